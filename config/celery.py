@@ -1,0 +1,59 @@
+"""The Celery app. Jobs are idempotent batches: a killed worker's job runs again."""
+
+import os
+
+from celery import Celery
+from django.conf import settings
+from psycopg.conninfo import make_conninfo
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+# A job that outlives the visibility timeout would run twice, so the hard limit ends it before that.
+VISIBILITY_TIMEOUT_SECONDS = 120
+HARD_TIME_LIMIT_SECONDS = 90
+
+app = Celery("contextopt")
+app.conf.update(
+    task_ignore_result=True,
+    task_acks_late=True,
+    task_time_limit=HARD_TIME_LIMIT_SECONDS,
+    task_default_queue="contextopt",
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+    timezone="UTC",
+)
+
+
+def broker_options(broker_url: str) -> dict[str, object]:
+    """Return the broker's settings: the named one, else a queue in the product's own PostgreSQL."""
+    if broker_url:
+        return {
+            "broker_url": broker_url,
+            "broker_transport_options": {"visibility_timeout": VISIBILITY_TIMEOUT_SECONDS}
+            if broker_url.startswith("redis")
+            else {},
+        }
+    return {
+        "broker_url": "pgmq://",
+        "broker_transport_options": {
+            # The URL parser of the transport drops a socket's ?host=, so libpq's own form is given.
+            "conn_string": make_conninfo(**settings.DATABASE_PARAMS),
+            "init_extension": False,
+            "wait_time_seconds": 0,
+            "polling_interval": 0.1,
+            "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
+            "pool_timeout": 3,
+        },
+    }
+
+
+@app.on_configure.connect
+def configure_broker(sender: Celery, **_: object) -> None:
+    sender.conf.update(broker_options(settings.CELERY_BROKER_URL))
+
+
+app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
+app.conf.beat_schedule = {
+    "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
+}

@@ -1,0 +1,258 @@
+"""The one settings file. Every value that a deployment may change is read from the environment here."""
+
+import os
+import secrets
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+import structlog
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.csp import CSP
+from psycopg.conninfo import conninfo_to_dict
+
+from config import postgres
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = BASE_DIR / "var"
+
+
+def env_str(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def env_bool(name: str, default: bool) -> bool:
+    text = env_str(name).lower()
+    if text in {"1", "true", "yes", "on"}:
+        return True
+    if text in {"0", "false", "no", "off"}:
+        return False
+    if text:
+        raise ImproperlyConfigured(f"{name} is {text!r}; say true or false")
+    return default
+
+
+def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
+    text = env_str(name)
+    try:
+        value = int(text) if text else default
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is {text!r}; say a whole number") from None
+    if not low <= value <= high:
+        raise ImproperlyConfigured(f"{name} is {value}; say a number from {low} to {high}")
+    return value
+
+
+def env_list(name: str, default: str) -> list[str]:
+    return [part.strip() for part in env_str(name, default).split(",") if part.strip()]
+
+
+def env_secret(name: str, path: Path) -> str:
+    """Return the secret of the environment, or the one kept in a file that only this user may read."""
+    if value := env_str(name):
+        return value
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    return path.read_text().strip()
+
+
+def database_params() -> dict[str, str]:
+    """Return libpq parameters: those of DATABASE_URL, else those of the embedded server."""
+    if not DATABASE_URL:
+        return postgres.connection_params()
+    try:
+        params = conninfo_to_dict(DATABASE_URL)
+    except psycopg.ProgrammingError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from None
+    return {key: str(value) for key, value in params.items() if value is not None}
+
+
+DEBUG = env_bool("DEBUG", False)
+SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
+ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
+HTTPS = env_bool("HTTPS", False)
+
+INSTALLED_APPS = [
+    "unfold",
+    "contextopt.apps.ContextoptAdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "django_htmx",
+    "ninja",
+    "contextopt",
+    "memory",
+    "dashboard",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "contextopt.api.transport.ApiTransportMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+ASGI_APPLICATION = "config.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "dashboard.context.navigation",
+            ],
+        },
+    },
+]
+
+DATABASE_URL = env_str("DATABASE_URL")
+DATABASE_PARAMS = database_params()
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": DATABASE_PARAMS.get("dbname", "contextopt"),
+        "USER": DATABASE_PARAMS.get("user", ""),
+        "PASSWORD": DATABASE_PARAMS.get("password", ""),
+        "HOST": DATABASE_PARAMS.get("host", ""),
+        "PORT": DATABASE_PARAMS.get("port", ""),
+        # A connection whose server went away is found out before a request uses it.
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            **{
+                key: value
+                for key, value in DATABASE_PARAMS.items()
+                if key not in {"dbname", "user", "password", "host", "port"}
+            },
+            "server_side_binding": True,
+            "prepare_threshold": 2,
+            # psycopg waits 30 s for a missing database by default; a request cannot.
+            "pool": {
+                "min_size": 1,
+                "max_size": env_int("DATABASE_POOL", 16, low=1, high=500),
+                "timeout": 3,
+            },
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Jobs travel over the same PostgreSQL unless a broker is named; see config/celery.py.
+CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
+
+AUTH_USER_MODEL = "contextopt.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "dashboard:overview"
+LOGOUT_REDIRECT_URL = "login"
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+USE_THOUSAND_SEPARATOR = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+STATICFILES_DIRS = [
+    BASE_DIR / "static",
+    # plotly.min.js comes from the installed package, never from another host.
+    ("plotly", Path(next(iter(find_spec("plotly").submodule_search_locations))) / "package_data"),  # type: ignore[union-attr,arg-type]
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    "img-src": [CSP.SELF, "data:"],
+    "object-src": [CSP.NONE],
+    "base-uri": [CSP.NONE],
+    "frame-ancestors": [CSP.NONE],
+    "form-action": [CSP.SELF],
+}
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+if HTTPS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 2**20
+
+LOG_FORMAT = env_str("LOG_FORMAT", "json")
+LOG_LEVEL = env_str("LOG_LEVEL", "INFO").upper()
+_shared_processors: list[structlog.types.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "structured": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "foreign_pre_chain": _shared_processors,
+            "processors": [
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.dev.ConsoleRenderer(colors=False)
+                if LOG_FORMAT == "console"
+                else structlog.processors.JSONRenderer(),
+            ],
+        }
+    },
+    # Logs go to standard error: a command's standard output is its answer.
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "contextopt": {"level": LOG_LEVEL},
+        "memory": {"level": LOG_LEVEL},
+        "dashboard": {"level": LOG_LEVEL},
+    },
+}
+structlog.configure(
+    processors=[
+        structlog.stdlib.filter_by_level,
+        *_shared_processors,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+    cache_logger_on_first_use=True,
+)

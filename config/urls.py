@@ -1,0 +1,21 @@
+"""Where everything is mounted. The API composes itself; the pages are the dashboard's."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth_views
+from django.urls import include, path
+
+from config.health import healthz
+from contextopt.api import api
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("api/", api.urls),
+    path("admin/", admin.site.urls),
+    path("accounts/login/", auth_views.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("accounts/logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("", include("dashboard.urls")),
+]
+
+handler403 = "dashboard.errors.forbidden"
+handler404 = "dashboard.errors.not_found"
+handler500 = "dashboard.errors.server_error"

@@ -1,0 +1,1 @@
+"""Decides what goes into a prompt, within a token budget, and proves why."""

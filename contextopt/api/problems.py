@@ -1,0 +1,265 @@
+"""Every refusal of the API, as application/problem+json (RFC 9457), made in this one module."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import structlog
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import ValidationError as ModelValidationError
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
+from pydantic_core import to_json
+
+from contextopt.engine.errors import BudgetExceeded, InvalidValue
+from contextopt.errors import (
+    Conflict,
+    DuplicateRecord,
+    FieldProblem,
+    InvalidInput,
+    NotFound,
+    ServiceUnavailable,
+)
+
+CONTENT_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:contextopt:problem:"
+RETRY_AFTER_SECONDS = 2
+# A body of a thousand unknown fields need not be answered by as many errors, nor a huge name by itself.
+ERRORS_MAX = 100
+NAME_MAX = 200
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+log = structlog.get_logger(__name__)
+
+
+class FieldError(TypedDict):
+    field: str
+    message: str
+
+
+class MalformedBody(Exception):
+    """The body is not what its headers say: not JSON, not gzip."""
+
+
+class UnsupportedBody(Exception):
+    """The body's type or encoding is none that the API reads."""
+
+
+class BodyTooLarge(Exception):
+    """The body is past its limit, as sent or once unpacked."""
+
+
+class RequestInProgress(Exception):
+    """The same Idempotency-Key is being answered at this moment."""
+
+
+def problem(
+    request: HttpRequest,
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    *,
+    errors: Iterable[FieldError] = (),
+    headers: Mapping[str, str] | None = None,
+    **members: object,
+) -> HttpResponse:
+    """Return one problem; `kind` ends its type, `members` are added to its object."""
+    body: dict[str, object] = {
+        "type": TYPE_PREFIX + kind,
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+    }
+    if listed := list(errors):
+        body["errors"] = listed
+    return HttpResponse(
+        to_json(body | members), status=status, content_type=CONTENT_TYPE, headers=dict(headers or {})
+    )
+
+
+def not_found(request: HttpRequest, exc: Exception) -> HttpResponse:
+    detail = str(exc) if isinstance(exc, NotFound) else "There is nothing at this address."
+    return problem(request, 404, "not-found", "Not found", detail)
+
+
+def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResponse:
+    allow = ", ".join(sorted(allowed))
+    detail = f"This address takes {allow}, not {request.method}."
+    return problem(
+        request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow}
+    )
+
+
+def bad_request(request: HttpRequest, detail: str) -> HttpResponse:
+    return problem(request, 400, "bad-request", "Bad request", detail)
+
+
+def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
+    return [FieldError(field=item.field, message=item.message) for item in problems]
+
+
+def describe_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> list[FieldError]:
+    """Name each refused field once, dotted for nested ones, with every rule it broke.
+
+    `skip` leaves out the first parts of a location, which say where in the request it was.
+    """
+    messages: dict[str, list[str]] = {}
+    for item in errors:
+        name = _field_name(item["loc"][skip:], whole=item["type"] == "extra_forbidden")
+        if name in messages or len(messages) < ERRORS_MAX:
+            messages.setdefault(name, []).append(item["msg"].removeprefix("Value error, "))
+    return [
+        FieldError(field=field, message="; or ".join(dict.fromkeys(rules)))
+        for field, rules in messages.items()
+    ]
+
+
+def _field_name(location: Sequence[int | str], *, whole: bool) -> str:
+    """Join a location; unless it is to be kept whole, it ends where pydantic names a type and not a field."""
+    parts: list[str] = []
+    for part in location:
+        if not whole and isinstance(part, str) and not IDENTIFIER.fullmatch(part):
+            break
+        parts.append(str(part))
+    return ".".join(parts)[:NAME_MAX] or "body"
+
+
+def invalid(request: HttpRequest, errors: Sequence[FieldError], **members: object) -> HttpResponse:
+    first = errors[0]
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+    detail = f"{first['field']}: {first['message']}{more}"
+    return problem(request, 422, "invalid-input", "Invalid input", detail, errors=errors, **members)
+
+
+def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpResponse:
+    errors: list[FieldError] = []
+    for item in exc.errors:
+        # ("body", parameter, field…) against ("query", field): the parameter's name is ours, not the caller's.
+        errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
+    merged: dict[str, list[str]] = {}
+    for error in errors[: 4 * ERRORS_MAX]:
+        merged.setdefault(error["field"], []).append(error["message"])
+    named = [FieldError(field=name, message="; or ".join(dict.fromkeys(m))) for name, m in merged.items()]
+    return invalid(request, named[:ERRORS_MAX])
+
+
+def on_invalid_input(request: HttpRequest, exc: InvalidInput) -> HttpResponse:
+    return invalid(request, field_errors(exc.problems))
+
+
+def on_invalid_value(request: HttpRequest, exc: InvalidValue) -> HttpResponse:
+    return invalid(request, [FieldError(field=exc.field, message=exc.message)])
+
+
+def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpResponse:
+    if not hasattr(exc, "error_dict"):
+        return invalid(request, [FieldError(field="body", message=" ".join(exc.messages))])
+    return invalid(
+        request, [FieldError(field=name, message=" ".join(rules)) for name, rules in exc.message_dict.items()]
+    )
+
+
+def on_budget_exceeded(request: HttpRequest, exc: BudgetExceeded) -> HttpResponse:
+    error = FieldError(field="total_tokens", message=str(exc))
+    return problem(
+        request, 422, "budget-exceeded", "Budget exceeded", str(exc), errors=[error], missing_tokens=exc.missing
+    )  # fmt: skip
+
+
+def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
+    members = {"record_id": exc.record_id} if isinstance(exc, DuplicateRecord) else {}
+    return problem(request, 409, "conflict", "Conflict", str(exc), **members)
+
+
+def on_request_in_progress(request: HttpRequest, exc: RequestInProgress) -> HttpResponse:
+    detail = "A request with this Idempotency-Key is still being answered."
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
+
+
+def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
+    log.error("api_unavailable", path=request.path, exc_info=exc)
+    detail = "Something that the answer needs is not available; nothing was written."
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return problem(request, 503, "unavailable", "Service unavailable", detail, headers=headers)
+
+
+def on_unsupported_body(request: HttpRequest, exc: UnsupportedBody) -> HttpResponse:
+    headers = {"Accept-Encoding": "gzip, identity"}
+    return problem(
+        request, 415, "unsupported-media-type", "Unsupported media type", str(exc), headers=headers
+    )
+
+
+def on_body_too_large(request: HttpRequest, exc: Exception) -> HttpResponse:
+    detail = str(exc) if isinstance(exc, BodyTooLarge) else "The body is past the limit of 32 MiB."
+    return problem(request, 413, "body-too-large", "Body too large", detail)
+
+
+def on_malformed_body(request: HttpRequest, exc: MalformedBody) -> HttpResponse:
+    error = FieldError(field="body", message=str(exc))
+    return problem(request, 400, "malformed-body", "Malformed body", str(exc), errors=[error])
+
+
+def on_suspicious(request: HttpRequest, exc: SuspiciousOperation) -> HttpResponse:
+    return bad_request(request, "The request is not one that this server reads.")
+
+
+def on_unauthenticated(request: HttpRequest, exc: AuthenticationError) -> HttpResponse:
+    detail = "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`."
+    headers = {"WWW-Authenticate": 'Bearer realm="contextopt"'}
+    return problem(request, 401, "unauthenticated", "Unauthenticated", detail, headers=headers)
+
+
+def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
+    return problem(request, 403, "forbidden", "Forbidden", str(exc))
+
+
+def on_unexpected(request: HttpRequest, exc: Exception) -> HttpResponse:
+    """Answer a fault of ours: the log gets the trace, the caller gets no word of it."""
+    log.error("api_failed", method=request.method, path=request.path, exc_info=exc)
+    # Error reporters listen to this signal, as they do for every other view.
+    got_request_exception.send(sender=None, request=request)
+    detail = "The server failed on this request; the failure was logged."
+    return problem(request, 500, "internal-error", "Internal server error", detail)
+
+
+def install(api: NinjaAPI) -> None:
+    """Register the handlers. The most specific class of an exception wins."""
+
+    def on_http_error(request: HttpRequest, exc: HttpError) -> HttpResponse:
+        # Ninja wraps whatever the body's parser raised.
+        if exc.__cause__ is not None:
+            return api.on_exception(request, exc.__cause__)  # type: ignore[arg-type]
+        return problem(request, exc.status_code, "refused", "Refused", str(exc))
+
+    handlers: dict[type[Exception], Any] = {
+        AuthenticationError: on_unauthenticated,
+        AuthorizationError: on_forbidden,
+        BodyTooLarge: on_body_too_large,
+        BudgetExceeded: on_budget_exceeded,
+        Conflict: on_conflict,
+        Exception: on_unexpected,
+        Http404: not_found,
+        HttpError: on_http_error,
+        InterfaceError: on_unavailable,
+        InvalidInput: on_invalid_input,
+        InvalidValue: on_invalid_value,
+        MalformedBody: on_malformed_body,
+        ModelValidationError: on_model_error,
+        NotFound: not_found,
+        OperationalError: on_unavailable,
+        RequestDataTooBig: on_body_too_large,
+        RequestInProgress: on_request_in_progress,
+        ServiceUnavailable: on_unavailable,
+        SuspiciousOperation: on_suspicious,
+        UnsupportedBody: on_unsupported_body,
+        ValidationError: on_validation_error,
+    }
+    for kind, handler in handlers.items():
+        api.add_exception_handler(kind, handler)

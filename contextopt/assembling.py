@@ -1,0 +1,292 @@
+"""The one way in for a context: settings → candidates → engine → log.
+
+An assembly takes three statements: the space with its settings, the candidates with their counts, and
+one insert of the narrow row with its payload.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from time import perf_counter
+from typing import Any
+
+import structlog
+from django.db import connection
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from contextopt import engine
+from contextopt.engine import Assembled, ContextConfig, LedgerEntry
+from contextopt.engine.tokens import Tokenizer, get_tokenizer
+from contextopt.errors import InvalidInput
+from contextopt.inputs import AssemblyIn
+from contextopt.retrieval import SpaceInForce, load_candidates, load_space
+
+log = structlog.get_logger(__name__)
+
+# Settings that a request may set for itself, under the engine's names.
+OVERRIDES = (
+    "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
+    "context_tokens", "total_tokens", "encoding", "record_order",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyResult:
+    """One decision with its proof. `id` is none for a preview, which is not logged."""
+
+    id: int | None
+    space: str
+    stage: int
+    as_of: datetime
+    config_version: int
+    overrides: dict[str, Any]
+    outcome: Assembled
+    assembly_ms: float
+
+    @property
+    def text(self) -> str:
+        return self.outcome.text
+
+    @property
+    def allocation(self) -> engine.TokenAllocation:
+        return self.outcome.allocation
+
+    @property
+    def stats(self) -> engine.ContextStats:
+        return replace(self.outcome.stats, assembly_ms=self.assembly_ms)
+
+    @property
+    def certificate(self) -> engine.Certificate:
+        return self.outcome.certificate
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        return self.outcome.ledger
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API and of `assemble --json`."""
+        stats = asdict(self.stats)
+        counts = stats.pop("dropped_by_reason")
+        return {
+            "id": self.id,
+            "space": self.space,
+            "stage": self.stage,
+            "as_of": self.as_of.isoformat(),
+            "config_version": self.config_version,
+            "overrides": self.overrides,
+            "text": self.text,
+            "allocation": asdict(self.allocation),
+            "stats": stats,
+            "certificate": asdict(self.certificate),
+            "included": [_entry_json(entry) for entry in self.ledger if entry.kept],
+            "dropped": [_dropped_json(entry) for entry in self.ledger if not entry.kept],
+            "counts": {
+                **counts,
+                "outside_window": self.stats.outside_window,
+                "deleted": self.stats.deleted,
+            },
+        }
+
+
+def assemble_space(
+    *,
+    team_id: int,
+    request: AssemblyIn,
+    actor: str,
+    store: bool = True,
+    is_demo: bool = False,
+    created_at: datetime | None = None,
+) -> AssemblyResult:
+    """Decide what of a space enters one prompt; log it unless it is a preview.
+
+    `created_at` dates the log row: demo data is spread over past days by it.
+
+    Raises:
+        NotFound: the team has no such space.
+        InvalidInput, InvalidValue: a setting is outside its range; the error names it.
+        BudgetExceeded: system and history leave the response less than its reservation.
+        UnknownEncoding: the tokenizer is not at hand.
+    """
+    started = perf_counter()
+    as_of = request.as_of or timezone.now()
+    space = load_space(team_id, request.space)
+    config, overrides = config_in_force(space, request)
+    tokenizer = get_tokenizer(config.encoding)
+    system, history = prompt_sizes(request, tokenizer)
+    candidates = load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
+    outcome = engine.assemble(
+        space.to_value(candidates.records),
+        config,
+        as_of,
+        tokenizer,
+        system_tokens=system,
+        history_tokens=history,
+        counts=candidates.counts,
+        baseline=candidates.baseline,
+    )
+    assembly_ms = (perf_counter() - started) * 1_000
+    result = AssemblyResult(
+        None, space.slug, config.stage, as_of, space.config_version, overrides, outcome, assembly_ms
+    )
+    if not store:
+        return result
+    row = _LogRow(team_id, space, config, request, actor, is_demo, created_at, system, history)
+    result = replace(result, id=_store(result, row))
+    _log_events(result)
+    return result
+
+
+def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
+    """Return the engine's config and what of it the request set for itself, as JSON."""
+    given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
+    changes = {name: None if value == "all" else value for name, value in given.items()}
+    if request.stage == 3 and "context_tokens" in changes:
+        changes["stage3_context_tokens"] = changes.pop("context_tokens")
+    config = ContextConfig(stage=request.stage, **{**space.settings, **changes})
+    shown = {name: str(value) if name.endswith("_weight") else value for name, value in given.items()}
+    return config, shown
+
+
+def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+    """Return the tokens of the caller's system and history, given as texts or as sizes."""
+    sizes = []
+    for name in ("system", "history"):
+        text, size = getattr(request, name), getattr(request, f"{name}_tokens")
+        if text is not None and size is not None:
+            raise InvalidInput.of(f"{name}_tokens", f"give {name} or {name}_tokens, not both")
+        sizes.append(tokenizer.count(text) if text is not None else size)
+    return sizes[0], sizes[1]
+
+
+def _entry_json(entry: LedgerEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "source": entry.source,
+        "external_id": entry.external_id,
+        "score": round(entry.score, 6),
+        "parts": {name: round(value, 6) for name, value in entry.parts.items()},
+        "tokens": entry.tokens,
+        "pinned": entry.pinned,
+    }
+
+
+def _dropped_json(entry: LedgerEntry) -> dict[str, Any]:
+    return {**_entry_json(entry), "reason": entry.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class _LogRow:
+    """What the log needs beside the result."""
+
+    team_id: int
+    space: SpaceInForce
+    config: ContextConfig
+    request: AssemblyIn
+    actor: str
+    is_demo: bool
+    created_at: datetime | None
+    system: int | None
+    history: int | None
+
+    def request_json(self) -> dict[str, Any]:
+        """Return what was asked, less the caller's texts: their sizes are kept, they are not ours."""
+        asked = self.request.model_dump(mode="json", exclude_unset=True, exclude={"system", "history"})
+        if self.system is not None:
+            asked["system_tokens"] = self.system
+        if self.history is not None:
+            asked["history_tokens"] = self.history
+        return asked
+
+
+_ASSEMBLY_COLUMNS = (
+    "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
+    "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
+    "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available", "total_tokens",
+    "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms", "encoding",
+    "tokenizer_version", "sha256", "is_demo",
+)  # fmt: skip
+_PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
+_STORE_SQL = f"""
+WITH assembly AS (
+    INSERT INTO contextopt_assembly ({", ".join(_ASSEMBLY_COLUMNS)})
+    VALUES ({", ".join("coalesce(%s, now())" if name == "created_at" else "%s" for name in _ASSEMBLY_COLUMNS)})
+    RETURNING id
+)
+INSERT INTO contextopt_assemblypayload (assembly_id, {", ".join(_PAYLOAD_COLUMNS)})
+SELECT assembly.id, {", ".join("%s::bigint[]" if name == "record_ids" else "%s" for name in _PAYLOAD_COLUMNS)}
+  FROM assembly
+RETURNING assembly_id
+"""
+
+
+def _store(result: AssemblyResult, row: _LogRow) -> int:
+    """Write the narrow row and its payload in one statement; return the id."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE_SQL, [*_assembly_values(result, row), *_payload_values(result, row)])
+        stored = cursor.fetchone()
+    if stored is None:
+        raise RuntimeError("the insert of an assembly returned no row")
+    return int(stored[0])
+
+
+def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[object]:
+    stats, allocation, request = result.stats, result.allocation, row.request
+    return [
+        row.team_id, row.space.id, row.space.config_id, "space", result.stage, "", request.model,
+        request.conversation, row.actor[:160], result.as_of, row.created_at, stats.records_filtered,
+        stats.records_included, stats.dropped_by_reason.get("over_record_limit", 0),
+        stats.dropped_by_reason.get("over_budget", 0), stats.outside_window, stats.deleted,
+        stats.stage3_tokens, stats.tokens_used, stats.tokens_available, allocation.total,
+        allocation.system, allocation.history, allocation.response, stats.truncated, result.assembly_ms,
+        result.certificate.encoding, result.certificate.tokenizer_version, result.certificate.sha256,
+        row.is_demo,
+    ]  # fmt: skip
+
+
+def _payload_values(result: AssemblyResult, row: _LogRow) -> list[object]:
+    entries = [{**_entry_json(e), "kept": e.kept, "reason": e.reason} for e in result.ledger]
+    baseline = result.outcome.baseline_order
+    named = {entry.id for entry in result.ledger} | set(baseline)
+    ledger = {
+        "entries": entries,
+        "order": list(result.outcome.order),
+        "baseline_order": list(baseline),
+        "counts": dict(result.stats.dropped_by_reason),
+    }
+    config = {**row.config.to_json(), "version": row.space.config_version, "overrides": result.overrides}
+    return [
+        result.text,
+        result.outcome.baseline_text,
+        Jsonb(ledger),
+        Jsonb(config),
+        Jsonb(row.request_json()),
+        sorted(named),
+    ]
+
+
+def _log_events(result: AssemblyResult) -> None:
+    stats, allocation = result.stats, result.allocation
+    bound = log.bind(assembly_id=result.id, space=result.space, stage=result.stage)
+    bound.info(
+        "context_filtering_complete",
+        filtered=stats.records_filtered,
+        outside_window=stats.outside_window,
+        deleted=stats.deleted,
+    )
+    bound.info("records_scored_by_relevance", scored=len(result.ledger))
+    bound.info("token_budget_allocated", **asdict(allocation))
+    bound.info(
+        "context_truncation_complete",
+        included=stats.records_included,
+        dropped=stats.records_dropped,
+        reasons=stats.dropped_by_reason,
+    )
+    bound.info(
+        "context_assembled",
+        tokens_used=stats.tokens_used,
+        tokens_available=stats.tokens_available,
+        tokens_saved=stats.tokens_saved,
+        truncated=stats.truncated,
+        assembly_ms=round(result.assembly_ms, 3),
+        sha256=result.certificate.sha256,
+    )

@@ -1,0 +1,86 @@
+"""The algorithms of Contextopt: importable without Django, no clock, no network of their own.
+
+>>> from datetime import UTC, datetime, timedelta
+>>> from contextopt import engine
+>>> tokenizer = engine.get_tokenizer("cl100k_base")
+>>> now = datetime(2026, 3, 15, 12, tzinfo=UTC)
+>>> def record(id, title, days_old, views):
+...     date = now - timedelta(days=days_old)
+...     line = engine.summary_line(title, "note", date, ["infra"], "Notes of\\nany length")
+...     return engine.RecordSummary(id, date, views, line, tokenizer.count(line))
+>>> space = engine.SpaceContext(
+...     name="Platform team",
+...     description="How we run the clusters.",
+...     categories=("incidents", "decisions"),
+...     records=(record(1, "Old and read often", 12, 10), record(2, "New", 1, 0), record(3, "Stale", 20, 9)),
+... )
+>>> assembled = engine.assemble(space, engine.ContextConfig(), now, tokenizer)
+>>> print(assembled.text, end="")
+Space: Platform team
+How we run the clusters.
+Categories: incidents, decisions
+<BLANKLINE>
+- [note] Old and read often (2026-03-03) #infra: Notes of any length
+- [note] New (2026-03-14) #infra: Notes of any length
+>>> [(entry.id, round(entry.score, 3), entry.reason) for entry in assembled.ledger]
+[(1, 7.2, ''), (2, 6.767, '')]
+>>> assembled.stats.outside_window, assembled.stats.tokens_used == tokenizer.count(assembled.text)
+(1, True)
+"""
+
+from contextopt.engine.assembly import assemble
+from contextopt.engine.budget import allocate
+from contextopt.engine.config import ContextConfig
+from contextopt.engine.errors import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
+from contextopt.engine.filters import FilterResult, filter_records
+from contextopt.engine.rendering import fit_header, header, render, summary_line
+from contextopt.engine.scoring import rank, score, score_decimal, score_float
+from contextopt.engine.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
+from contextopt.engine.truncation import Cut, truncate
+from contextopt.engine.values import (
+    Assembled,
+    Certificate,
+    ContextFilters,
+    ContextStats,
+    DateRange,
+    FilterCounts,
+    LedgerEntry,
+    RecordSummary,
+    SpaceContext,
+    TokenAllocation,
+)
+
+__all__ = [
+    "Assembled",
+    "BudgetExceeded",
+    "Certificate",
+    "ContextConfig",
+    "ContextFilters",
+    "ContextStats",
+    "Cut",
+    "DateRange",
+    "EngineError",
+    "FilterCounts",
+    "FilterResult",
+    "HeuristicTokenizer",
+    "InvalidValue",
+    "LedgerEntry",
+    "RecordSummary",
+    "SpaceContext",
+    "TokenAllocation",
+    "Tokenizer",
+    "UnknownEncoding",
+    "allocate",
+    "assemble",
+    "filter_records",
+    "fit_header",
+    "get_tokenizer",
+    "header",
+    "rank",
+    "render",
+    "score",
+    "score_decimal",
+    "score_float",
+    "summary_line",
+    "truncate",
+]

@@ -1,0 +1,116 @@
+"""How one context is put together: stage, window, weights, token shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, Self
+
+from contextopt.engine.errors import InvalidValue
+from contextopt.engine.validation import check_choice, check_int, check_optional_int, check_text, check_weight
+
+type RecordOrder = Literal["score", "stable"]
+type JsonValue = str | int | None
+
+HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE = 2, 3, 4
+STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE)
+RECORD_ORDERS = ("score", "stable")
+ALL_WINDOW_DAYS = 30
+"""What a window of "all" counts as in stage 4: recency is 0 from there on."""
+MIN_RESPONSE_TOKENS = 1000
+MAX_PART_TOKENS = 200_000
+MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
+MAX_WINDOW_DAYS = 3650
+MAX_RECORD_LIMIT = 1000
+MAX_ENCODING_CHARS = 64
+
+_WEIGHTS = ("recency_weight", "frequency_weight")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """Settings of one assembly; every size is in tokens.
+
+    `window_days` None means "all", `max_records` None means no record limit, `total_tokens` None means
+    the sum of the parts, so that raising one part raises the total.
+    """
+
+    stage: int = 4
+    window_days: int | None = 14
+    max_records: int | None = 20
+    recency_weight: Decimal = Decimal("0.7")
+    frequency_weight: Decimal = Decimal("0.3")
+    system_tokens: int = 800
+    history_tokens: int = 1000
+    response_tokens: int = MIN_RESPONSE_TOKENS
+    context_tokens: int = 2000
+    stage3_context_tokens: int = 4000
+    total_tokens: int | None = None
+    encoding: str = "cl100k_base"
+    record_order: RecordOrder = "score"
+
+    def __post_init__(self) -> None:
+        check_choice("stage", self.stage, STAGES)
+        check_optional_int("window_days", self.window_days, 1, MAX_WINDOW_DAYS)
+        check_optional_int("max_records", self.max_records, 1, MAX_RECORD_LIMIT)
+        for weight in _WEIGHTS:
+            check_weight(weight, getattr(self, weight))
+        for part in ("system_tokens", "history_tokens", "context_tokens", "stage3_context_tokens"):
+            check_int(part, getattr(self, part), 0, MAX_PART_TOKENS)
+        check_int("response_tokens", self.response_tokens, MIN_RESPONSE_TOKENS, MAX_PART_TOKENS)
+        check_optional_int("total_tokens", self.total_tokens, MIN_RESPONSE_TOKENS, MAX_TOTAL_TOKENS)
+        check_text("encoding", self.encoding)
+        if not 1 <= len(self.encoding) <= MAX_ENCODING_CHARS:
+            raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
+        check_choice("record_order", self.record_order, RECORD_ORDERS)
+
+    @property
+    def effective_window_days(self) -> int:
+        """The window that stage 4 filters by."""
+        return ALL_WINDOW_DAYS if self.window_days is None else self.window_days
+
+    def context_share(self, stage: int) -> int:
+        """Tokens that the context may take at most in this stage."""
+        return self.stage3_context_tokens if stage == LAST_RECORDS_STAGE else self.context_tokens
+
+    def total_for(self, stage: int) -> int:
+        """All tokens of the prompt and its answer."""
+        if self.total_tokens is not None:
+            return self.total_tokens
+        return self.system_tokens + self.history_tokens + self.context_share(stage) + self.response_tokens
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with these fields changed, validated again."""
+        _check_names(changes)
+        values: dict[str, Any] = dict(changes)
+        return replace(self, **values)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return a plain JSON object; the weights are strings, since a float would not be exact."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {weight: str(values[weight]) for weight in _WEIGHTS}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; fields that are absent keep their default."""
+        _check_names(values)
+        read: dict[str, Any] = dict(values)
+        for weight in _WEIGHTS:
+            if weight in read:
+                read[weight] = _decimal(weight, read[weight])
+        return cls(**read)
+
+
+def _check_names(values: Mapping[str, Any]) -> None:
+    known = {field.name for field in fields(ContextConfig)}
+    for name in values:
+        if name not in known:
+            raise InvalidValue(str(name)[:80], "is not a setting of a context")
+
+
+def _decimal(field: str, value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise InvalidValue(field, "must be a number, or a number as text")
+    try:
+        return Decimal(str(value))
+    except InvalidOperation:
+        raise InvalidValue(field, "must be a number, or a number as text") from None

@@ -1,0 +1,81 @@
+"""Flattening text to one line and cutting it, never inside a grapheme.
+
+Lengths are in code points. Flattening
+
+- turns every run of white space, line breaks and separators of any kind (\\r \\n \\t \\v \\f \\x1c to \\x1f
+  \\x85 U+2028 U+2029 and the blanks of Unicode) into one space, and drops it at both ends;
+- drops the other control characters, NUL among them, and the byte order mark;
+- drops bidirectional embeddings, overrides and isolates (U+202A to U+202E, U+2066 to U+2069), which
+  reorder the line that a reviewer reads; the marks LRM, RLM and ALM stay, Arabic and Hebrew need them;
+- drops tag characters (U+E0000 to U+E007F) outside a flag: they carry text that people cannot see;
+- replaces lone surrogates by U+FFFD, since UTF-8 cannot carry them.
+"""
+
+import regex
+
+ELLIPSIS = "…"
+
+_UNWANTED = regex.compile(
+    "(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)"
+    "|[\\x00-\\x1f\\x7f-\\x9f\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
+_SURROGATE = regex.compile("[\ud800-\udfff]")
+_GRAPHEME = regex.compile(r"\X")
+
+# What a limit looks at first, and at most. Text past the second counts as cut off, so that the summary
+# of a megabyte of notes costs no more than that of a page.
+_FIRST_LOOK = 3
+_LAST_LOOK = 64
+
+# No character below joins its neighbour to one grapheme: between two of them there is always a boundary.
+_FIRST_JOINING = "\u0300"
+
+
+def flatten(text: str) -> str:
+    """Return the text as one printable line."""
+    flat = " ".join(text.split())
+    if flat.isprintable():
+        return flat
+    clean = _SURROGATE.sub("\ufffd", _UNWANTED.sub(r"\1", flat))
+    # What was dropped may have stood between two spaces, or at an end.
+    return " ".join(clean.split())
+
+
+def flatten_to(text: str, limit: int) -> str:
+    """Return the text as one line of at most `limit` characters; a cut ends in "…", counted in them."""
+    flat = flatten(text[: _FIRST_LOOK * limit])
+    if len(text) <= _FIRST_LOOK * limit or len(flat) > limit:
+        return cut(flat, limit)
+    text = text.lstrip()
+    look = _LAST_LOOK * limit
+    flat = flatten(text[:look])
+    if len(flat) > limit or not text[look:].strip():
+        return cut(flat, limit)
+    # What follows might belong to the last grapheme seen, so that one goes.
+    return flat[: grapheme_boundary(flat, len(flat) - 1)].rstrip() + ELLIPSIS
+
+
+def cut(flat: str, limit: int) -> str:
+    """Return at most `limit` characters of one line; a cut ends in "…", counted in them.
+
+    A first grapheme longer than that leaves "…" alone.
+    """
+    if len(flat) <= limit:
+        return flat
+    return flat[: grapheme_boundary(flat, limit - 1)].rstrip() + ELLIPSIS
+
+
+def grapheme_boundary(text: str, position: int) -> int:
+    """Return the last boundary between graphemes at or before the position."""
+    if position <= 0:
+        return 0
+    if position >= len(text):
+        return len(text)
+    if text[position - 1] < _FIRST_JOINING and text[position] < _FIRST_JOINING:
+        return position
+    boundary = 0
+    for grapheme in _GRAPHEME.finditer(text, 0, position + 1):
+        if grapheme.end() > position:
+            break
+        boundary = grapheme.end()
+    return boundary

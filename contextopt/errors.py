@@ -1,0 +1,60 @@
+"""What can go wrong, as one tree.
+
+    ContextoptError
+    ├── InvalidInput          a field is missing, malformed or past its limit
+    ├── NotFound              the thing is not there, or not the caller's to see
+    ├── Conflict              the thing is in a state that does not allow this
+    │   ├── DuplicateRecord   a record of this source and external id exists
+    │   └── PurgedRecord      the record's text was erased for good
+    └── ServiceUnavailable    something the answer needs is down; trying later may help
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One field that was refused, and the rule it broke."""
+
+    field: str
+    message: str
+
+
+class ContextoptError(Exception):
+    """Base of all errors that a caller may want to catch."""
+
+
+class InvalidInput(ContextoptError):
+    """Some fields were refused; nothing was written."""
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{problem.field}: {problem.message}" for problem in problems))
+        self.problems = problems
+
+    @classmethod
+    def of(cls, field: str, message: str) -> "InvalidInput":
+        return cls([FieldProblem(field, message)])
+
+
+class NotFound(ContextoptError):
+    """The named thing is not there, or belongs to somebody else."""
+
+
+class Conflict(ContextoptError):
+    """The named thing is in a state that does not allow this."""
+
+
+class DuplicateRecord(Conflict):
+    """A record of this source and external id exists in the space."""
+
+    def __init__(self, record_id: int) -> None:
+        super().__init__(f"record {record_id} has this source and external_id already")
+        self.record_id = record_id
+
+
+class PurgedRecord(Conflict):
+    """The record's text was erased for good."""
+
+
+class ServiceUnavailable(ContextoptError):
+    """Something the answer needs is down."""

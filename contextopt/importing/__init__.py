@@ -1,0 +1,25 @@
+"""Records from files, Markdown folders and git repositories.
+
+A reader turns its source into raw rows (`jsonl`, `tables`, `markdown`, `git`); `pipeline` checks each row
+and writes them in batches. A row that cannot be used is reported with its line and never stops the rest.
+Importing the same thing twice changes nothing.
+"""
+
+from contextopt.importing.files import open_input, read_file
+from contextopt.importing.git import read_commits
+from contextopt.importing.markdown import read_folder
+from contextopt.importing.pipeline import ImportReport, ensure_space, import_rows
+from contextopt.importing.rows import RawRow, Rejection, UnusableSource
+
+__all__ = [
+    "ImportReport",
+    "RawRow",
+    "Rejection",
+    "UnusableSource",
+    "ensure_space",
+    "import_rows",
+    "open_input",
+    "read_commits",
+    "read_file",
+    "read_folder",
+]

@@ -1,0 +1,193 @@
+"""Check rows and write them in batches.
+
+Each batch is one transaction, so an import that was stopped is finished by running it again. Memory is
+bounded by the batch (rows and bytes) and by the number of rejections that are kept in full.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from django.db import DataError
+from pydantic import ValidationError
+
+from contextopt.errors import Conflict
+from contextopt.importing.rows import Found, RawRow, Rejection, RejectionJson
+from contextopt.inputs import RecordIn, SpaceIn, field_problems
+from contextopt.models import Space, Team
+from contextopt.recording import create_space, upsert_records
+
+BATCH_ROWS = 1_000
+BATCH_BYTES = 8 * 2**20
+REJECTIONS_KEPT = 10_000
+ERROR_MAX = 300
+RECORD_FIELDS = frozenset(RecordIn.model_fields)
+
+
+class ReportJson(TypedDict):
+    read: int
+    created: int
+    updated: int
+    unchanged: int
+    rejected: list[RejectionJson]
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Counts of an import so far; `read` is the sum of the others."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rejected_count: int = 0
+    rejected: list[Rejection] = field(default_factory=list)
+    """The first ten thousand rejections."""
+    kept_in_metadata: set[str] = field(default_factory=set)
+    """Names of fields that records do not have."""
+
+    @property
+    def read(self) -> int:
+        return self.created + self.updated + self.unchanged + self.rejected_count
+
+    def reject(self, rejection: Rejection) -> None:
+        self.rejected_count += 1
+        if len(self.rejected) < REJECTIONS_KEPT:
+            self.rejected.append(rejection)
+
+    def to_json(self) -> ReportJson:
+        return {
+            "read": self.read,
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "rejected": [rejection.to_json() for rejection in self.rejected],
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.read:,} read: {self.created:,} created, {self.updated:,} updated, "
+            f"{self.unchanged:,} unchanged, {self.rejected_count:,} rejected"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRow:
+    raw: RawRow
+    data: RecordIn
+
+
+def ensure_space(*, team: Team, slug: str, actor: str) -> Space:
+    """Return the team's space of this slug, made when it is missing.
+
+    Raises:
+        ValidationError: the slug cannot name a space.
+    """
+    if space := Space.objects.filter(team=team, slug=slug).first():
+        return space
+    name = slug.replace("-", " ").replace("_", " ").strip().capitalize()
+    data = SpaceIn(slug=slug, name=name or slug)
+    try:
+        return create_space(team=team, data=data, actor=actor)
+    except Conflict:
+        return Space.objects.get(team=team, slug=slug)
+
+
+def import_rows(
+    *,
+    space: Space,
+    rows: Iterable[Found],
+    actor: str,
+    report: ImportReport,
+    on_batch: Callable[[ImportReport], None] = lambda report: None,
+) -> None:
+    """Write the rows and add what became of them to the report, batch by batch."""
+    for batch in _batches(rows, report):
+        _write_batch(space, batch, actor, report)
+        on_batch(report)
+
+
+def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
+    batch: list[CheckedRow] = []
+    size = 0
+    for row in rows:
+        checked = row if isinstance(row, Rejection) else check_row(row, report.kept_in_metadata)
+        if isinstance(checked, Rejection):
+            report.reject(checked)
+            continue
+        batch.append(checked)
+        size += row.size if isinstance(row, RawRow) else 0
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: ImportReport) -> None:
+    """Write a batch; where the database refuses it, halve it until the row at fault is alone."""
+    try:
+        results = upsert_records(space=space, rows=[row.data for row in batch], actor=actor)
+    except DataError as error:
+        if len(batch) == 1:
+            report.reject(_reject(batch[0].raw, "row", f"the database refuses it: {error}"))
+            return
+        middle = len(batch) // 2
+        _write_batch(space, batch[:middle], actor, report)
+        _write_batch(space, batch[middle:], actor, report)
+        return
+    for result in results:
+        setattr(report, result.status, getattr(report, result.status) + 1)
+
+
+def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
+    """Validate a row and give it an identity.
+
+    Null means not given. Fields that records do not have are kept in the metadata, and their names noted.
+    """
+    fields = {name: value for name, value in row.fields.items() if value is not None}
+    if not fields.keys() <= RECORD_FIELDS:
+        clash = _move_unknown(fields, kept_in_metadata)
+        if clash:
+            return _reject(row, clash, "is given twice: by itself and inside metadata")
+    try:
+        data = RecordIn.model_validate(fields)
+    except ValidationError as error:
+        problems = field_problems(error)
+        first, rest = problems[0], problems[1:]
+        also = [f"{problem.field}: {problem.message}" for problem in rest[:5]]
+        return _reject(row, first.field, "; ".join([first.message, *also]))
+    if not data.external_id:
+        data.external_id = identify_content(data)
+    return CheckedRow(row, data)
+
+
+def identify_content(data: RecordIn) -> str:
+    """Return an id made of what the row says, so that a row without one is known again.
+
+    Two rows that say exactly the same are therefore one record.
+    """
+    said = json.dumps(data.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+
+
+def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
+    """Move what is no field of a record into its metadata; return a name that is there already, or nothing."""
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict):
+        return ""
+    merged = dict(metadata)
+    for name in [name for name in fields if name not in RECORD_FIELDS]:
+        if name in merged:
+            return name
+        merged[name] = fields.pop(name)
+        if len(kept_in_metadata) < 100:
+            kept_in_metadata.add(name[:100])
+    fields["metadata"] = merged
+    return ""
+
+
+def _reject(row: RawRow, name: str, error: str) -> Rejection:
+    cut = error if len(error) <= ERROR_MAX else error[: ERROR_MAX - 1] + "…"
+    return Rejection(row.line, name, cut, row.file)

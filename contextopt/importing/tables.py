@@ -1,0 +1,99 @@
+"""CSV: the header names the fields, other columns go to the metadata, an empty cell is not given."""
+
+import csv
+import json
+from collections.abc import Iterator
+
+from contextopt.importing.lines import Lines, decode
+from contextopt.importing.rows import Found, RawRow, Rejection, UnusableSource
+from contextopt.inputs import RecordIn
+
+DELIMITERS = ",;\t"
+# Above the longest notes, so that these are refused by name and an unclosed quote still ends somewhere.
+CELL_MAX = 2_000_000
+
+
+def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
+    """Yield each row under the line that it starts at; a quoted cell may hold line breaks.
+
+    Raises:
+        UnusableSource: the header names a column twice.
+    """
+    # The limit belongs to the process; the default of 128 KiB is less than notes may have.
+    csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
+    source = (decode(line) for line in lines)
+    header_line = next((line for line in source if not line.isspace()), "")
+    reader = csv.reader(_chain(header_line, source), delimiter=_delimiter(header_line))
+    names = _header(next(reader, []))
+    while True:
+        before = lines.number
+        found = _next_row(reader, names, lines, file)
+        if found is None:
+            return
+        if isinstance(found, Rejection) or found.fields or lines.overlong:
+            yield _refuse_overlong(found, lines, before)
+
+
+def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _delimiter(header: str) -> str:
+    """Return the one that occurs most in the header; spreadsheets of many countries write semicolons."""
+    return max(DELIMITERS, key=header.count)
+
+
+def _header(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    known = {name.lower(): name for name in RecordIn.model_fields}
+    names = [known.get(name.lower(), name) for name in names]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise UnusableSource(f"the header names the column {name!r} twice")
+    return names
+
+
+def _next_row(reader: "csv._reader", names: list[str], lines: Lines, file: str) -> Found | None:
+    start = lines.number + 1
+    try:
+        cells = next(reader)
+    except StopIteration:
+        return None
+    except csv.Error as error:
+        return Rejection(start, "row", f"is not CSV: {error}", file)
+    if len(cells) > len(names):
+        return Rejection(start, "row", f"has {len(cells)} cells, the header has {len(names)}", file)
+    return _read_cells(dict(zip(names, cells, strict=False)), start, file)
+
+
+def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
+    """Refuse a row that a line past the bound was part of: its text is not there."""
+    if lines.overlong is None or lines.overlong <= before:
+        return found
+    return Rejection(before + 1, "row", f"line {lines.overlong} is longer than {lines.max_bytes:,} bytes", found.file)
+
+
+def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:
+    fields: dict[str, object] = {name: cell for name, cell in cells.items() if name and cell != ""}
+    if (tags := cells.get("tags", "").strip()) and "tags" in fields:
+        fields["tags"] = split_tags(tags)
+    if "metadata" in fields:
+        try:
+            fields["metadata"] = json.loads(cells["metadata"])
+        except (ValueError, RecursionError):
+            return Rejection(line, "metadata", "must be a JSON object", file)
+    return RawRow(line, fields, sum(map(len, cells.values())), file)
+
+
+def split_tags(text: str) -> list[object]:
+    """Read a JSON list, or texts between semicolons, or else between commas."""
+    if text.startswith("["):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, list):
+            return value
+    separator = ";" if ";" in text else ","
+    return [tag.strip() for tag in text.split(separator) if tag.strip()]

@@ -1,0 +1,196 @@
+"""What callers may send: one set of types for the API, imports and forms.
+
+Every text refuses NUL and lone surrogates and every number stays within 64 bits, because PostgreSQL
+can store neither: what passes here can be written.
+"""
+
+import json
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from contextopt.errors import FieldProblem
+from contextopt.models import spaces as limits
+from contextopt.models.configs import TOKENS_MAX
+
+PROMPT_TEXT_MAX = 1_000_000
+
+
+def refuse_unstorable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("contains a NUL character, which cannot be stored")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("contains a lone surrogate, which is not a character") from None
+    return text
+
+
+def refuse_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def read_moment(value: object) -> object:
+    """Take a bare date as midnight UTC; everything else is left to the datetime type.
+
+    Numbers are refused: seconds and milliseconds cannot be told apart.
+    """
+    if isinstance(value, bool | int | float | Decimal):
+        raise ValueError("give a date-time with an offset, such as 2026-01-31T12:00:00Z")
+    if isinstance(value, str) and len(value) == 10:
+        value = date.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time(), UTC)
+    return value
+
+
+def check_moment(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("needs an offset from UTC, such as 2026-01-31T12:00:00Z")
+    if not (limits.DATE_MIN.year <= moment.year <= limits.DATE_MAX.year - 1):
+        raise ValueError("must be in the years 1900 to 2998")
+    return moment.astimezone(UTC)
+
+
+def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise ValueError("must be a JSON object without NaN or infinity, nested less than 100 deep") from None
+    if len(refuse_unstorable(text).encode()) > limits.METADATA_MAX_BYTES or r"\u0000" in text:
+        raise ValueError(f"must be at most {limits.METADATA_MAX_BYTES:,} bytes of JSON without NUL")
+    return metadata
+
+
+Text = Annotated[str, AfterValidator(refuse_unstorable)]
+Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
+Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
+BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX)]
+Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
+Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
+Name = Annotated[Text, Field(max_length=limits.NAME_MAX), AfterValidator(refuse_blank)]
+Categories = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX)]],
+    Field(max_length=limits.CATEGORIES_MAX),
+]
+Description = Annotated[Text, Field(max_length=limits.DESCRIPTION_MAX)]
+Title = Annotated[Text, Field(max_length=limits.TITLE_MAX), AfterValidator(refuse_blank)]
+Type = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_blank)]
+Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
+Notes = Annotated[Text, Field(max_length=limits.NOTES_MAX)]
+Thread = Annotated[Text, Field(max_length=limits.THREAD_MAX)]
+Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
+
+
+class Input(BaseModel):
+    """A body or row: unknown fields are refused, so that a misspelt one is not lost in silence."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class SpaceIn(Input):
+    slug: Slug
+    name: Name | None = None
+    description: Description = ""
+    categories: Categories = Field(default_factory=list)
+
+
+class SpacePatch(Input):
+    name: Name = ""
+    description: Description = ""
+    categories: Categories = Field(default_factory=list)
+
+
+class RecordIn(Input):
+    title: Title
+    type: Type = "note"
+    date: Moment | None = None
+    tags: Tags = Field(default_factory=list)
+    notes: Notes = ""
+    pinned: bool = False
+    thread: Thread = ""
+    position: BigInt | None = None
+    source: Annotated[Text, Field(max_length=limits.SOURCE_MAX)] = ""
+    external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class RecordPatch(Input):
+    """Changes of a record; what is not given stays. Only `position` may be null."""
+
+    title: Title = ""
+    type: Type = ""
+    date: Moment = limits.DATE_MIN
+    tags: Tags = Field(default_factory=list)
+    notes: Notes = ""
+    pinned: bool = False
+    thread: Thread = ""
+    position: BigInt | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+
+WindowDays = Annotated[int, Field(ge=1, le=3_650)] | Literal["all"]
+MaxRecords = Annotated[int, Field(ge=1, le=1_000)] | Literal["all"]
+
+
+class AssemblyIn(Input):
+    """One question: what should go into this prompt? Settings given here win over the space's own."""
+
+    space: Slug
+    stage: Literal[2, 3, 4] = 4
+    as_of: Moment | None = None
+    window_days: WindowDays | None = None
+    max_records: MaxRecords | None = None
+    context_tokens: Tokens | None = None
+    system_tokens: Tokens | None = None
+    history_tokens: Tokens | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    recency_weight: Weight | None = None
+    frequency_weight: Weight | None = None
+    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    record_order: Literal["score", "stable"] | None = None
+    system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    conversation: Annotated[Text, Field(max_length=200)] = ""
+    model: Annotated[Text, Field(max_length=120)] = ""
+
+
+class ConfigIn(Input):
+    """Settings of the next version; what is not given is carried over from the active one."""
+
+    window_days: Literal[7, 14, 30] | None = None
+    max_records: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    recency_weight: Weight | None = None
+    frequency_weight: Weight | None = None
+    system_tokens: Tokens | None = None
+    history_tokens: Tokens | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
+    context_tokens: Tokens | None = None
+    stage3_context_tokens: Tokens | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    record_order: Literal["score", "stable"] | None = None
+    note: Annotated[Text, Field(max_length=200)] = ""
+
+
+class KeyIn(Input):
+    name: Name
+    scope: Literal["read", "write", "admin"] = "write"
+    expires_at: Moment | None = None
+
+
+def field_problems(error: ValidationError) -> list[FieldProblem]:
+    """Name each refused field, dotted for nested ones, with the rule it broke."""
+    return [
+        FieldProblem(
+            ".".join(str(part) for part in item["loc"]) or "body", item["msg"].removeprefix("Value error, ")
+        )
+        for item in error.errors(include_url=False, include_context=False, include_input=False)
+    ]

@@ -1,0 +1,183 @@
+"""What all commands share: `--json`, `--team`, exit codes, and errors that name the field at fault.
+
+Exit codes: 0 done, 1 part of the input was rejected, 2 the call cannot be done as given, 130 interrupted,
+141 the reader of standard output went away.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from argparse import BooleanOptionalAction
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
+from pydantic import BaseModel, ValidationError
+
+from contextopt.engine.errors import EngineError, InvalidValue
+from contextopt.errors import ContextoptError, InvalidInput, NotFound
+from contextopt.inputs import field_problems
+from contextopt.models import Space, Team
+
+DONE = 0
+REJECTED = 1
+UNUSABLE = 2
+INTERRUPTED = 130
+READER_GONE = 141
+ACTOR = "command"
+
+__all__ = ["ACTOR", "DONE", "REJECTED", "BooleanOptionalAction", "Progress", "ReportingCommand", "parse_input"]
+
+
+class TextSink(Protocol):
+    def write(self, msg: str, /) -> object: ...
+
+
+class Progress:
+    """Say on standard error how far long work has come, at most every `seconds`."""
+
+    def __init__(self, sink: TextSink, *, seconds: float = 2.0) -> None:
+        self.sink = sink
+        self.seconds = seconds
+        self.last = time.monotonic()
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self.last >= self.seconds:
+            self.last = now
+            self.sink.write(text)
+
+
+class ReportingCommand(BaseCommand):
+    """A command that answers on standard output, in words or as JSON; all else goes to standard error.
+
+    A subclass writes `run`, which returns the exit code, and may add options in `add_options`.
+    """
+
+    # The checks take longer than most of the commands; `manage.py check` and the tests run them.
+    requires_system_checks: ClassVar[list[str]] = []
+    has_json: ClassVar[bool] = True
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        if self.has_json:
+            parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        parser.add_argument("--team", metavar="SLUG", help="the team to work in (default: the default team)")
+        self.add_options(parser)
+
+    def add_options(self, parser: CommandParser) -> None:
+        """Add what only this command takes."""
+
+    def handle(self, *args: object, **options: Any) -> None:
+        with quiet_logs(options["verbosity"]):
+            code = self._run_guarded(options)
+        if code != DONE:
+            sys.exit(code)
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        raise NotImplementedError
+
+    def how_far(self) -> str:
+        """Say what is kept of work that was interrupted."""
+        return "Interrupted; nothing was changed."
+
+    def print_json(self, answer: Mapping[str, Any]) -> None:
+        encoding = getattr(self.stdout, "encoding", None) or "utf-8"
+        plain = encoding.lower().replace("-", "") != "utf8"
+        self.stdout.write(json.dumps(answer, ensure_ascii=plain))
+
+    def _run_guarded(self, options: Mapping[str, Any]) -> int:
+        try:
+            code = self.run(options)
+            self.stdout.flush()
+        except BrokenPipeError:
+            leave_stdout()
+            return READER_GONE
+        except KeyboardInterrupt:
+            self.stderr.write(self.how_far())
+            return INTERRUPTED
+        except InvalidInput as error:
+            lines = [f"{problem.field}: {problem.message}" for problem in error.problems]
+            raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
+        except (ContextoptError, EngineError) as error:
+            raise CommandError(str(error), returncode=UNUSABLE) from error
+        except OperationalError as error:
+            raise CommandError(f"the database failed: {error}", returncode=UNUSABLE) from error
+        return code
+
+
+@contextmanager
+def quiet_logs(verbosity: int) -> Iterator[None]:
+    """Keep routine events out of a person's terminal, unless they ask by LOG_LEVEL or `--verbosity 2`."""
+    logger = logging.getLogger("contextopt")
+    before = logger.level
+    if verbosity < 2 and "LOG_LEVEL" not in os.environ:
+        logger.setLevel(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def leave_stdout() -> None:
+    """Send what is still buffered nowhere: flushing it at exit would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def team_of(options: Mapping[str, Any]) -> Team:
+    """Return the team that the command works in.
+
+    Raises:
+        InvalidInput: there is no such team.
+    """
+    slug = options["team"]
+    if slug is None:
+        return Team.objects.ensure_default()
+    try:
+        return Team.objects.get(slug=slug)
+    except Team.DoesNotExist:
+        raise InvalidInput.of("--team", f"there is no team {slug!r}") from None
+
+
+def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
+    """Return the team's space of this slug.
+
+    Raises:
+        NotFound: there is none; the message names those there are.
+    """
+    space = Space.objects.of(team).filter(slug=slug).first()
+    if space is not None:
+        return space
+    known = list(Space.objects.of(team).values_list("slug", flat=True)[:10])
+    hint = f"; there are: {', '.join(known)}" if known else "; import_records makes one"
+    raise NotFound(f"{field}: there is no space {slug!r}{hint}")
+
+
+def parse_input[Model: BaseModel](
+    model: type[Model], values: Mapping[str, object], names: Mapping[str, str] | None = None
+) -> Model:
+    """Validate options under the names that the caller typed: `window_days` becomes `--window-days`.
+
+    Raises:
+        InvalidInput: some options were refused.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise InvalidInput([
+            type(problem)(option_name(problem.field, names or {}), problem.message)
+            for problem in field_problems(error)
+        ]) from error
+
+
+def option_name(field: str, names: Mapping[str, str]) -> str:
+    root = field.split(".")[0]
+    return names.get(root) or f"--{root.replace('_', '-')}"
+
+
+def invalid_option(error: InvalidValue) -> InvalidInput:
+    """Return the engine's refusal under the option's name."""
+    return InvalidInput.of(option_name(error.field, {}), error.message)

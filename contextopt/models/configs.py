@@ -1,0 +1,128 @@
+"""Versioned settings of how a space's context is put together."""
+
+from decimal import Decimal
+from typing import Any, ClassVar, Self
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models, transaction
+from django.db.models import F, Q
+
+from contextopt.engine import values
+from contextopt.models.spaces import Space
+
+TOKENS_MAX = 200_000
+WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days")]
+RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
+SETTINGS = (
+    "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
+    "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
+    "encoding", "record_order",
+)  # fmt: skip
+
+
+def _size(default: int, *, low: int = 0) -> Any:
+    return models.PositiveIntegerField(
+        default=default, validators=[MinValueValidator(low), MaxValueValidator(TOKENS_MAX)]
+    )
+
+
+def _weight(default: str) -> Any:
+    return models.DecimalField(
+        max_digits=5,
+        decimal_places=3,
+        default=Decimal(default),
+        validators=[MinValueValidator(0), MaxValueValidator(10)],
+    )
+
+
+class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
+    def active(self) -> Self:
+        return self.filter(is_active=True)
+
+    @transaction.atomic
+    def publish(
+        self, *, space: Space, created_by: str, note: str = "", **settings: object
+    ) -> "ContextConfig":
+        """Add the next version and make it the active one.
+
+        Settings that are not given are those of the version before it.
+        """
+        Space.objects.select_for_update().get(pk=space.pk)
+        latest = self.filter(space=space).order_by("-version").first()
+        current = self.filter(space=space).active().first() or latest
+        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
+        config = self.model(
+            space=space,
+            version=latest.version + 1 if latest else 1,
+            created_by=created_by,
+            note=note,
+            is_active=True,
+            **{**carried, **settings},
+        )
+        config.full_clean(validate_constraints=False)
+        self.filter(space=space).active().update(is_active=False)
+        config.save(force_insert=True)
+        if current and current.encoding != config.encoding:
+            Space.objects.filter(pk=space.pk).update(recount_from=0)
+        return config
+
+
+class ContextConfig(models.Model):
+    """One immutable version of a space's settings. A database trigger refuses any change but of `is_active`."""
+
+    space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
+    version = models.PositiveIntegerField()
+    is_active = models.BooleanField(default=False)
+    window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14)
+    max_records = models.PositiveSmallIntegerField(
+        default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+    )
+    recency_weight = _weight("0.7")
+    frequency_weight = _weight("0.3")
+    system_tokens = _size(800)
+    history_tokens = _size(1_000)
+    response_tokens = _size(1_000, low=1_000)
+    context_tokens = _size(2_000)
+    stage3_context_tokens = _size(4_000)
+    total_tokens = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(10 * TOKENS_MAX)],
+        help_text="Empty: the sum of the four parts.",
+    )  # fmt: skip
+    encoding = models.CharField(max_length=64, default="cl100k_base")
+    record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
+    note = models.CharField(max_length=200, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ContextConfigQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["space", "version"], name="config_version_once"),
+            models.UniqueConstraint(fields=["space"], condition=Q(is_active=True), name="config_active_once"),
+            models.CheckConstraint(condition=Q(window_days__in=[7, 14, 30]), name="config_window"),
+            models.CheckConstraint(
+                condition=Q(max_records__gte=1, max_records__lte=1_000), name="config_max_records"
+            ),
+            models.CheckConstraint(condition=Q(response_tokens__gte=1_000), name="config_response"),
+            models.CheckConstraint(
+                condition=Q(recency_weight__gte=0, recency_weight__lte=10)
+                & Q(frequency_weight__gte=0, frequency_weight__lte=10),
+                name="config_weights",
+            ),
+            models.CheckConstraint(
+                condition=Q(total_tokens=None) | Q(total_tokens__gte=F("response_tokens")),
+                name="config_total",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.space} v{self.version}"
+
+    def to_value(self, **overrides: Any) -> values.ContextConfig:
+        """Return the engine's value, with a request's own settings in place of the stored ones.
+
+        Raises:
+            InvalidValue: a setting is outside its range; `field` names it.
+        """
+        return values.ContextConfig(**{**{name: getattr(self, name) for name in SETTINGS}, **overrides})

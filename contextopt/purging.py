@@ -1,0 +1,75 @@
+"""Erasing a record's text everywhere: the record, its revisions and every stored assembly."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.models import AssemblyPayload, Record
+from contextopt.models.spaces import PURGED
+from contextopt.recording import lock_space
+
+PURGED_LINE = f"- {PURGED}\n"
+
+
+def purge_record(*, record: Record) -> Record:
+    """Erase the record's text everywhere. Numbers and hashes stay, and so do its source and external id,
+    so that a later import cannot bring the text back. There is no undo.
+    """
+    with transaction.atomic():
+        _erase_record(record)
+        erase_from_assemblies(record)
+    record.refresh_from_db()
+    return record
+
+
+def _erase_record(record: Record) -> None:
+    erased: dict[str, Any] = {
+        "title": PURGED, "type": "note", "notes": "", "tags": [], "metadata": {}, "thread": "",
+    }  # fmt: skip
+    lock_space(record.space)
+    now = timezone.now()
+    record.revisions.update(**erased)
+    Record.objects.filter(pk=record.pk).update(
+        **erased,
+        summary=PURGED_LINE,
+        deleted_at=record.deleted_at or now,
+        purged_at=record.purged_at or now,
+        updated_at=now,
+    )
+
+
+def erase_from_assemblies(record: Record) -> int:
+    """Replace the record's lines in stored texts; return how many payloads held one.
+
+    An assembly that read the record just before the purge may be stored just after it, so the sweep
+    calls this again for records purged a little while ago.
+    """
+    payloads = AssemblyPayload.objects.select_for_update().filter(
+        assembly__space=record.space, assembly__created_at__gte=record.created_at
+    )
+    erased = 0
+    for payload in payloads.filter(record_ids__contains=[record.pk]).iterator(chunk_size=200):
+        erased += _erase_from(payload, record.pk)
+    return erased
+
+
+def _erase_from(payload: AssemblyPayload, record_id: int) -> bool:
+    text = erase_line(payload.text, payload.ledger["order"], record_id)
+    baseline = erase_line(payload.baseline_text or "", payload.ledger["baseline_order"], record_id)
+    if (text, baseline) == (payload.text, payload.baseline_text or ""):
+        return False
+    payload.text = text
+    payload.baseline_text = None if payload.baseline_text is None else baseline
+    payload.purged_at = timezone.now()
+    payload.save(update_fields=["text", "baseline_text", "purged_at"])
+    return True
+
+
+def erase_line(text: str, order: list[int], record_id: int) -> str:
+    """Replace the line of a record in a rendered text, whose last lines are the records in `order`."""
+    if record_id not in order:
+        return text
+    lines = text.splitlines(keepends=True)
+    lines[len(lines) - len(order) + order.index(record_id)] = PURGED_LINE
+    return "".join(lines)

@@ -1,0 +1,92 @@
+"""Background jobs. Each is a bounded batch that may run twice, or again after a worker died in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from celery import shared_task
+from django.db import connection, transaction
+from django.utils import timezone
+
+from contextopt import demo
+from contextopt.engine.tokens import get_tokenizer
+from contextopt.models import Record, Space, StoredResponse, Team
+from contextopt.purging import erase_from_assemblies
+from contextopt.recording import summarise_again
+
+# An answer to a repeated write is kept this long.
+STORED_RESPONSE_LIFE = timedelta(hours=24)
+# No assembly takes longer than this from reading a record to being stored.
+PURGE_RACE = timedelta(minutes=10)
+RECOUNT_BATCH = 5_000
+# A batch ends early enough for the hard time limit of a job.
+RECOUNT_BATCHES = 20
+SWEEP_LOCK = 0x636F6E7465787431
+
+
+@shared_task
+def sweep() -> None:
+    """Do what is due: drop old answers, finish purges, recount summaries of spaces that changed encoding."""
+    with only_here(SWEEP_LOCK) as is_ours:
+        if not is_ours:
+            return
+        StoredResponse.objects.filter(created_at__lt=timezone.now() - STORED_RESPONSE_LIFE).delete()
+        finish_purges()
+        for space in Space.objects.filter(recount_from__isnull=False)[:10]:
+            recount_summaries.delay(space.pk)
+
+
+@shared_task
+def load_demo(team_id: int) -> None:
+    """Fill the team's demo spaces. Loading twice changes nothing."""
+    demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor="demo")
+
+
+@shared_task
+def recount_summaries(space_id: int) -> None:
+    """Count stored summaries again after the active config changed its encoding, from where it stopped."""
+    with only_here(space_id) as is_ours:
+        if not is_ours:
+            return
+        for _ in range(RECOUNT_BATCHES):
+            if not recount_batch(space_id):
+                return
+        recount_summaries.delay(space_id)
+
+
+def recount_batch(space_id: int) -> bool:
+    """Recount the next summaries; return whether there may be more."""
+    with transaction.atomic():
+        space = Space.objects.select_for_update().get(pk=space_id)
+        if space.recount_from is None:
+            return False
+        tokenizer = get_tokenizer(space.configs.active().values_list("encoding", flat=True).get())
+        batch = list(
+            Record.objects.filter(space=space, pk__gt=space.recount_from, purged_at=None)
+            .exclude(summary_encoding=tokenizer.name)
+            .order_by("pk")[:RECOUNT_BATCH]
+        )
+        summarise_again(batch, tokenizer)
+        space.recount_from = batch[-1].pk if len(batch) == RECOUNT_BATCH else None
+        space.save(update_fields=["recount_from"])
+    return space.recount_from is not None
+
+
+def finish_purges() -> int:
+    """Erase once more from assemblies that were stored while their record was being purged."""
+    recent = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
+    with transaction.atomic():
+        return sum(erase_from_assemblies(record) for record in recent[:1_000])
+
+
+@contextmanager
+def only_here(number: int) -> Iterator[bool]:
+    """Take an advisory lock of the database session; says whether nobody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
+        is_ours = bool(cursor.fetchone()[0])  # type: ignore[index]
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [number])

@@ -1,0 +1,1 @@
+"""What people see: charts, views and forms. Nothing imports it."""

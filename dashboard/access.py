@@ -1,0 +1,95 @@
+"""Who may see a page: the visitor's team, and one look-up a resource.
+
+An outsider gets 404, so that nothing is learned from asking; a member without the role gets 403.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, cast
+from zoneinfo import ZoneInfo
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+
+from contextopt.models import Assembly, Membership, Record, Role, Space, Team, User
+
+SESSION_TEAM = "team_id"
+BIGINT_MAX = 2**63 - 1
+
+
+class TeamRequest(HttpRequest):
+    """A request of a logged-in member; the page shows one team. Set up by `team_page`."""
+
+    user: User
+    htmx: HtmxDetails
+    memberships: list[Membership]
+    membership: Membership
+    team: Team
+    actor: str
+
+
+type TeamView[**P] = Callable[Concatenate[TeamRequest, P], HttpResponseBase]
+type PlainView[**P] = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def team_page[**P](view: TeamView[P]) -> PlainView[P]:
+    """Give the view its team, and show times in the team's zone."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        page = cast(TeamRequest, request)
+        page.memberships = list(Membership.objects.filter(user=page.user).select_related("team").order_by("id"))
+        page.membership = _current(page)
+        page.team = page.membership.team
+        page.actor = f"user:{page.user.get_username()}"
+        with timezone.override(ZoneInfo(page.team.time_zone)):
+            return view(page, *args, **kwargs)
+
+    return cast("PlainView[P]", login_required(inner))
+
+
+def _current(request: TeamRequest) -> Membership:
+    if not request.memberships:
+        raise PermissionDenied("You belong to no team yet. Ask an administrator to add you to one.")
+    chosen = request.session.get(SESSION_TEAM)
+    return next((m for m in request.memberships if m.team_id == chosen), request.memberships[0])
+
+
+def require_role(request: TeamRequest, needed: Role) -> None:
+    if not request.membership.allows(needed):
+        raise PermissionDenied(
+            f"This needs the role {needed.label.lower()}; yours is {request.membership.get_role_display().lower()}."
+        )
+
+
+def get_space(request: TeamRequest, slug: str) -> Space:
+    space = Space.objects.of(request.team).with_counts().filter(slug=slug).first()
+    if space is None:
+        raise Http404("No such space.")
+    return space
+
+
+def get_record(request: TeamRequest, slug: str, record_id: int) -> Record:
+    if record_id > BIGINT_MAX:
+        raise Http404("No such record.")
+    record = (
+        Record.objects.filter(space__team=request.team, space__slug=slug, pk=record_id)
+        .select_related("space")
+        .first()
+    )
+    if record is None:
+        raise Http404("No such record.")
+    return record
+
+
+def get_assembly(request: TeamRequest, assembly_id: int, *related: Any) -> Assembly:
+    if assembly_id > BIGINT_MAX:
+        raise Http404("No such assembly.")
+    assembly = Assembly.objects.of(request.team).select_related(*related).filter(pk=assembly_id).first()
+    if assembly is None:
+        raise Http404("No such assembly.")
+    return assembly

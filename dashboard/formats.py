@@ -1,0 +1,59 @@
+"""How numbers and reasons read on a page."""
+
+MINUS = "\N{MINUS SIGN}"
+NONE = "–"
+_MAGNITUDES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
+
+REASONS = {
+    "over_record_limit": "over the record limit",
+    "over_budget": "over the token budget",
+    "not_loaded": "ranked below what was read",
+    "outside_window": "outside the window",
+    "deleted": "deleted",
+}
+
+
+def reason_words(reason: str) -> str:
+    return REASONS.get(reason, reason.replace("_", " "))
+
+
+def whole(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f}".replace("-", MINUS)
+
+
+def signed(value: float | None, digits: int = 0) -> str:
+    """Return the value with its sign, a true minus sign; zero has none."""
+    if value is None:
+        return NONE
+    text = f"{abs(value):,.{digits}f}"
+    if float(text.replace(",", "")) == 0:
+        return text
+    return f"{'+' if value > 0 else MINUS}{text}"
+
+
+def percent(rate: float | None, digits: int = 0) -> str:
+    return NONE if rate is None else f"{rate * 100:,.{digits}f} %".replace("-", MINUS)
+
+
+def decimals(value: float | None, digits: int = 2) -> str:
+    return NONE if value is None else f"{value:,.{digits}f}".replace("-", MINUS)
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a duration without its unit: one decimal below 100 ms, none above."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def compact(value: float) -> tuple[str, str]:
+    """Return a number cut to three figures, and its magnitude: 21_400_000 becomes ("21.4", "M")."""
+    for size, letter in _MAGNITUDES:
+        if abs(value) >= size:
+            return decimals(value / (1_000 if letter == "k" else size), 1), letter
+    return whole(value), ""
+
+
+def change_words(value: str) -> str:
+    """Read out an arrow for those who do not see it."""
+    return value.replace("▲", "up").replace("▼", "down")

@@ -1,0 +1,24 @@
+"""One answer for page and partial."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+
+from dashboard.access import TeamRequest
+
+STOP_POLLING = 286
+
+
+def render_page(
+    request: TeamRequest, template: str, context: dict[str, Any], *, partials: tuple[str, ...] = (), status: int = 200
+) -> HttpResponse:
+    """Render the page, or the partial that htmx asks for by its target's id."""
+    target = request.htmx.target if request.htmx else None
+    name = f"{template}#{target}" if target in partials else template
+    response = render(request, name, context, status=status)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    # A page of one team, at one moment: neither shared nor shown again from a cache after logout.
+    response.headers.setdefault("Cache-Control", "private, no-cache")
+    return response

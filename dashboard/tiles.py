@@ -1,0 +1,104 @@
+"""The overview's tiles: a value, its change against the period before, and one fact more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dashboard.formats import NONE, compact, decimals, milliseconds, percent, whole
+from dashboard.metrics import Figures
+
+type Wish = Literal["lower", "higher", "none"]
+
+TARGET_MS = 500
+TARGET_RATIO = (0.2, 0.4)
+TARGET_UTILISATION = (0.80, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a figure moved; `mood` is "good", "bad" or "" where more is neither."""
+
+    arrow: str
+    amount: str
+    mood: str = ""
+
+    @property
+    def words(self) -> str:
+        return {"▲": "up", "▼": "down"}.get(self.arrow, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    slug: str
+    label: str
+    value: str
+    unit: str
+    change: Change
+    fact: str
+    target: str = ""
+
+
+def build_tiles(now: Figures, before: Figures) -> list[Tile]:
+    saved, magnitude = compact(now.tokens_saved) if now.tokens_before else (NONE, "")
+    return [
+        Tile(
+            "ratio", "Compression ratio", decimals(now.ratio), "",
+            _change(now.ratio, before.ratio, "lower", lambda d: decimals(d)),
+            "included ÷ filtered", "target 0.2–0.4",
+        ),
+        Tile(
+            "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
+            _change(now.p95_ms, before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
+            f"p50 {milliseconds(now.p50_ms)}, p99 {milliseconds(now.p99_ms)}", f"target < {TARGET_MS} ms",
+        ),
+        Tile(
+            "truncation", "Truncation rate", _points(now.truncation_rate), _unit(now.truncation_rate),
+            _change(now.truncation_rate, before.truncation_rate, "none", lambda d: f"{decimals(d * 100, 1)} pt"),
+            "dropped something",
+        ),
+        Tile(
+            "saved", "Tokens saved", saved, magnitude,
+            _change(*_saved(now, before), "higher", lambda d: percent(d)),
+            f"{percent(now.saving_rate)} of stage 3", "target 20–30 %",
+        ),
+        Tile(
+            "utilisation", "Budget used", _points(now.utilisation), _unit(now.utilisation),
+            _change(now.utilisation, before.utilisation, "none", lambda d: f"{decimals(d * 100, 1)} pt"),
+            "of the context tokens", "target 80–95 %",
+        ),
+        Tile(
+            "assemblies", "Assemblies", *compact(now.assemblies),
+            _change(*_growth(now.assemblies, before.assemblies), "none", lambda d: percent(d)),
+            f"{decimals(now.records_included, 1)} records each", "target 10–20 records",
+        ),
+    ]  # fmt: skip
+
+
+def _points(rate: float | None) -> str:
+    return NONE if rate is None else whole(rate * 100)
+
+
+def _unit(rate: float | None) -> str:
+    return "" if rate is None else "%"
+
+
+def _growth(now: int, before: int) -> tuple[float | None, float | None]:
+    """Express a sum as its growth over the period before, which then counts as zero."""
+    return ((now - before) / abs(before), 0.0) if before else (None, None)
+
+
+def _saved(now: Figures, before: Figures) -> tuple[float | None, float | None]:
+    return _growth(now.tokens_saved, before.tokens_saved) if now.tokens_before else (None, None)
+
+
+def _change(
+    now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]
+) -> Change:
+    if now is None or before is None:
+        return Change("", "nothing to compare")
+    amount = say(abs(now - before))
+    if not any(character in "123456789" for character in amount):
+        return Change("", "no change")
+    is_up = now > before
+    mood = "" if wish == "none" else "good" if is_up == (wish == "higher") else "bad"
+    return Change("▲" if is_up else "▼", amount, mood)

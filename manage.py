@@ -1,0 +1,25 @@
+#!/usr/bin/env python
+"""The command line: `manage.py up` serves everything, `manage.py help` lists the other commands."""
+
+import os
+import sys
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line
+
+from config.errors import SetupError
+from config.preparation import prepare_for
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    try:
+        prepare_for(sys.argv[1:])
+    except (SetupError, ImproperlyConfigured) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

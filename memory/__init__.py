@@ -1,0 +1,1 @@
+"""What was learned: memories, strategies, hints, decay, feedback, review."""
