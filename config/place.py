@@ -113,7 +113,7 @@ def _server_account(*homes: Path) -> pwd.struct_passwd:
             owner = home.stat().st_uid
             if owner != 0:
                 return pwd.getpwuid(owner)
-        except (FileNotFoundError, KeyError):
+        except (FileNotFoundError, NotADirectoryError, KeyError):
             continue
     try:
         return pwd.getpwnam("postgres")

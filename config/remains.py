@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from config.errors import PostgresError
-from config.place import Location
+from config.place import SOCKET_NAME, Location
 
 REMAINS_SECONDS = 15.0
 
@@ -30,10 +30,10 @@ def server_processes(place: Location) -> list[psutil.Process]:
 
 def clear_remains(place: Location) -> None:
     """Wait until no process of an earlier server is left, asking it to go with growing emphasis, then drop
-    its pid file.
+    its pid files.
 
-    After a SIGKILL of the main process its backends may still write for a moment. The pid file alone says
-    little: its number may belong to a stranger after a reboot, or to a zombie in a container.
+    After a SIGKILL of the main process its backends may still write for a moment. The pid files alone say
+    little: their number may belong to a stranger after a reboot, or to a zombie in a container.
     """
     started = time.monotonic()
     pleas = [(3.0, signal.SIGINT), (8.0, signal.SIGQUIT)]
@@ -47,7 +47,8 @@ def clear_remains(place: Location) -> None:
         if pleas and elapsed > pleas[0][0]:
             _signal_all(remains, pleas.pop(0)[1])
         time.sleep(0.1)
-    (place.data_dir / "postmaster.pid").unlink(missing_ok=True)
+    for stale in (place.data_dir / "postmaster.pid", *place.socket_dir.glob(f"{SOCKET_NAME}*")):
+        stale.unlink(missing_ok=True)
 
 
 def _signal_all(processes: Sequence[psutil.Process], signum: signal.Signals) -> None:

@@ -1,5 +1,6 @@
 """Erasing a record's text everywhere: the record, its revisions and every stored assembly."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -9,6 +10,8 @@ from contextopt.models import AssemblyPayload, Record
 from contextopt.models.spaces import PURGED
 from contextopt.recording import lock_space
 
+# The database's clock dates assemblies, the web machine's dates records.
+CLOCKS_APART = timedelta(days=1)
 PURGED_LINE = f"- {PURGED}\n"
 
 
@@ -46,7 +49,7 @@ def erase_from_assemblies(record: Record) -> int:
     calls this again for records purged a little while ago.
     """
     payloads = AssemblyPayload.objects.select_for_update().filter(
-        assembly__space=record.space, assembly__created_at__gte=record.created_at
+        assembly__space=record.space, assembly__created_at__gte=record.created_at - CLOCKS_APART
     )
     erased = 0
     for payload in payloads.filter(record_ids__contains=[record.pk]).iterator(chunk_size=200):

@@ -4,12 +4,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from contextopt.engine import ContextConfig
 from contextopt.engine.budget import allocate
-from contextopt.engine.rendering import SPACE_LINES
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.models import Assembly, AssemblyPayload
+
+type Figure = tuple[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,57 @@ def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
     Raises:
         UnknownEncoding: the tokenizer of that time is not at hand.
     """
-    stored = payload.assembly
+    assembly = payload.assembly
+    figures = [*_from_ledger(payload), *_from_config(payload)]
+    if payload.purged_at is None:
+        figures += _from_text(payload, get_tokenizer(assembly.encoding))
     return [
-        Difference(figure, getattr(stored, figure, None), value)
-        for figure, value in _recompute(payload, stored)
-        if getattr(stored, figure, None) != value
+        Difference(name, stored, value)
+        for name, value in figures
+        if (stored := _stored(assembly, payload, name)) != value
     ]
+
+
+def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
+    """Return a figure of the row or, where the name says so, a record's tokens in the ledger."""
+    if not name.startswith("tokens of record "):
+        return getattr(assembly, name)
+    record_id = int(name.rpartition(" ")[2])
+    return next(entry["tokens"] for entry in payload.ledger["entries"] if entry["id"] == record_id)
+
+
+def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
+    yield "tokens_after", tokenizer.count(payload.text)
+    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    if payload.baseline_text is not None:
+        yield "tokens_before", tokenizer.count(payload.baseline_text)
+    order: list[int] = payload.ledger["order"]
+    lines = payload.text.splitlines(keepends=True)[-len(order) :] if order else []
+    for record_id, line in zip(order, lines, strict=True):
+        yield f"tokens of record {record_id}", tokenizer.count(line)
+
+
+def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
+    counts = Counter(payload.ledger["counts"])
+    included = sum(entry["kept"] for entry in payload.ledger["entries"])
+    yield "records_included", included
+    yield "records_filtered", included + counts.total()
+    yield "over_record_limit", counts["over_record_limit"]
+    yield "over_budget", counts["over_budget"]
+
+
+def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
+    config = read_config(payload.config)
+    request: dict[str, Any] = payload.request
+    allocation = allocate(config, request.get("system_tokens"), request.get("history_tokens"))
+    yield "total_tokens", allocation.total
+    yield "system_tokens", allocation.system
+    yield "history_tokens", allocation.history
+    yield "tokens_available", allocation.context
+    yield "response_tokens", allocation.response
+
+
+def read_config(stored: dict[str, Any]) -> ContextConfig:
+    """Return the engine's config out of a payload's snapshot, which also says its version and overrides."""
+    settings = {name: value for name, value in stored.items() if name not in {"version", "overrides"}}
+    return ContextConfig.from_json(settings)

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -108,3 +109,61 @@ class OverviewForm(FilterForm):
         if not self.is_valid():
             return recent_period("14d", now, zone)
         return custom_period(self.cleaned_data["first"], self.cleaned_data["last"], now, zone)
+
+
+class AssembliesForm(FilterForm):
+    """Filters of the list of assemblies; `find` looks one up by id or by the start of its SHA-256."""
+
+    space = forms.ChoiceField(required=False)
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+    truncated = forms.ChoiceField(
+        choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
+    )
+    conversation = forms.CharField(max_length=200, required=False)
+    start = MomentField(required=False, max_length=40)
+    end = MomentField(required=False, max_length=40)
+    find = forms.RegexField(
+        r"^(?:\d{1,18}|[0-9a-fA-F]{6,64})$",
+        required=False,
+        error_messages={"invalid": "Give an assembly's number, or at least 6 characters of its SHA-256."},
+    )
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+        self.spaces = {space.slug: space for space in Space.objects.of(team)}
+        field = cast(forms.ChoiceField, self.fields["space"])
+        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
+
+    def select(self) -> QuerySet[Assembly]:
+        """Return the team's assemblies that pass; a list whose filters were refused is empty."""
+        found = Assembly.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        if given["space"]:
+            found = found.filter(space=self.spaces[given["space"]])
+        if given["stage"]:
+            found = found.filter(stage=int(given["stage"]))
+        if given["truncated"]:
+            found = found.filter(truncated=given["truncated"] == "yes")
+        if given["conversation"]:
+            found = found.filter(conversation=given["conversation"])
+        if given["start"]:
+            found = found.filter(created_at__gte=given["start"])
+        if given["end"]:
+            found = found.filter(created_at__lt=self._exclusive_end())
+        return found.filter(_matches(given["find"])) if given["find"] else found
+
+    def _exclusive_end(self) -> datetime:
+        """Return the end; a bare day is meant with all its hours."""
+        end = cast(datetime, self.cleaned_data["end"])
+        is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
+        return end + timedelta(days=1) if is_day else end
+
+
+def _matches(find: str) -> Q:
+    """Match an id or a hash. The range of hashes reads the index whatever the database's collation is."""
+    prefix = find.lower()
+    by_hash = Q(sha256__gte=prefix, sha256__lt=f"{prefix}g")
+    return by_hash | Q(pk=int(find)) if find.isdecimal() and int(find) < 2**63 else by_hash

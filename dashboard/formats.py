@@ -54,6 +54,15 @@ def compact(value: float) -> tuple[str, str]:
     return whole(value), ""
 
 
-def change_words(value: str) -> str:
-    """Read out an arrow for those who do not see it."""
-    return value.replace("▲", "up").replace("▼", "down")
+def cost_words(saved: int) -> str:
+    """Say a saving, or a cost, in tokens: the sign alone is easily missed."""
+    if saved == 0:
+        return "no difference"
+    return f"{whole(abs(saved))} tokens {'fewer' if saved > 0 else 'more'}"
+
+
+def fewer_words(rate: float | None) -> str:
+    """Say a saving's share in words."""
+    if rate is None:
+        return NONE
+    return f"{percent(abs(rate))} {'more' if rate < 0 else 'fewer'}"

@@ -20,6 +20,16 @@ WRITES = frozenset({"POST", "PATCH", "DELETE"})
 type View = Callable[..., HttpResponse]
 
 
+def answer_holds_secret(view: View) -> View:
+    """Mark a view whose answer must not be stored: its writes take no Idempotency-Key."""
+    view.holds_secret = True  # type: ignore[attr-defined]
+    return view
+
+
+def is_repeatable(view: View) -> bool:
+    return not getattr(view, "holds_secret", False)
+
+
 def answer_once(view: View) -> View:
     """Wrap a view so that a repeated write is answered from what was stored, and done once.
 
@@ -34,6 +44,8 @@ def answer_once(view: View) -> View:
         if key is None or request.method not in WRITES:
             return view(request, *args, **kwargs)
         check_key(key)
+        if not is_repeatable(view):
+            raise InvalidInput.of(HEADER, "is not taken here: the answer holds a secret, which is not stored")
         with transaction.atomic():
             return _answer(cast(ApiRequest, request), key, lambda: view(request, *args, **kwargs))
 
@@ -73,9 +85,7 @@ def _lock(api_key_id: int, key: str) -> None:
     """
     digest = hashlib.blake2b(f"{api_key_id}:{key}".encode(), digest_size=8).digest()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(%s::bigint)", [int.from_bytes(digest, signed=True)]
-        )
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [int.from_bytes(digest, signed=True)])
         (is_ours,) = cursor.fetchone()
     if not is_ours:
         raise RequestInProgress
@@ -88,7 +98,9 @@ def hash_request(request: HttpRequest) -> str:
 
 
 def replay(stored: StoredResponse) -> HttpResponse:
-    response = HttpResponse(bytes(stored.body), status=stored.status, headers={"Idempotency-Replayed": "true"})
+    response = HttpResponse(
+        bytes(stored.body), status=stored.status, headers={"Idempotency-Replayed": "true"}
+    )
     if stored.content_type:
         response["Content-Type"] = stored.content_type
     return response

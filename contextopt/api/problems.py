@@ -90,9 +90,7 @@ def not_found(request: HttpRequest, exc: Exception) -> HttpResponse:
 def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResponse:
     allow = ", ".join(sorted(allowed))
     detail = f"This address takes {allow}, not {request.method}."
-    return problem(
-        request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow}
-    )
+    return problem(request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow})
 
 
 def bad_request(request: HttpRequest, detail: str) -> HttpResponse:

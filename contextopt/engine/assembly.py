@@ -24,6 +24,7 @@ from contextopt.engine.values import (
     RecordSummary,
     SpaceContext,
     TokenAllocation,
+    check_distinct,
 )
 
 STAGE_3_RECORDS = 10
@@ -98,6 +99,8 @@ def assemble(
         BudgetExceeded: system and history leave the response less than its reservation.
         InvalidValue: a naive `now`, a negative size, a record that is there twice.
     """
+    if baseline is not None:
+        check_distinct("baseline", baseline)
     request = _Request(space, config, utc("now", now), tokenizer)
     allocation = allocate(config, system_tokens, history_tokens)
     header = fit_header(space, allocation.context, tokenizer)
@@ -154,7 +157,7 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
 def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
     """Cut the ranking, render it, count the exact text; drop the last record until the count holds."""
     tokenizer = request.tokenizer
-    room = budget_tokens - tokenizer.count(header.text + "\n")
+    room = budget_tokens - _cost_before_records(header, budget_tokens, tokenizer)
     cut = truncate(candidates.ranked, room, candidates.max_records)
     while cut.kept:
         records = order_records(cut.kept, request.config.record_order)
@@ -164,6 +167,11 @@ def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, bu
             return _Chosen(cut, tuple([record.id for record in records]), text, tokens)
         cut = cut.without_last()
     return _Chosen(cut, (), header.text, header.tokens)
+
+
+def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
+    """Count the header with the blank line after it; one that had to be cut leaves nothing to records."""
+    return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
 
 
 def _stage3_budget(
@@ -188,7 +196,7 @@ def _render_baseline(
     tokenizer = request.tokenizer
     if header.is_cut or header.tokens > budget_tokens:
         header = fit_header(request.space, budget_tokens, tokenizer)
-    header_tokens = tokenizer.count(header.text + "\n")
+    header_tokens = _cost_before_records(header, budget_tokens, tokenizer)
     ranked, _ = _last_records(records, request.now)
     kept = truncate(ranked, budget_tokens - header_tokens, STAGE_3_RECORDS).kept
     ordered = order_records(kept, request.config.record_order)

@@ -5,17 +5,19 @@ and writes them in batches. A row that cannot be used is reported with its line 
 Importing the same thing twice changes nothing.
 """
 
-from contextopt.importing.files import open_input, read_file
+from contextopt.importing.files import check_input, open_input, read_file
 from contextopt.importing.git import read_commits
 from contextopt.importing.markdown import read_folder
 from contextopt.importing.pipeline import ImportReport, ensure_space, import_rows
-from contextopt.importing.rows import RawRow, Rejection, UnusableSource
+from contextopt.importing.rows import Found, RawRow, Rejection, UnusableSource
 
 __all__ = [
+    "Found",
     "ImportReport",
     "RawRow",
     "Rejection",
     "UnusableSource",
+    "check_input",
     "ensure_space",
     "import_rows",
     "open_input",

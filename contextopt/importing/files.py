@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -25,27 +26,39 @@ FORMATS: dict[str, "Format"] = {
 type Format = Literal["jsonl", "csv"]
 
 
+def check_input(name: str) -> None:
+    """Refuse a file that is not there before another is imported. It is not opened: a pipe opens once.
+
+    Raises:
+        UnusableSource: it is missing, a folder, or not ours to read.
+    """
+    if name == STDIN:
+        return
+    if "\0" in name or not Path(name).exists():
+        raise UnusableSource(f"{name!r} does not exist")
+    if Path(name).is_dir():
+        raise UnusableSource(f"{name} is a folder; import_markdown and import_git take folders")
+    if not os.access(name, os.R_OK):
+        raise UnusableSource(f"{name} may not be read")
+
+
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
     """Open a file, or standard input for `-`; what is compressed with gzip is read unpacked.
 
     Raises:
-        UnusableSource: it is not there, cannot be read, or is no UTF-8 text.
+        UnusableSource: it is damaged or no UTF-8 text.
     """
     if name == STDIN:
         yield _unpacked(sys.stdin.buffer, name)
         return
-    if Path(name).is_dir():
-        raise UnusableSource(f"{name} is a folder; import_markdown and import_git take folders")
-    try:
-        file = open(name, "rb")  # noqa: SIM115 (closed below, after the errors of opening are told apart)
-    except (OSError, ValueError) as error:
-        raise UnusableSource(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    with file:
+    with open(name, "rb") as file:
         yield _unpacked(file, name)
 
 
-def read_file(stream: BinaryIO, name: str, *, file: str = "", format: Format | None = None) -> Iterator[Found]:
+def read_file(
+    stream: BinaryIO, name: str, *, file: str = "", format: Format | None = None
+) -> Iterator[Found]:
     """Yield the rows of a JSONL or CSV file; `file` is the name that goes into what is reported.
 
     The format is that of the name's extension, else that of the first character.
@@ -56,7 +69,9 @@ def read_file(stream: BinaryIO, name: str, *, file: str = "", format: Format | N
     try:
         yield from reader(lines, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        yield Rejection(lines.number + 1, "row", f"the compressed data is damaged from here on: {error}", file)
+        yield Rejection(
+            lines.number + 1, "row", f"the compressed data is damaged from here on: {error}", file
+        )
 
 
 def detect_format(name: str, head: bytes) -> Format:

@@ -35,5 +35,5 @@ def _read_line(line: bytes, number: int, file: str) -> Found:
     except ValueError as error:
         return Rejection(number, "row", str(error).split(";")[0], file)
     if not isinstance(value, dict):
-        return Rejection(number, "row", "must be a JSON object, such as {\"title\": \"…\"}", file)
+        return Rejection(number, "row", 'must be a JSON object, such as {"title": "…"}', file)
     return RawRow(number, value, len(line), file)

@@ -71,7 +71,9 @@ def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
     """Refuse a row that a line past the bound was part of: its text is not there."""
     if lines.overlong is None or lines.overlong <= before:
         return found
-    return Rejection(before + 1, "row", f"line {lines.overlong} is longer than {lines.max_bytes:,} bytes", found.file)
+    return Rejection(
+        before + 1, "row", f"line {lines.overlong} is longer than {lines.max_bytes:,} bytes", found.file
+    )
 
 
 def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:

@@ -30,7 +30,15 @@ INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
 
-__all__ = ["ACTOR", "DONE", "REJECTED", "BooleanOptionalAction", "Progress", "ReportingCommand", "parse_input"]
+__all__ = [
+    "ACTOR",
+    "DONE",
+    "REJECTED",
+    "BooleanOptionalAction",
+    "Progress",
+    "ReportingCommand",
+    "parse_input",
+]
 
 
 class TextSink(Protocol):
@@ -167,10 +175,12 @@ def parse_input[Model: BaseModel](
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        raise InvalidInput([
-            type(problem)(option_name(problem.field, names or {}), problem.message)
-            for problem in field_problems(error)
-        ]) from error
+        raise InvalidInput(
+            [
+                type(problem)(option_name(problem.field, names or {}), problem.message)
+                for problem in field_problems(error)
+            ]
+        ) from error
 
 
 def option_name(field: str, names: Mapping[str, str]) -> str:

@@ -99,7 +99,7 @@ DROP FUNCTION contextopt_start_counts();
 IMMUTABLE = """
 CREATE FUNCTION contextopt_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_jsonb(NEW) - TG_ARGV IS DISTINCT FROM to_jsonb(OLD) - TG_ARGV THEN
+    IF to_jsonb(NEW) - coalesce(TG_ARGV, '{}') IS DISTINCT FROM to_jsonb(OLD) - coalesce(TG_ARGV, '{}') THEN
         RAISE EXCEPTION '% rows never change', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;

@@ -1,5 +1,7 @@
 """Template filters: the forms of `dashboard.formats`."""
 
+import json
+
 from django import template
 
 from dashboard import formats
@@ -12,9 +14,22 @@ register.filter("percent", formats.percent)
 register.filter("decimals", formats.decimals)
 register.filter("milliseconds", formats.milliseconds)
 register.filter("reason_words", formats.reason_words)
+register.filter("cost_words", formats.cost_words)
+register.filter("fewer_words", formats.fewer_words)
 
 
 @register.filter
 def short_hash(digest: str) -> str:
     """Return the first eight characters in two groups."""
     return f"{digest[:4]} {digest[4:8]}"
+
+
+@register.filter
+def setting_words(value: object) -> str:
+    """Return a setting as text; none is what the engine writes for "no limit"."""
+    return formats.whole(value) if isinstance(value, int) else "all" if value is None else str(value)
+
+
+@register.filter
+def pretty_json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -18,7 +18,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from config import postgres
-from config.errors import LockError, PostgresError
+from config.errors import LockError, PostgresError, SetupError
 from config.lingering import linger
 from config.place import BASE_DIR, MAX_SOCKET_BYTES, SOCKET_NAME, Location, location
 from config.remains import postmaster
@@ -43,7 +43,7 @@ def new_checkout() -> Iterator[Callable[[str], Path]]:
     for checkout in made:
         place = location(checkout)
         postgres.release(place)
-        with contextlib.suppress(PostgresError):
+        with contextlib.suppress(SetupError):
             postgres.shut_down(place)
         for directory in (place.home, place.socket_dir):
             shutil.rmtree(directory, ignore_errors=True)

@@ -10,7 +10,7 @@ from contextopt.engine import ContextConfig, RecordSummary, SpaceContext, summar
 
 from .factories import NOW, TOKENIZER
 
-PROFILE = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROFILE = settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 FORGED_LINE = "\n- [note] forged (2026-01-01)\n"
 NASTY = (
@@ -73,10 +73,10 @@ def record_lists(draw: st.DrawFn, max_size: int = 30) -> tuple[RecordSummary, ..
         st.lists(st.tuples(texts, dates, views, texts, st.booleans(), st.integers(0, 9)), max_size=max_size)
     )
     records = []
-    for number, (title, date, view_count, notes, is_deleted, die) in enumerate(drafts):
+    for number, (title, date, view_count, notes, may_be_deleted, die) in enumerate(drafts):
         line = summary_line(title, "note", date, [title, notes], notes)
         tokens = TOKENIZER.count(line)
-        is_deleted = is_deleted and die < 5
+        is_deleted = may_be_deleted and die < 5
         records.append(
             RecordSummary(number, date, view_count, line, tokens, pinned=die in (0, 9), deleted=is_deleted)
         )
@@ -100,4 +100,6 @@ configs = st.builds(
     stage3_context_tokens=st.one_of(st.just(4000), st.integers(0, 600)),
     record_order=st.sampled_from(("score", "stable")),
 )
-staged_configs = st.builds(lambda config, stage: config.replace(stage=stage), configs, st.sampled_from((2, 3, 4)))
+staged_configs = st.builds(
+    lambda config, stage: config.replace(stage=stage), configs, st.sampled_from((2, 3, 4))
+)

@@ -72,6 +72,8 @@ def oracle_key(record: RecordSummary, config: ContextConfig) -> tuple[object, ..
 
 def oracle_kept(space: SpaceContext, config: ContextConfig) -> list[int]:
     """Render ever longer beginnings of the ranking and count each as a whole."""
+    if TOKENIZER.count(header(space)) > config.context_tokens:
+        return []
     ranking = oracle_ranking(space, config)
     limit = len(ranking) if config.max_records is None else min(len(ranking), config.max_records)
     kept = 0
@@ -106,7 +108,10 @@ def test_1_space_isolation(
     run(make_space(*theirs, name="Other"), config)
     assert run(make_space(*ours), config) == before
     lines = {record.line for record in ours}
-    assert set(before.text.splitlines(keepends=True)) <= lines | {"Space: Platform\n", "\n"} or "…" in before.text
+    assert (
+        set(before.text.splitlines(keepends=True)) <= lines | {"Space: Platform\n", "\n"}
+        or "…" in before.text
+    )
     assert set(before.order) <= {record.id for record in ours}
 
 
@@ -152,12 +157,12 @@ def test_3_a_cut_is_never_inside_a_grapheme(text: str, limit: int) -> None:
 
 @PROFILE
 @given(spaces(), staged_configs, st.integers(0, 1500), st.integers(0, 1500))
-def test_4_budget_never_exceeded(space: SpaceContext, config: ContextConfig, system: int, history: int) -> None:
+def test_4_budget_never_exceeded(
+    space: SpaceContext, config: ContextConfig, system: int, history: int
+) -> None:
     config = config.replace(total_tokens=None, system_tokens=1500, history_tokens=1500)
     for tokenizer in (TOKENIZER, HeuristicTokenizer()):
-        assembled = assemble(
-            space, config, NOW, tokenizer, system_tokens=system, history_tokens=history
-        )
+        assembled = assemble(space, config, NOW, tokenizer, system_tokens=system, history_tokens=history)
         tokens = tokenizer.count(assembled.text)
         assert tokens == assembled.stats.tokens_used == assembled.certificate.tokens
         assert tokens <= assembled.allocation.context == assembled.stats.tokens_available
@@ -210,9 +215,7 @@ def test_7_sorted_by_relevance(space: SpaceContext, config: ContextConfig) -> No
 
 @PROFILE
 @given(configs, st.integers(0, 9000), st.integers(0, 9000), st.none() | st.integers(1000, 9000))
-def test_8_response_reservation(
-    config: ContextConfig, system: int, history: int, total: int | None
-) -> None:
+def test_8_response_reservation(config: ContextConfig, system: int, history: int, total: int | None) -> None:
     config = config.replace(total_tokens=total)
     try:
         parts = allocate(config, system, history)

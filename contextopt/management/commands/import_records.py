@@ -1,14 +1,11 @@
 """`manage.py import_records SPACE FILE…`"""
 
-from argparse import SUPPRESS
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.importing import ImportReport, UnusableSource, import_rows, open_input, read_file
-from contextopt.management.base import ACTOR
+from contextopt.importing import Found, check_input, open_input, read_file
 from contextopt.management.importing import ImportCommand
 
 
@@ -22,18 +19,20 @@ class Command(ImportCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
         parser.add_argument(
-            "files", metavar="FILE", nargs="+", help="a .jsonl or .csv file, also gzipped; - is standard input"
+            "files",
+            metavar="FILE",
+            nargs="+",
+            help="a .jsonl or .csv file, also gzipped; - is standard input",
         )
         parser.add_argument(
-            "--format", choices=["jsonl", "csv"], help="instead of what the name or first character says"
+            "--format", choices=["jsonl", "csv"], help="in place of what the name or the first character says"
         )
-        parser.add_argument("--batch", type=int, help=SUPPRESS)
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        files: Sequence[str] = options["files"]
-        for name in dict.fromkeys(files):
-            _refuse_unreadable(name)
-        space = self.ensure_space(options)
-        for name in files:
-            self.import_file(space, name, options)
-        return self.finish(options)
+    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+        names: list[str] = options["files"]
+        for name in names:
+            check_input(name)
+        for name in names:
+            with open_input(name) as stream:
+                label = name if len(names) > 1 else ""
+                yield from read_file(stream, name, file=label, format=options["format"])

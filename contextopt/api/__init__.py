@@ -1,0 +1,5 @@
+"""The HTTP API, version 1."""
+
+from contextopt.api.schema import api
+
+__all__ = ["api"]

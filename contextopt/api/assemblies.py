@@ -1,0 +1,101 @@
+"""Assemblies: what enters a prompt, decided and logged."""
+
+from typing import Annotated, Literal
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import (
+    AssemblyDetail,
+    AssemblyOut,
+    AssemblyPage,
+    VerificationOut,
+    assembly_json,
+    assembly_row,
+    created,
+    reply,
+)
+from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.assembling import assemble_space
+from contextopt.errors import NotFound
+from contextopt.inputs import AssemblyIn, Moment, Slug, Text
+from contextopt.models import Assembly
+
+router = Router(tags=["Assemblies"])
+BY_TIME = by_moment("assembly", "created_at")
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class AssemblyQuery(PageQuery):
+    """Which assemblies; every filter given must hold."""
+
+    space: Slug | None = None
+    stage: Annotated[int | None, Field(ge=2, le=5)] = None
+    kind: Literal["space", "phase", "retry", "handoff"] | None = None
+    conversation: Annotated[Text | None, Field(max_length=200)] = None
+    sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="Hash of the text.")] = None
+    truncated: bool | None = None
+    since: Annotated[Moment | None, Field(description="Made at or after this moment.")] = None
+    until: Annotated[Moment | None, Field(description="Made at or before this moment.")] = None
+
+    def select(self, team_id: int) -> QuerySet[Assembly]:
+        rows = Assembly.objects.filter(team_id=team_id)
+        filters = {
+            "space__slug": self.space,
+            "stage": self.stage,
+            "kind": self.kind,
+            "conversation": self.conversation,
+            "sha256": self.sha256,
+            "truncated": self.truncated,
+            "created_at__gte": self.since,
+            "created_at__lte": self.until,
+        }
+        return rows.filter(**{name: value for name, value in filters.items() if value is not None})
+
+
+@router.post("/assemblies", auth=WRITE, response={201: AssemblyOut}, summary="Assemble a context")
+def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
+    """Decides what of a space enters one prompt, and logs the decision with its reasons.
+
+    The text never takes more than the context's share of the budget, counted on the exact text. Settings
+    given here win over the space's own.
+    """
+    result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request))
+    return created(result.to_json(), f"/api/v1/assemblies/{result.id}")
+
+
+@router.get("/assemblies", auth=READ, response=AssemblyPage, summary="List assemblies")
+def list_assemblies(request: ApiRequest, query: Query[AssemblyQuery]) -> HttpResponse:
+    """Newest first, in numbers; the texts are in the single assembly."""
+    rows = query.select(request.auth.team_id).select_related("space", "config")
+    return reply(list_page(rows, BY_TIME, query, assembly_row))
+
+
+@router.post("/assemblies/preview", auth=READ, response=AssemblyOut, summary="Preview a context")
+def preview_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
+    """The same decision, not logged."""
+    result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request), store=False)
+    return reply(result.to_json())
+
+
+def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
+    """Return the team's assembly with its payload.
+
+    Raises:
+        NotFound: the team has no such assembly.
+    """
+    rows = Assembly.objects.select_related("payload", "space", "config")
+    assembly = rows.filter(team_id=request.auth.team_id, pk=assembly_id, payload__isnull=False).first()
+    if assembly is None:
+        raise NotFound(f"There is no assembly {assembly_id}.")
+    return assembly
+
+
+@router.get("/assemblies/{assembly_id}", auth=READ, response=AssemblyDetail, summary="Read an assembly")
+def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
+    """The rendered text, the ledger of kept and dropped, and the settings that were in force."""
+    return reply(assembly_json(find_assembly(request, assembly_id)))

@@ -1,0 +1,59 @@
+"""API keys of the team, and what the caller's own key may do."""
+
+from typing import Annotated
+
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt.api.access import ADMIN, READ, ApiRequest, actor
+from contextopt.api.idempotency import answer_holds_secret
+from contextopt.api.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
+from contextopt.api.paging import PageQuery, by_number, list_page
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.inputs import KeyIn
+from contextopt.models import ApiKey
+
+router = Router(tags=["Access"])
+BY_ID = by_number("key", "id")
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+@router.get("/me", auth=READ, response=MeOut, summary="Read what this key may do")
+def read_me(request: ApiRequest) -> HttpResponse:
+    return reply({"team": team_json(request.auth.team), "key": key_json(request.auth)})
+
+
+@router.get("/keys", auth=ADMIN, response=KeyPage, summary="List keys")
+def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
+    """Newest first, the revoked included. Secrets are not stored."""
+    keys = ApiKey.objects.filter(team_id=request.auth.team_id)
+    return reply(list_page(keys, BY_ID, page, key_json))
+
+
+@router.post("/keys", auth=ADMIN, response={201: NewKeyOut}, summary="Create a key")
+@answer_holds_secret
+def create_key(request: ApiRequest, data: KeyIn) -> HttpResponse:
+    """The secret is in this answer and nowhere else."""
+    if data.expires_at is not None and data.expires_at <= timezone.now():
+        raise InvalidInput.of("expires_at", "must be in the future")
+    key, secret = ApiKey.objects.create_with_secret(
+        team=request.auth.team,
+        name=data.name,
+        scope=data.scope,
+        created_by=actor(request),
+        expires_at=data.expires_at,
+    )
+    return created({**key_json(key), "secret": secret}, f"/api/v1/keys/{key.pk}")
+
+
+@router.delete("/keys/{key_id}", auth=ADMIN, response={204: None}, summary="Revoke a key")
+def revoke_key(request: ApiRequest, key_id: Path[Id]) -> HttpResponse:
+    """It is refused from now on. Revoking twice is revoking once."""
+    key = ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id).first()
+    if key is None:
+        raise NotFound(f"There is no key {key_id}.")
+    key.revoke()
+    return HttpResponse(status=204)

@@ -1,0 +1,427 @@
+"""What the API answers: one type and one function for each kind of object."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict
+
+from django.http import HttpResponse
+from pydantic_core import to_json
+
+from contextopt.api.problems import FieldError
+from contextopt.models import ApiKey, Assembly, ContextConfig, Record, RecordRevision, Space, Team
+from contextopt.models.configs import SETTINGS
+
+
+def reply(data: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return data as JSON, without validating again what our own code made."""
+    return HttpResponse(
+        to_json(data, inf_nan_mode="null"),
+        status=status,
+        content_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+def created(data: object, location: str) -> HttpResponse:
+    return reply(data, status=201, headers={"Location": location})
+
+
+class Problem(TypedDict):
+    """A refusal, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: NotRequired[list[FieldError]]
+
+
+class TeamOut(TypedDict):
+    slug: str
+    name: str
+    time_zone: str
+
+
+class KeyOut(TypedDict):
+    id: int
+    name: str
+    scope: Literal["read", "write", "admin"]
+    prefix: str
+    created_by: str
+    created_at: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NewKeyOut(KeyOut):
+    """A key with its secret, which is shown this once."""
+
+    secret: str
+
+
+class KeyPage(TypedDict):
+    items: list[KeyOut]
+    next_cursor: str | None
+
+
+class MeOut(TypedDict):
+    team: TeamOut
+    key: KeyOut
+
+
+class RecordCounts(TypedDict):
+    live: int
+    pinned: int
+    deleted: int
+
+
+class SpaceOut(TypedDict):
+    slug: str
+    name: str
+    description: str
+    categories: list[str]
+    records: RecordCounts
+    created_at: datetime
+
+
+class SpacePage(TypedDict):
+    items: list[SpaceOut]
+    next_cursor: str | None
+
+
+class RecordRow(TypedDict):
+    """A record as lists show it, without notes and metadata."""
+
+    id: int
+    title: str
+    type: str
+    date: datetime
+    tags: list[str]
+    pinned: bool
+    thread: str
+    position: int | None
+    source: str
+    external_id: str
+    view_count: int
+    last_viewed_at: datetime | None
+    summary: str
+    summary_tokens: int
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    purged_at: datetime | None
+
+
+class RecordOut(RecordRow):
+    """A record in full."""
+
+    notes: str
+    metadata: dict[str, Any]
+
+
+class RecordPage(TypedDict):
+    items: list[RecordRow]
+    next_cursor: str | None
+
+
+class RowOut(TypedDict):
+    """What became of one row of a bulk write; `index` counts from 0."""
+
+    index: int
+    status: Literal["created", "updated", "unchanged", "rejected"]
+    id: NotRequired[int]
+    errors: NotRequired[list[FieldError]]
+
+
+class BulkOut(TypedDict):
+    created: int
+    updated: int
+    unchanged: int
+    rejected: int
+    results: list[RowOut]
+
+
+class RevisionOut(TypedDict):
+    """A record as it was before a change."""
+
+    number: int
+    change: str
+    changed_at: datetime
+    changed_by: str
+    title: str
+    type: str
+    date: datetime
+    tags: list[str]
+    notes: str
+    pinned: bool
+    thread: str
+    position: int | None
+    metadata: dict[str, Any]
+    view_count: int
+    deleted_at: datetime | None
+
+
+class RevisionPage(TypedDict):
+    items: list[RevisionOut]
+    next_cursor: str | None
+
+
+class ConfigOut(TypedDict):
+    """One version of a space's settings. Weights are texts, since they are exact decimals."""
+
+    version: int
+    is_active: bool
+    window_days: int
+    max_records: int
+    recency_weight: str
+    frequency_weight: str
+    system_tokens: int
+    history_tokens: int
+    response_tokens: int
+    context_tokens: int
+    stage3_context_tokens: int
+    total_tokens: int | None
+    encoding: str
+    record_order: Literal["score", "stable"]
+    note: str
+    created_by: str
+    created_at: datetime
+
+
+class ConfigPage(TypedDict):
+    items: list[ConfigOut]
+    next_cursor: str | None
+
+
+class AllocationOut(TypedDict):
+    """How the total is divided, in tokens."""
+
+    total: int
+    system: int
+    history: int
+    context: int
+    response: int
+
+
+class StatsOut(TypedDict):
+    """Figures of one assembly; `tokens_saved` is signed, against stage 3."""
+
+    records_filtered: int
+    records_included: int
+    records_dropped: int
+    tokens_used: int
+    tokens_available: int
+    utilisation: float | None
+    compression_ratio: float | None
+    truncated: bool
+    outside_window: int
+    deleted: int
+    stage3_tokens: int | None
+    tokens_saved: int | None
+    assembly_ms: float | None
+
+
+class CertificateOut(TypedDict):
+    """Tokens counted on the exact text, and its SHA-256."""
+
+    tokens: int
+    encoding: str
+    tokenizer_version: str
+    sha256: str
+
+
+class IncludedOut(TypedDict):
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    pinned: bool
+
+
+class DroppedOut(IncludedOut):
+    reason: str
+
+
+class AssemblyOut(TypedDict):
+    """One decision with its proof. `id` is null for a preview, which is not logged."""
+
+    id: int | None
+    space: str
+    stage: int
+    as_of: datetime
+    config_version: int
+    overrides: dict[str, Any]
+    text: str
+    allocation: AllocationOut
+    stats: StatsOut
+    certificate: CertificateOut
+    included: list[IncludedOut]
+    dropped: list[DroppedOut]
+    counts: dict[str, int]
+
+
+class AssemblyRow(TypedDict):
+    """A logged assembly in numbers."""
+
+    id: int
+    kind: str
+    space: str | None
+    stage: int | None
+    config_version: int | None
+    conversation: str
+    model: str
+    actor: str
+    as_of: datetime
+    created_at: datetime
+    truncated: bool
+    records_filtered: int
+    records_included: int
+    records_dropped: int
+    compression_ratio: float | None
+    tokens_before: int | None
+    tokens_after: int
+    tokens_available: int
+    tokens_saved: int | None
+    utilisation: float | None
+    assembly_ms: float
+    encoding: str
+    tokenizer_version: str
+    sha256: str
+
+
+class AssemblyPage(TypedDict):
+    items: list[AssemblyRow]
+    next_cursor: str | None
+
+
+class LedgerEntryOut(IncludedOut):
+    kept: bool
+    reason: str
+
+
+class LedgerOut(TypedDict):
+    """Every candidate that was kept, the best hundred that were not, and counts of the rest."""
+
+    entries: list[LedgerEntryOut]
+    order: list[int]
+    counts: dict[str, int]
+
+
+class AssemblyDetail(AssemblyRow):
+    """A logged assembly with its text, its ledger and the settings that were in force."""
+
+    text: str
+    allocation: AllocationOut
+    ledger: LedgerOut
+    config: dict[str, Any]
+    request: dict[str, Any]
+    purged_at: datetime | None
+
+
+class DifferenceOut(TypedDict):
+    figure: str
+    stored: Any
+    recomputed: Any
+
+
+class VerificationOut(TypedDict):
+    """Every stored figure computed again from the stored text and ledger."""
+
+    id: int
+    ok: bool
+    differences: list[DifferenceOut]
+
+
+class BatchRow(TypedDict):
+    """One answer of a batch: an assembly, or why there is none."""
+
+    id: str
+    assembly: NotRequired[AssemblyOut]
+    errors: NotRequired[list[FieldError]]
+
+
+class BatchOut(TypedDict):
+    assembled: int
+    rejected: int
+    results: list[BatchRow]
+
+
+def _pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
+
+
+_KEY = tuple(KeyOut.__annotations__)
+_RECORD_ROW = tuple(RecordRow.__annotations__)
+_RECORD = (*_RECORD_ROW, "notes", "metadata")
+_REVISION = tuple(RevisionOut.__annotations__)
+_ASSEMBLY_FIGURES = tuple(
+    name for name in AssemblyRow.__annotations__ if name not in {"space", "config_version"}
+)
+
+
+def key_json(key: ApiKey) -> dict[str, Any]:
+    return _pick(key, _KEY)
+
+
+def team_json(team: Team) -> TeamOut:
+    return TeamOut(slug=team.slug, name=team.name, time_zone=team.time_zone)
+
+
+def space_json(space: Space) -> SpaceOut:
+    counts = space.counts
+    return SpaceOut(
+        slug=space.slug,
+        name=space.name,
+        description=space.description,
+        categories=space.categories,
+        records=RecordCounts(live=counts.live, pinned=counts.pinned, deleted=counts.deleted),
+        created_at=space.created_at,
+    )
+
+
+def record_row(record: Record) -> dict[str, Any]:
+    return _pick(record, _RECORD_ROW)
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    return _pick(record, _RECORD)
+
+
+def revision_json(revision: RecordRevision) -> dict[str, Any]:
+    return _pick(revision, _REVISION)
+
+
+def config_json(config: ContextConfig) -> dict[str, Any]:
+    return _pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))
+
+
+def assembly_row(assembly: Assembly) -> dict[str, Any]:
+    return {
+        **_pick(assembly, _ASSEMBLY_FIGURES),
+        "space": assembly.space.slug if assembly.space else None,
+        "config_version": assembly.config.version if assembly.config else None,
+    }
+
+
+def assembly_json(assembly: Assembly) -> dict[str, Any]:
+    """Return a logged assembly with its payload, which the caller loaded in the same query."""
+    payload = assembly.payload
+    return {
+        **assembly_row(assembly),
+        "text": payload.text,
+        "allocation": AllocationOut(
+            total=assembly.total_tokens,
+            system=assembly.system_tokens,
+            history=assembly.history_tokens,
+            context=assembly.tokens_available,
+            response=assembly.response_tokens,
+        ),
+        "ledger": payload.ledger,
+        "config": payload.config,
+        "request": payload.request,
+        "purged_at": payload.purged_at,
+    }

@@ -1,0 +1,209 @@
+"""Records of a space: dated notes, documents, messages, commits."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic.json_schema import SkipJsonSchema
+
+from contextopt import recording
+from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
+from contextopt.api.outputs import (
+    BulkOut,
+    RecordOut,
+    RecordPage,
+    RevisionPage,
+    RowOut,
+    created,
+    record_json,
+    record_row,
+    reply,
+    revision_json,
+)
+from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.api.problems import FieldError, describe_errors
+from contextopt.errors import NotFound
+from contextopt.inputs import Input, Moment, RecordIn, RecordPatch, Slug, Text
+from contextopt.models import Record, RecordRevision, Space
+from contextopt.models import spaces as limits
+from contextopt.purging import purge_record
+from contextopt.recording import RowResult
+
+router = Router(tags=["Records"])
+BY_DATE = by_moment("record", "date")
+BY_REVISION = by_number("revision", "number")
+BULK_MAX = 1_000
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+RevisionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class RecordQuery(PageQuery):
+    """Which records; every filter given must hold."""
+
+    type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
+    tag: Annotated[Text | None, Field(max_length=limits.TAG_MAX)] = None
+    source: Annotated[Text | None, Field(max_length=limits.SOURCE_MAX)] = None
+    external_id: Annotated[Text | None, Field(max_length=limits.EXTERNAL_ID_MAX)] = None
+    thread: Annotated[Text | None, Field(max_length=limits.THREAD_MAX)] = None
+    pinned: bool | None = None
+    deleted: Annotated[bool, Field(description="Show the deleted ones instead of the others.")] = False
+    since: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
+    until: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+
+    def select(self, space: Space) -> QuerySet[Record]:
+        rows = Record.objects.filter(space=space, deleted_at__isnull=not self.deleted)
+        for name in ("type", "source", "external_id", "thread", "pinned"):
+            value = getattr(self, name)
+            if value is not None:
+                rows = rows.filter(**{name: value})
+        if self.tag is not None:
+            rows = rows.filter(tags__contains=[self.tag])
+        if self.since is not None:
+            rows = rows.filter(date__gte=self.since)
+        if self.until is not None:
+            rows = rows.filter(date__lte=self.until)
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row of a bulk write that is no record, and why."""
+
+    errors: list[FieldError]
+
+
+def read_row(value: object) -> RecordIn | RefusedRow:
+    """Validate a row by itself, so that one bad row does not refuse the others."""
+    try:
+        return RecordIn.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return RefusedRow(describe_errors(found))
+
+
+type Row = Annotated[
+    RecordIn | SkipJsonSchema[RefusedRow], PlainValidator(read_row, json_schema_input_type=RecordIn)
+]
+
+
+class BulkIn(Input):
+    records: Annotated[list[Row], Field(min_length=1, max_length=BULK_MAX)]
+
+
+class ViewQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    count_view: Annotated[bool, Field(description="Whether this reading counts as a view.")] = True
+
+
+def find_record(request: ApiRequest, record_id: int) -> Record:
+    """Return the team's record, deleted or not.
+
+    Raises:
+        NotFound: the team has no such record.
+    """
+    records = Record.objects.select_related("space").filter(space__team_id=request.auth.team_id)
+    record = records.filter(pk=record_id).first()
+    if record is None:
+        raise NotFound(f"There is no record {record_id}.")
+    return record
+
+
+@router.get("/spaces/{slug}/records", auth=READ, response=RecordPage, summary="List records")
+def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery]) -> HttpResponse:
+    """Newest first, without notes and metadata."""
+    rows = query.select(find_space(request, slug)).defer("notes", "metadata")
+    return reply(list_page(rows, BY_DATE, query, record_row))
+
+
+@router.post("/spaces/{slug}/records", auth=WRITE, response={201: RecordOut}, summary="Create a record")
+def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> HttpResponse:
+    """A record of the same source and external id is a conflict that names it."""
+    space = find_space(request, slug)
+    record = recording.create_record(space=space, data=data, actor=actor(request))
+    return created(record_json(record), f"/api/v1/records/{record.pk}")
+
+
+@router.post("/spaces/{slug}/records/bulk", auth=WRITE, response=BulkOut, summary="Write up to 1,000 records")
+def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpResponse:
+    """Rows are created, updated or left alone by source and external id; a row without external id creates.
+
+    Valid rows are written though others are rejected; each row's outcome is told by its index.
+    """
+    space = find_space(request, slug)
+    rows = {index: row for index, row in enumerate(data.records) if isinstance(row, RecordIn)}
+    written = recording.upsert_records(space=space, rows=list(rows.values()), actor=actor(request))
+    outcomes = dict(zip(rows, written, strict=True))
+    results = [
+        row_json(index, row if isinstance(row, RefusedRow) else outcomes[index])
+        for index, row in enumerate(data.records)
+    ]
+    counts = Counter(result["status"] for result in results)
+    totals = {status: counts[status] for status in ("created", "updated", "unchanged", "rejected")}
+    return reply({**totals, "results": results})
+
+
+def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:
+    if isinstance(outcome, RowResult):
+        return RowOut(index=index, status=outcome.status, id=outcome.record_id)
+    return RowOut(index=index, status="rejected", errors=outcome.errors)
+
+
+@router.get("/records/{record_id}", auth=READ, response=RecordOut, summary="Read a record")
+def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery]) -> HttpResponse:
+    """Reading counts as a view, unless `count_view=false` or the record is deleted."""
+    record = find_record(request, record_id)
+    if query.count_view and not record.is_deleted:
+        record = recording.view_record(record=record)
+    return reply(record_json(record))
+
+
+@router.patch("/records/{record_id}", auth=WRITE, response=RecordOut, summary="Change a record")
+def update_record(request: ApiRequest, record_id: Path[Id], changes: RecordPatch) -> HttpResponse:
+    """What is not given stays. The state before is kept as a revision."""
+    record = find_record(request, record_id)
+    return reply(record_json(recording.update_record(record=record, changes=changes, actor=actor(request))))
+
+
+@router.delete("/records/{record_id}", auth=WRITE, response={204: None}, summary="Delete a record")
+def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
+    """Takes it out of every context; it can be restored."""
+    recording.delete_record(record=find_record(request, record_id), actor=actor(request))
+    return HttpResponse(status=204)
+
+
+@router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Undo a deletion")
+def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
+    record = find_record(request, record_id)
+    return reply(record_json(recording.restore_record(record=record, actor=actor(request))))
+
+
+@router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Erase a record's text")
+def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
+    """Erases the text everywhere, revisions and stored assemblies included. There is no undo."""
+    return reply(record_json(purge_record(record=find_record(request, record_id))))
+
+
+@router.get("/records/{record_id}/revisions", auth=READ, response=RevisionPage, summary="List revisions")
+def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
+    """The record as it was before each change, newest first."""
+    revisions = RecordRevision.objects.filter(record=find_record(request, record_id))
+    return reply(list_page(revisions, BY_REVISION, page, revision_json))
+
+
+@router.post(
+    "/records/{record_id}/revisions/{number}/restore",
+    auth=WRITE,
+    response=RecordOut,
+    summary="Go back to a revision",
+)
+def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
+    """The state before going back becomes a revision too."""
+    record = find_record(request, record_id)
+    restored = recording.restore_revision(record=record, number=number, actor=actor(request))
+    return reply(record_json(restored))

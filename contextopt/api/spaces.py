@@ -1,0 +1,47 @@
+"""Spaces: workspaces of records."""
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+
+from contextopt import recording
+from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
+from contextopt.api.outputs import SpaceOut, SpacePage, created, reply, space_json
+from contextopt.api.paging import PageQuery, by_text, list_page
+from contextopt.inputs import Slug, SpaceIn, SpacePatch
+from contextopt.models import Space
+
+router = Router(tags=["Spaces"])
+BY_SLUG = by_text("space", "slug")
+
+
+@router.get("/spaces", auth=READ, response=SpacePage, summary="List spaces")
+def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
+    """The team's spaces by slug, with their numbers of records."""
+    spaces = Space.objects.with_counts().filter(team_id=request.auth.team_id)
+    return reply(list_page(spaces, BY_SLUG, page, space_json))
+
+
+@router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
+def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
+    """The space starts with the default settings as version 1. A slug that is taken is a conflict."""
+    space = recording.create_space(team=request.auth.team, data=data, actor=actor(request))
+    return created(space_json(space), f"/api/v1/spaces/{space.slug}")
+
+
+@router.get("/spaces/{slug}", auth=READ, response=SpaceOut, summary="Read a space")
+def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
+    return reply(space_json(find_space(request, slug)))
+
+
+@router.patch("/spaces/{slug}", auth=WRITE, response=SpaceOut, summary="Change a space")
+def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
+    """What is not given stays. The slug never changes."""
+    space = recording.update_space(space=find_space(request, slug), changes=changes)
+    return reply(space_json(space))
+
+
+@router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
+def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
+    """Deletes its records, revisions, settings and assemblies too. There is no undo."""
+    recording.delete_space(space=find_space(request, slug))
+    return HttpResponse(status=204)

@@ -1,0 +1,192 @@
+"""Example spaces, plainly marked, with assemblies that were really made.
+
+The texts are written for this product. The same moment and the same database give the same demo.
+"""
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+from django.db import transaction
+
+from contextopt.assembling import assemble_space
+from contextopt.demo.stories import STORIES, Story, tell
+from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
+from contextopt.models import Assembly, ContextConfig, Record, Space, Team
+from contextopt.recording import create_space, delete_space, upsert_records, view_record
+
+SOURCE = "demo"
+RECORD_DAYS = 45
+RECORDS_A_DAY = 5
+ASSEMBLY_DAYS = 14
+ASSEMBLIES_A_DAY = 40
+MODELS = ("gpt-4o-mini", "gpt-4o-mini", "gpt-4o")
+# Of a working day's hours, those in the middle come more often.
+HOURS = (7, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 13, 14, 14, 14, 15, 15, 16, 17, 19, 21)
+
+
+class DemoJson(TypedDict):
+    spaces: list[str]
+    records: int
+    assemblies: int
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSummary:
+    """What the demo consists of, or consisted of when it was removed."""
+
+    spaces: tuple[str, ...]
+    records: int
+    assemblies: int
+
+    def to_json(self) -> DemoJson:
+        return {"spaces": list(self.spaces), "records": self.records, "assemblies": self.assemblies}
+
+    def __str__(self) -> str:
+        return (
+            f"Demo: {', '.join(self.spaces)} with {self.records:,} records and "
+            f"{self.assemblies:,} assemblies."
+        )
+
+
+def load_demo(
+    team: Team,
+    *,
+    now: datetime,
+    actor: str,
+    days: int = ASSEMBLY_DAYS,
+    assemblies_a_day: int = ASSEMBLIES_A_DAY,
+) -> DemoSummary:
+    """Fill the team's demo spaces, all of them or none. Loading twice changes nothing.
+
+    Raises:
+        Conflict: a space that is no demo has one of the slugs.
+    """
+    with transaction.atomic():
+        # Two loads of one team wait for each other here.
+        Team.objects.select_for_update().get(pk=team.pk)
+        if not demo_spaces(team):
+            rng = random.Random(SOURCE)
+            spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
+            _assemble_all(spaces, rng, now, days, assemblies_a_day)
+        return summarise_demo(team)
+
+
+def remove_demo(team: Team) -> DemoSummary:
+    """Delete the team's demo spaces with all that belongs to them; return what was there."""
+    with transaction.atomic():
+        summary = summarise_demo(team)
+        for space in demo_spaces(team):
+            delete_space(space=space)
+    return summary
+
+
+def demo_spaces(team: Team) -> list[Space]:
+    return list(Space.objects.of(team).filter(is_demo=True))
+
+
+def summarise_demo(team: Team) -> DemoSummary:
+    spaces = demo_spaces(team)
+    return DemoSummary(
+        spaces=tuple(space.slug for space in spaces),
+        records=Record.objects.filter(space__in=spaces).count(),
+        assemblies=Assembly.objects.filter(space__in=spaces).count(),
+    )
+
+
+def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, actor: str) -> Space:
+    data = SpaceIn(
+        slug=story.slug, name=story.name, description=story.description, categories=list(story.categories)
+    )
+    space = create_space(team=team, data=data, actor=actor, is_demo=True)
+    rows = [_dated_row(story, number, rng, now) for number in range(1, RECORD_DAYS * RECORDS_A_DAY + 1)]
+    rows += [_pinned_row(story, index, now) for index in range(len(story.pinned))]
+    results = upsert_records(space=space, rows=rows, actor=actor)
+    _view_some(space, [result.record_id for result in results], rng)
+    return space
+
+
+def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> RecordIn:
+    """Write one record; they are spread evenly over the days before now, at working hours."""
+    told = tell(story, number, rng)
+    days_ago = (number - 1) // RECORDS_A_DAY
+    return RecordIn(
+        title=told.title,
+        type=told.type,
+        date=_moment(now, days_ago, rng),
+        tags=list(told.tags),
+        notes=told.notes,
+        source=SOURCE,
+        external_id=f"{story.slug}-{number:04}",
+        metadata={"demo": True},
+    )
+
+
+def _pinned_row(story: Story, index: int, now: datetime) -> RecordIn:
+    title, notes = story.pinned[index]
+    return RecordIn(
+        title=title,
+        type="guide",
+        date=now - timedelta(days=60 + index),
+        tags=["guide"],
+        notes=notes,
+        pinned=True,
+        source=SOURCE,
+        external_id=f"{story.slug}-guide-{index + 1}",
+        metadata={"demo": True},
+    )
+
+
+def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
+    """Return a working hour of that day, never after now."""
+    day = now - timedelta(days=days_ago)
+    moment = day.replace(
+        hour=rng.choice(HOURS), minute=rng.randrange(60), second=rng.randrange(60), microsecond=0
+    )
+    return moment if moment <= now else moment - timedelta(days=1)
+
+
+def _view_some(space: Space, record_ids: list[int], rng: random.Random) -> None:
+    """Open some records as people do: most never, a few again and again."""
+    for record in Record.objects.filter(pk__in=rng.sample(record_ids, len(record_ids) // 4)).order_by("pk"):
+        for _ in range(rng.choice((1, 1, 2, 2, 3, 5, 8, 12))):
+            view_record(record=record)
+
+
+def _assemble_all(
+    spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
+) -> None:
+    """Run the assemblies in the order of their moments; half-way each space gets tighter settings."""
+    moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
+    for number, moment in enumerate(moments):
+        if number == len(moments) // 2:
+            _tighten(spaces)
+        space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
+        assemble_space(
+            team_id=space.team_id,
+            request=_request(space, moment, rng),
+            actor=SOURCE,
+            is_demo=True,
+            created_at=moment,
+        )
+
+
+def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
+    return AssemblyIn(
+        space=space.slug,
+        stage=rng.choices((4, 3, 2), weights=(86, 10, 4))[0],
+        as_of=moment,
+        system_tokens=rng.randrange(250, 800),
+        history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_900))),
+        conversation=f"demo-{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
+        model=rng.choice(MODELS),
+    )
+
+
+def _tighten(spaces: list[Space]) -> None:
+    """Publish a second version of the settings, so that the two can be compared."""
+    for space, story in zip(spaces, STORIES, strict=True):
+        ContextConfig.objects.publish(
+            space=space, created_by=SOURCE, note=story.second_note, **story.second_settings
+        )

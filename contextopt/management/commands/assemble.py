@@ -1,0 +1,136 @@
+"""`manage.py assemble SPACE`"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from django.core.management.base import CommandParser
+from pydantic import BaseModel, Field, ValidationError
+
+from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.engine.errors import EngineError, InvalidValue
+from contextopt.errors import ContextoptError
+from contextopt.importing import Rejection, check_input, open_input, read_file
+from contextopt.inputs import AssemblyIn, Text, field_problems
+from contextopt.management.base import (
+    ACTOR,
+    DONE,
+    REJECTED,
+    Progress,
+    ReportingCommand,
+    invalid_option,
+    parse_input,
+    space_of,
+    team_of,
+)
+from contextopt.management.ledgers import describe_result
+from contextopt.models import Team
+
+OPTIONS = (
+    ("--window-days", "N|all", "days before --as-of that records may be from"),
+    ("--max-records", "N|all", "records at most"),
+    ("--context-tokens", "N", "tokens for space and records at most"),
+    ("--system-tokens", "N", "size of the system prompt"),
+    ("--history-tokens", "N", "size of the conversation so far"),
+    ("--response-tokens", "N", "tokens kept free for the answer, at least 1000"),
+    ("--total-tokens", "N", "tokens of the whole prompt with its answer"),
+    ("--as-of", "MOMENT", "assemble as if it were this date or date-time"),
+    ("--encoding", "NAME", "the tokenizer (default: the space's, at first cl100k_base)"),
+    ("--record-order", "score|stable", "order of the records in the text"),
+)
+
+
+class QueryId(BaseModel):
+    id: Annotated[int | Text, Field(union_mode="left_to_right", strict=True)]
+
+
+class Command(ReportingCommand):
+    help = (
+        "Decide what of a space goes into a prompt, and say why. What is not given is as the space's own "
+        "settings say. The assembly is logged."
+    )
+    answered = 0
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("space", metavar="SPACE")
+        parser.add_argument(
+            "--stage", type=int, choices=[2, 3, 4], default=4,
+            help="2 no records, 3 the last ten, 4 scored and budgeted (default)",
+        )  # fmt: skip
+        for name, metavar, text in OPTIONS:
+            parser.add_argument(name, metavar=metavar, help=text)
+        parser.add_argument("--no-log", action="store_true", help="a preview: do not log the assembly")
+        parser.add_argument(
+            "--queries", metavar="FILE.jsonl",
+            help='many at once: {"id": …, "as_of": …, or any other setting} a line; answers one JSON line each',
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        asked = {"space": options["space"], "stage": options["stage"]}
+        for name, _, _ in OPTIONS:
+            field = name.removeprefix("--").replace("-", "_")
+            if options[field] is not None:
+                asked[field] = options[field]
+        request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
+        space_of(team, request.space)
+        if options["queries"] is not None:
+            return self._run_queries(options, team, asked)
+        try:
+            result = self._assemble(team, request, options)
+        except InvalidValue as error:
+            raise invalid_option(error) from error
+        if options["json"]:
+            self.print_json(result.to_json())
+        else:
+            self.stdout.write(describe_result(result))
+        return DONE
+
+    def how_far(self) -> str:
+        return f"Interrupted after {self.answered:,} answers."
+
+    def _assemble(self, team: Team, request: AssemblyIn, options: Mapping[str, Any]) -> AssemblyResult:
+        return assemble_space(team_id=team.pk, request=request, actor=ACTOR, store=not options["no_log"])
+
+    def _run_queries(self, options: Mapping[str, Any], team: Team, asked: Mapping[str, object]) -> int:
+        rejected = 0
+        progress = Progress(self.stderr)
+        for answer in self._answers(options, team, asked):
+            if isinstance(answer, Rejection):
+                rejected += 1
+                self.stderr.write(f"rejected {answer}")
+            else:
+                self.answered += 1
+                self.print_json(answer)
+            progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
+        return REJECTED if rejected else DONE
+
+    def _answers(
+        self, options: Mapping[str, Any], team: Team, asked: Mapping[str, object]
+    ) -> Iterator[dict[str, Any] | Rejection]:
+        """Yield one answer for each line: the answer of the single call, under the line's id."""
+        name = options["queries"]
+        check_input(name)
+        with open_input(name) as stream:
+            for row in read_file(stream, name, format="jsonl"):
+                if isinstance(row, Rejection):
+                    yield row
+                    continue
+                try:
+                    line_id, request = parse_query(row.fields, asked)
+                    answer = self._assemble(team, request, options).to_json()
+                except ValidationError as error:
+                    problem = field_problems(error)[0]
+                    yield Rejection(row.line, problem.field, problem.message)
+                except InvalidValue as error:
+                    yield Rejection(row.line, error.field, error.message)
+                except (ContextoptError, EngineError) as error:
+                    yield Rejection(row.line, "row", str(error))
+                else:
+                    yield {**answer, "assembly_id": answer["id"], "id": line_id}
+
+
+def parse_query(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[str | int, AssemblyIn]:
+    """Return a line's id, and its settings over those of the command line."""
+    own = {name: value for name, value in fields.items() if value is not None}
+    line_id = QueryId.model_validate({"id": own.pop("id", None)}).id
+    return line_id, AssemblyIn.model_validate({**asked, **own})

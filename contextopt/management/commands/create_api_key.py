@@ -1,0 +1,40 @@
+"""`manage.py create_api_key NAME`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.inputs import KeyIn
+from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
+from contextopt.models import ApiKey, Scope
+
+
+class Command(ReportingCommand):
+    help = "Make an API key and print it. Only its hash is stored: it cannot be shown again."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="what will use the key")
+        parser.add_argument("--scope", choices=Scope.values, default=Scope.WRITE, help="default: write")
+        parser.add_argument("--expires-at", metavar="MOMENT", help="default: never")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        asked = parse_input(
+            KeyIn, {name: options[name] for name in ("name", "scope", "expires_at")}, {"name": "NAME"}
+        )
+        team = team_of(options)
+        key, secret = ApiKey.objects.create_with_secret(
+            team=team, name=asked.name, scope=asked.scope, created_by=ACTOR, expires_at=asked.expires_at
+        )
+        if options["json"]:
+            self.print_json(
+                {"key": secret, "id": key.pk, "name": key.name, "scope": key.scope, "team": team.slug}
+            )
+            return DONE
+        # The key alone on standard output, so that a shell can take it: KEY=$(manage.py create_api_key ci).
+        self.stdout.write(secret)
+        self.stderr.write(
+            f"A key named {key.name!r} for team {team.slug!r} that may {key.scope}. Keep it now: it is not "
+            "shown again."
+        )
+        return DONE

@@ -1,0 +1,29 @@
+"""`manage.py import_git SPACE REPO`"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.errors import InvalidInput
+from contextopt.importing import Found, read_commits
+from contextopt.management.importing import ImportCommand
+
+
+class Command(ImportCommand):
+    help = (
+        "Import the commits of a git repository on this machine as records: subject, date, message, author "
+        "and files; the tags are the top-level folders touched. Importing again adds what is new."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("space", metavar="SPACE")
+        parser.add_argument("repository", metavar="REPO", help="a folder with a repository")
+        parser.add_argument("--rev", default="HEAD", help="a branch, tag, commit or range (default: HEAD)")
+        parser.add_argument("--limit", type=int, metavar="N", help="the newest N commits alone")
+
+    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+        limit = options["limit"]
+        if limit is not None and limit < 1:
+            raise InvalidInput.of("--limit", "must be at least 1")
+        yield from read_commits(options["repository"], rev=options["rev"], limit=limit)

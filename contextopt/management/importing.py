@@ -1,0 +1,56 @@
+"""What the three import commands share: the space, progress, the report and the exit code."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from contextopt.importing import Found, ImportReport, ensure_space, import_rows
+from contextopt.inputs import SpaceIn
+from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+
+REJECTIONS_SHOWN = 20
+
+
+class ImportCommand(ReportingCommand):
+    """A command that imports rows into a space; a subclass says where they come from in `rows`."""
+
+    report: ImportReport
+
+    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+        """Yield the rows; what makes the whole call unusable is raised before the first."""
+        raise NotImplementedError
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        self.report = ImportReport()
+        slug = parse_input(SpaceIn, {"slug": options["space"]}, {"slug": "SPACE"}).slug
+        team = team_of(options)
+        rows = self.rows(options)
+        # Reading starts before the space is made: a call that cannot be done leaves nothing behind.
+        rows = chain(list(islice(rows, 1)), rows)
+        progress = Progress(self.stderr)
+        import_rows(
+            space=ensure_space(team=team, slug=slug, actor=ACTOR),
+            rows=rows,
+            actor=ACTOR,
+            report=self.report,
+            on_batch=lambda report: progress.show(str(report)),
+        )
+        self._answer(options)
+        return REJECTED if self.report.rejected_count else DONE
+
+    def how_far(self) -> str:
+        return f"Interrupted. {self.report}. Run the same command again to import the rest."
+
+    def _answer(self, options: Mapping[str, Any]) -> None:
+        if options["json"]:
+            self.print_json(self.report.to_json())
+        else:
+            self.stdout.write(str(self.report))
+            for rejection in self.report.rejected[:REJECTIONS_SHOWN]:
+                self.stderr.write(f"rejected {rejection}")
+        listed = len(self.report.rejected) if options["json"] else REJECTIONS_SHOWN
+        if (more := self.report.rejected_count - listed) > 0:
+            hint = "" if options["json"] else " (--json lists them)"
+            self.stderr.write(f"{more:,} more rows were rejected{hint}.")
+        if names := sorted(self.report.kept_in_metadata):
+            self.stderr.write(f"Kept in metadata, not being fields of a record: {', '.join(names[:20])}.")

@@ -1,0 +1,75 @@
+"""An assembly in words, for a terminal."""
+
+from collections.abc import Sequence
+
+from contextopt.assembling import AssemblyResult
+from contextopt.engine import LedgerEntry
+
+DROPPED_SHOWN = 10
+NAME_WIDTH = 34
+
+
+def describe_result(result: AssemblyResult) -> str:
+    """Return the text itself, then how the tokens are divided, and what was kept and dropped."""
+    stats, certificate = result.stats, result.certificate
+    logged = "a preview, not logged" if result.id is None else f"logged as assembly {result.id}"
+    parts = [
+        result.text.rstrip("\n"),
+        "",
+        f"{certificate.tokens:,} of {stats.tokens_available:,} tokens ({certificate.encoding}), {_saving(result)}",
+        _allocation_line(result),
+        f"Records: {stats.records_included:,} kept, {stats.records_dropped:,} dropped, "
+        f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted",
+        f"SHA-256 {certificate.sha256}",
+        f"Stage {result.stage} as of {result.as_of:%Y-%m-%d %H:%M:%S %Z}, settings v{result.config_version}, "
+        f"{result.assembly_ms:.1f} ms, {logged}",
+    ]
+    if result.ledger:
+        parts += ["", *_ledger_table(result.ledger)]
+    return "\n".join(parts)
+
+
+def _saving(result: AssemblyResult) -> str:
+    saved = result.stats.tokens_saved
+    if saved is None:
+        return "nothing to compare with"
+    return f"{abs(saved):,} {'fewer' if saved >= 0 else 'more'} than stage 3"
+
+
+def _allocation_line(result: AssemblyResult) -> str:
+    parts = result.allocation
+    return (
+        f"Prompt of {parts.total:,}: system {parts.system:,}, history {parts.history:,}, "
+        f"context {parts.context:,}, response {parts.response:,}"
+    )
+
+
+def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
+    kept = [entry for entry in ledger if entry.kept]
+    dropped = [entry for entry in ledger if not entry.kept]
+    rows = [("", "record", "score", "recency", "views", "tokens", "why")]
+    rows += [_ledger_row(entry) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if 2 <= column <= 5 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    if (more := len(dropped) - DROPPED_SHOWN) > 0:
+        lines.append(f"and {more:,} more in --json")
+    return lines
+
+
+def _ledger_row(entry: LedgerEntry) -> tuple[str, ...]:
+    name = f"{entry.id} {entry.external_id}".strip()
+    return (
+        "kept" if entry.kept else "dropped",
+        name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…",
+        f"{entry.score:.3f}",
+        f"{entry.parts['recency']:.2f}" if "recency" in entry.parts else "",
+        f"{entry.parts['frequency']:.0f}" if "frequency" in entry.parts else "",
+        f"{entry.tokens:,}",
+        "pinned" if entry.pinned and entry.kept else entry.reason.replace("_", " "),
+    )

@@ -1,0 +1,67 @@
+"""Geometry of the small pictures, in units of an SVG view box. Pure; colours are the stylesheet's."""
+
+from dataclasses import dataclass
+
+from dashboard.formats import whole
+
+BAR_WIDTH = 1_000
+PARTS_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A rectangle: `kind` names its colour class, `x` and `width` are ready for the markup."""
+
+    kind: str
+    x: str
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The allocation bar with its legend and its words for those who do not see it."""
+
+    segments: tuple[Segment, ...]
+    legend: tuple[tuple[str, str], ...]
+    label: str
+
+
+def allocation_bar(*, system: int, context: int, used: int, history: int, response: int) -> Bar:
+    """Draw the four shares of the total; of the context's only what is used is filled."""
+    total = max(1, system + context + history + response)
+    widths = {"system": system, "context": context, "history": history, "response": response}
+    segments: list[Segment] = []
+    position = 0.0
+    for kind, tokens in widths.items():
+        width = tokens / total * BAR_WIDTH
+        filled = used / total * BAR_WIDTH if kind == "context" else width
+        # A hairline of ground between neighbours, unless the share is no wider than that.
+        segments.append(Segment(kind, _number(position), _number(max(0.0, filled - (2 if filled > 4 else 0)))))
+        position += width
+    legend = (
+        ("system", f"System {whole(system)}"),
+        ("context", f"Context {whole(used)} of {whole(context)}"),
+        ("history", f"History {whole(history)}"),
+        ("response", f"Response {whole(response)}"),
+    )
+    return Bar(tuple(segments), legend, f"{whole(total)} tokens: " + ", ".join(text for _, text in legend))
+
+
+# Which of the four colours a score part borrows.
+PART_KINDS = {"recency": "context", "frequency": "history", "semantic": "system", "lexical": "response"}
+
+
+def score_parts(parts: dict[str, float], weights: dict[str, float]) -> tuple[Segment, ...]:
+    """Draw a score's weighted parts; a full bar is the best score that the weights allow."""
+    best = 10 * sum(weights.values()) or 1.0
+    segments: list[Segment] = []
+    position = 0.0
+    for name, value in parts.items():
+        width = value * weights.get(name, 0.0) / best * PARTS_WIDTH
+        segments.append(Segment(PART_KINDS.get(name, "response"), _number(position), _number(width)))
+        position += width
+    return tuple(segments)
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,20 @@
+"""The pages for what went wrong."""
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+
+def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
+    return render(request, "403.html", {"reason": str(exception)}, status=403)
+
+
+def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
+    """Show our own reason; the resolver's own is a dictionary of patterns, which is not for visitors."""
+    reason = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    return render(request, "404.html", {"reason": reason}, status=404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    # No request goes in: a context processor may be what failed.
+    return render(None, "500.html", status=500)

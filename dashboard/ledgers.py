@@ -1,0 +1,114 @@
+"""A stored assembly in the form that the Inspector shows: the text by line, the ledger by row."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contextopt.models import AssemblyPayload, Record
+from dashboard.drawing import Segment, score_parts
+from dashboard.formats import decimals, reason_words
+
+SHOWS = ("all", "kept", "dropped")
+LEDGER_ROWS = 1_200
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A candidate and what became of it; `line` is the id of its line in the text, if it has one."""
+
+    rank: int
+    id: int
+    title: str
+    space_slug: str
+    score: str
+    parts: tuple[Segment, ...]
+    parts_label: str
+    tokens: int
+    is_kept: bool
+    is_pinned: bool
+    reason: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of the prompt; record lines have an id."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    title: str
+    space_slug: str
+
+
+def split_text(text: str, order: list[int]) -> list[TextLine]:
+    """Split a rendered text; its last lines are the records, one line each, in the given order."""
+    lines = text.splitlines()
+    first = len(lines) - len(order)
+    return [
+        TextLine(line, f"line-{order[number - first]}" if number >= first else "")
+        for number, line in enumerate(lines)
+    ]
+
+
+def find_titles(entries: Iterable[Mapping[str, Any]], team_id: int) -> dict[int, Titled]:
+    """Return what the named records are called today, in one query."""
+    ids = [entry["id"] for entry in entries][:LEDGER_ROWS]
+    rows = Record.objects.filter(pk__in=ids, space__team_id=team_id).values_list("pk", "title", "space__slug")
+    return {pk: Titled(title, slug) for pk, title, slug in rows}
+
+
+def read_ledger(
+    entries: list[dict[str, Any]], rendered: Iterable[int], config: Mapping[str, Any], titles: dict[int, Titled]
+) -> list[LedgerRow]:
+    """Return the ledger's rows in rank order."""
+    weights = {name: float(config.get(f"{name}_weight") or 0) for name in ("recency", "frequency")}
+    lines = frozenset(rendered)
+    return [
+        _row(rank, entry, weights, lines, titles)
+        for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
+    ]
+
+
+def _row(
+    rank: int,
+    entry: dict[str, Any],
+    weights: dict[str, float],
+    lines: frozenset[int],
+    titles: dict[int, Titled],
+) -> LedgerRow:
+    known = titles.get(entry["id"])
+    parts: dict[str, float] = entry["parts"]
+    return LedgerRow(
+        rank=rank,
+        id=entry["id"],
+        title=known.title if known else entry["external_id"] or "a record that is gone",
+        space_slug=known.space_slug if known else "",
+        score=decimals(entry["score"]) if parts else "–",
+        parts=score_parts(parts, weights),
+        parts_label=", ".join(f"{name} {decimals(value, 1)} of 10" for name, value in parts.items()),
+        tokens=entry["tokens"],
+        is_kept=entry["kept"],
+        is_pinned=entry["pinned"],
+        reason=reason_words(entry["reason"]),
+        line=f"line-{entry['id']}" if entry["id"] in lines else "",
+    )
+
+
+def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:
+    if show == "all":
+        return rows
+    return [row for row in rows if row.is_kept == (show == "kept")]
+
+
+def unnamed_counts(payload: AssemblyPayload) -> dict[str, int]:
+    """Return how many dropped records the ledger does not name, by reason in words."""
+    named: dict[str, int] = {}
+    for entry in payload.ledger["entries"]:
+        if not entry["kept"]:
+            named[entry["reason"]] = named.get(entry["reason"], 0) + 1
+    rest = {reason: count - named.get(reason, 0) for reason, count in payload.ledger["counts"].items()}
+    return {reason_words(reason): count for reason, count in rest.items() if count > 0}

@@ -1,0 +1,116 @@
+"""The log of assemblies, and one assembly in full."""
+
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from contextopt.engine.errors import UnknownEncoding
+from contextopt.models import Assembly, AssemblyPayload
+from contextopt.verification import verify_assembly
+from dashboard.access import TeamRequest, get_assembly, team_page
+from dashboard.drawing import allocation_bar
+from dashboard.exports import stream_csv
+from dashboard.filters import STAGE_NAMES, AssembliesForm
+from dashboard.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
+from dashboard.pages import render_page
+from dashboard.paging import newest_page
+
+CSV_CHUNK = 2_000
+CSV_COLUMNS = (
+    "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
+    "records_filtered", "records_included", "over_record_limit", "over_budget", "outside_window", "deleted",
+    "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
+    "response_tokens", "truncated", "assembly_ms", "encoding", "tokenizer_version", "sha256",
+)  # fmt: skip
+_CSV_SOURCES = {"space": "space__slug", "config_version": "config__version"}
+
+
+@require_GET
+@team_page
+def assemblies(request: TeamRequest) -> HttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    rows = form.select().select_related("space", "config")
+    context = {
+        "form": form,
+        "page": newest_page(rows, "created_at", request.GET.get("before", "")),
+        "query": form.query(),
+    }
+    return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",))
+
+
+@require_GET
+@team_page
+def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    if not form.is_valid():
+        context = {"form": form, "page": newest_page(form.select(), "created_at", ""), "query": form.query()}
+        return render_page(request, "dashboard/assemblies.html", context, status=400)
+    return stream_csv("contextopt-assemblies", CSV_COLUMNS, _csv_rows(form.select(), request.team.time_zone))
+
+
+def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:
+    zone = ZoneInfo(time_zone)
+    sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
+    for row in found.newest_first().values_list(*sources).iterator(chunk_size=CSV_CHUNK):
+        values = list(row)
+        values[1], values[2] = (moment.astimezone(zone).isoformat() for moment in values[1:3])
+        yield values
+
+
+@require_GET
+@team_page
+def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    found = get_assembly(request, assembly_id, "space", "config", "payload")
+    show = request.GET.get("show", "all")
+    show = show if show in SHOWS else "all"
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    context = {
+        "assembly": found,
+        "payload": payload,
+        "stage_name": STAGE_NAMES.get(found.stage or 0, ""),
+        "bar": allocation_bar(
+            system=found.system_tokens,
+            context=found.tokens_available,
+            used=found.tokens_after,
+            history=found.history_tokens,
+            response=found.response_tokens,
+        ),
+        "show": show,
+        "shows": SHOWS,
+        **(_payload_context(payload, request.team.pk, show) if payload else {}),
+    }
+    return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+
+
+def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[str, Any]:
+    entries, order = payload.ledger["entries"], payload.ledger["order"]
+    rows = read_ledger(entries, order, payload.config, find_titles(entries, team_id))
+    return {
+        "lines": split_text(payload.text, order),
+        "rows": keep_shown(rows, show),
+        "unnamed": unnamed_counts(payload),
+        "overrides": payload.config.get("overrides", {}),
+        **_proof(payload),
+    }
+
+
+def _proof(payload: AssemblyPayload) -> dict[str, Any]:
+    """Compute every stored figure again, as the certificate invites anybody to."""
+    try:
+        return {"differences": verify_assembly(payload), "is_verified": True}
+    except UnknownEncoding as error:
+        return {"is_verified": False, "not_verified": str(error)}
+
+
+@require_GET
+@team_page
+def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """The exact text, byte for byte: its SHA-256 is the certificate's."""
+    found = get_assembly(request, assembly_id, "payload")
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    text = payload.text if payload else ""
+    return HttpResponse(text, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,178 @@
+// Small things every page needs: theme, copy buttons, toasts, keys, and polls that know when to rest.
+"use strict";
+
+const IDLE_AFTER_MS = 5 * 60 * 1000;
+const IDLE_SKIPS = 3;
+const TOAST_MS = 10000;
+
+/* Theme: auto, light or dark, kept in this browser. */
+const readTheme = () => document.documentElement.dataset.theme || "auto";
+
+function markTheme() {
+  for (const button of document.querySelectorAll("[data-theme-choice]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.themeChoice === readTheme()));
+  }
+}
+
+function chooseTheme(choice) {
+  if (choice === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = choice;
+  try {
+    localStorage.setItem("theme", choice);
+  } catch {
+    // Not kept then; it still holds for this page.
+  }
+  markTheme();
+  document.dispatchEvent(new CustomEvent("themechange"));
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  document.dispatchEvent(new CustomEvent("themechange"));
+});
+
+/* Toasts. */
+function showToast(text, level = "info") {
+  const toast = document.createElement("div");
+  toast.className = `toast ${level}`;
+  const words = document.createElement("span");
+  words.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "quiet";
+  close.dataset.dismiss = "";
+  close.setAttribute("aria-label", "Dismiss");
+  close.textContent = "✕";
+  toast.append(words, close);
+  document.getElementById("toasts").append(toast);
+  expire(toast);
+}
+
+function expire(toast) {
+  // One with a button stays until it is dismissed: ten seconds are not enough for everybody to reach it.
+  if (toast.querySelector("form")) return;
+  setTimeout(() => toast.remove(), TOAST_MS);
+}
+
+/* Copying, with a way for pages without a secure origin. */
+async function copyText(text) {
+  if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sr";
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (!done) throw new Error("copy refused");
+}
+
+async function copyFrom(button) {
+  const source = document.querySelector(button.dataset.copy);
+  const text = source.dataset.value ?? source.value ?? source.textContent;
+  try {
+    await copyText(text);
+    showToast("Copied.");
+  } catch {
+    showToast("The browser refused to copy. Select the text and copy it by hand.", "error");
+  }
+}
+
+/* What is open stays open when its surroundings are drawn again. */
+const openTables = new Set();
+
+function showTable(button, open) {
+  const panel = document.getElementById(button.getAttribute("aria-controls"));
+  const plot = document.getElementById(button.dataset.plot);
+  button.setAttribute("aria-expanded", String(open));
+  panel.hidden = !open;
+  plot.hidden = open;
+  if (!open) document.dispatchEvent(new CustomEvent("plotshown", { detail: plot }));
+}
+
+/* Ledger rows light up their line of the prompt. */
+function markLine(row, on) {
+  const line = document.getElementById(row.dataset.line);
+  if (!line) return;
+  line.classList.toggle("lit", on);
+}
+
+const listen = (type, selector, act) =>
+  document.addEventListener(type, (event) => {
+    const found = event.target instanceof Element ? event.target.closest(selector) : null;
+    if (found) act(found, event);
+  });
+
+listen("click", "[data-theme-choice]", (button) => chooseTheme(button.dataset.themeChoice));
+listen("click", "[data-dismiss]", (button) => button.closest(".toast").remove());
+listen("click", "[data-copy]", (button) => copyFrom(button));
+listen("click", "[data-open]", (button) => document.getElementById(button.dataset.open).showModal());
+listen("click", "[data-table]", (button) => {
+  const open = button.getAttribute("aria-expanded") !== "true";
+  if (open) openTables.add(button.id);
+  else openTables.delete(button.id);
+  showTable(button, open);
+});
+listen("change", "[data-submit-on-change]", (form) => form.requestSubmit());
+for (const [enter, leave] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
+  listen(enter, "[data-line]", (row) => markLine(row, true));
+  listen(leave, "[data-line]", (row) => markLine(row, false));
+}
+document.addEventListener("submit", (event) => {
+  // A double click must not send a form twice.
+  if (event.target.dataset.sent) event.preventDefault();
+  else if (event.target.method === "post") event.target.dataset.sent = "yes";
+});
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
+/* Keys. */
+const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/" };
+let awaitsPlace = false;
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  const help = document.getElementById("help");
+  if (!help || help.open) return;
+  if (awaitsPlace && event.key in PLACES) location.assign(PLACES[event.key]);
+  awaitsPlace = event.key === "g";
+  if (event.key === "?") help.showModal();
+  const field = document.querySelector("main [data-search], main form.filters select, main form.filters input");
+  if (event.key === "/" && field) {
+    event.preventDefault();
+    field.focus();
+  }
+});
+
+/* Polls rest while the tab is hidden, and are rarer when nobody is at the keyboard. */
+let lastInput = Date.now();
+let skipped = 0;
+for (const type of ["pointerdown", "pointermove", "keydown", "scroll"]) {
+  addEventListener(type, () => { lastInput = Date.now(); }, { passive: true });
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (!event.target.matches('[hx-trigger^="every"]')) return;
+  if (event.detail.requestConfig.triggeringEvent) return;
+  const idle = Date.now() - lastInput > IDLE_AFTER_MS;
+  if (document.hidden || (idle && skipped < IDLE_SKIPS)) {
+    skipped += 1;
+    event.preventDefault();
+  } else {
+    skipped = 0;
+  }
+});
+
+const explain = () => showToast("The page could not be updated. What you see is from before.", "error");
+document.addEventListener("htmx:responseError", explain);
+document.addEventListener("htmx:sendError", explain);
+document.addEventListener("htmx:afterSettle", () => {
+  for (const id of openTables) {
+    const button = document.getElementById(id);
+    if (button) showTable(button, true);
+  }
+});
+
+markTheme();
+for (const toast of document.querySelectorAll(".toast")) expire(toast);

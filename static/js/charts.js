@@ -1,0 +1,71 @@
+// Draws the figures of the page's JSON island: Plotly.react after a swap, Plotly.purge for what leaves the page.
+"use strict";
+
+(() => {
+  const CONFIG = { displayModeBar: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
+  const VARIABLE = /^var\((--[\w-]+)\)$/;
+
+  function makeResolver() {
+    const probe = document.createElement("i");
+    probe.hidden = true;
+    document.body.append(probe);
+    const known = new Map();
+    const colour = (name) => {
+      if (!known.has(name)) {
+        probe.style.color = `var(${name})`;
+        known.set(name, getComputedStyle(probe).color);
+      }
+      return known.get(name);
+    };
+    const resolve = (value) => {
+      if (typeof value === "string") {
+        const match = VARIABLE.exec(value);
+        return match ? colour(match[1]) : value;
+      }
+      if (Array.isArray(value)) return value.map(resolve);
+      if (value && typeof value === "object") {
+        return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, resolve(inner)]));
+      }
+      return value;
+    };
+    return { resolve, done: () => probe.remove() };
+  }
+
+  function follow(event) {
+    const target = event.points.map((point) => point.customdata).find(Boolean);
+    // Only a path of this site: the address came with the data.
+    if (typeof target === "string" && target.startsWith("/") && !target.startsWith("//")) location.assign(target);
+  }
+
+  function draw() {
+    const island = document.getElementById("chart-data");
+    if (!island || !window.Plotly) return;
+    const figures = JSON.parse(island.textContent);
+    const { resolve, done } = makeResolver();
+    for (const plot of document.querySelectorAll("[data-chart]")) {
+      const figure = resolve(figures[plot.dataset.chart]);
+      figure.layout.font.family = getComputedStyle(document.body).fontFamily;
+      const isNew = !plot.classList.contains("js-plotly-plot");
+      Plotly.react(plot, figure.data, figure.layout, CONFIG);
+      if (isNew) plot.on("plotly_click", follow);
+    }
+    done();
+  }
+
+  const purge = (root) => {
+    for (const plot of [root, ...root.querySelectorAll(".js-plotly-plot")]) {
+      if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
+    }
+  };
+
+  document.addEventListener("htmx:beforeCleanupElement", (event) => {
+    if (event.target.matches(".js-plotly-plot") && !event.target.hasAttribute("hx-preserve")) purge(event.target);
+  });
+  document.addEventListener("htmx:beforeHistorySave", () => purge(document.body));
+  document.addEventListener("htmx:afterSettle", draw);
+  document.addEventListener("themechange", draw);
+  document.addEventListener("plotshown", (event) => {
+    if (event.detail.classList.contains("js-plotly-plot")) Plotly.Plots.resize(event.detail);
+  });
+  draw();
+})();

@@ -1,0 +1,7 @@
+// Runs before the first paint, so that a chosen theme does not flash.
+try {
+  const choice = localStorage.getItem("theme");
+  if (choice === "light" || choice === "dark") document.documentElement.dataset.theme = choice;
+} catch {
+  // Storage may be forbidden; then the system's theme it is.
+}

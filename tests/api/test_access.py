@@ -1,0 +1,176 @@
+"""Every endpoint: refused without a key, to a lower scope, and to another team."""
+
+import json
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.utils import timezone
+
+from contextopt.models import ApiKey, Space, Team
+from tests import factories
+from tests.api.conftest import Caller, make_caller
+
+# method, path, lowest scope that may, body
+ENDPOINTS = [
+    ("GET", "/me", "read", None),
+    ("GET", "/spaces", "read", None),
+    ("POST", "/spaces", "write", {"slug": "new"}),
+    ("GET", "/spaces/{slug}", "read", None),
+    ("PATCH", "/spaces/{slug}", "write", {"name": "New name"}),
+    ("DELETE", "/spaces/{slug}", "admin", None),
+    ("GET", "/spaces/{slug}/records", "read", None),
+    ("POST", "/spaces/{slug}/records", "write", {"title": "New"}),
+    ("POST", "/spaces/{slug}/records/bulk", "write", {"records": [{"title": "New"}]}),
+    ("GET", "/records/{record}", "read", None),
+    ("PATCH", "/records/{record}", "write", {"title": "Changed"}),
+    ("DELETE", "/records/{record}", "write", None),
+    ("POST", "/records/{record}/restore", "write", None),
+    ("POST", "/records/{record}/purge", "admin", None),
+    ("GET", "/records/{record}/revisions", "read", None),
+    ("POST", "/records/{record}/revisions/1/restore", "write", None),
+    ("GET", "/spaces/{slug}/configs", "read", None),
+    ("POST", "/spaces/{slug}/configs", "admin", {"max_records": 5}),
+    ("GET", "/spaces/{slug}/configs/1", "read", None),
+    ("POST", "/spaces/{slug}/configs/1/activate", "admin", None),
+    ("GET", "/assemblies", "read", None),
+    ("POST", "/assemblies", "write", {"space": "{slug}"}),
+    ("POST", "/assemblies/preview", "read", {"space": "{slug}"}),
+    ("POST", "/assemblies/batch", "write", {"space": "{slug}", "queries": [{"id": "1"}]}),
+    ("GET", "/assemblies/{assembly}", "read", None),
+    ("GET", "/assemblies/{assembly}/verification", "read", None),
+    ("GET", "/keys", "admin", None),
+    ("POST", "/keys", "admin", {"name": "new"}),
+    ("DELETE", "/keys/{key}", "admin", None),
+]
+NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
+SCOPES = ["read", "write", "admin"]
+# These speak of the caller's own team alone: a stranger sees theirs.
+OF_ONES_OWN = {"/me", "/spaces", "/keys", "/assemblies"}
+
+
+@pytest.fixture
+def places(space: Space, team: Team) -> dict[str, object]:
+    record = factories.make_record(space)
+    record = factories.make_record(space, external_id="x")
+    assembly = factories.make_assembly(space)
+    key, _ = factories.make_key(team, name="spare")
+    return {"slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk}
+
+
+def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
+    text = json.dumps(body).replace("{slug}", str(places["slug"])) if body is not None else "{}"
+    path = path.format(**places)
+    if method == "GET":
+        return caller.get(path)
+    if method == "DELETE":
+        return caller.delete(path)
+    return caller.send(method.lower(), path, text)
+
+
+@pytest.mark.parametrize(("method", "path", "scope", "body"), ENDPOINTS, ids=NAMES)
+class TestEveryEndpoint:
+    def test_nobody(self, nobody, places, method, path, scope, body):
+        response = call(nobody, method, path, body, places)
+        assert response.status_code == 401
+        assert response["WWW-Authenticate"].startswith("Bearer")
+        assert response["Content-Type"] == "application/problem+json"
+
+    def test_lower_scope(self, team, places, method, path, scope, body):
+        for lower in SCOPES[: SCOPES.index(scope)]:
+            response = call(make_caller(team, lower), method, path, body, places)
+            assert response.status_code == 403
+            assert response["Content-Type"] == "application/problem+json"
+
+    def test_needed_scope(self, team, places, method, path, scope, body):
+        response = call(make_caller(team, scope), method, path, body, places)
+        expected = {404} if "revisions/1" in path else {200, 201, 204}
+        assert response.status_code in expected, response.content
+
+    def test_stranger(self, stranger, places, method, path, scope, body):
+        if path in OF_ONES_OWN and body != {"space": "{slug}"}:
+            pytest.skip("speaks of the caller's own team")
+        response = call(stranger, method, path, body, places)
+        if path == "/assemblies/batch":
+            assert response.json()["results"][0]["errors"]
+            return
+        assert response.status_code == 404
+        assert response["Content-Type"] == "application/problem+json"
+
+
+def test_list_is_of_ones_own_team(stranger, places):
+    assert stranger.get("/spaces").json()["items"] == []
+    assert stranger.get("/assemblies").json()["items"] == []
+    assert [key["name"] for key in stranger.get("/keys").json()["items"]] == ["admin-key"]
+
+
+def test_header_key(api, team):
+    response = Caller().client.get("/api/v1/me", headers={"X-API-Key": api.secret})
+    assert response.json()["team"]["slug"] == team.slug
+    assert response.json()["key"]["scope"] == "admin"
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Bearer ", "Bearer x", "Basic abc", "Bearer ctx_é", "Bearer " + "x" * 5_000]
+)
+def test_useless_authorization(db, header):
+    response = Caller().client.get("/api/v1/me", headers={"Authorization": header})
+    assert response.status_code == 401
+
+
+def test_revoked_key(api):
+    ApiKey.objects.get().revoke()
+    assert api.get("/me").status_code == 401
+
+
+def test_expired_key(team):
+    _, secret = ApiKey.objects.create_with_secret(
+        team=team, name="brief", scope="read", expires_at=timezone.now() + timedelta(hours=1)
+    )
+    assert Caller(secret).get("/me").status_code == 200
+    with time_machine.travel(timezone.now() + timedelta(hours=2)):
+        assert Caller(secret).get("/me").status_code == 401
+
+
+def test_last_use_is_written_once_a_minute(api, django_assert_num_queries):
+    with django_assert_num_queries(3):  # the key, its last use, its team
+        api.get("/me")
+    first = ApiKey.objects.get().last_used_at
+    with django_assert_num_queries(2):  # the key, its team
+        api.get("/me")
+    assert ApiKey.objects.get().last_used_at == first
+    with time_machine.travel(timezone.now() + timedelta(minutes=2)):
+        api.get("/me")
+    assert ApiKey.objects.get().last_used_at > first
+
+
+class TestKeys:
+    def test_create_shows_the_secret_once(self, api):
+        response = api.post("/keys", {"name": "agent", "scope": "read"})
+        assert response.status_code == 201
+        secret = response.json()["secret"]
+        assert Caller(secret).get("/me").json()["key"]["name"] == "agent"
+        assert secret not in api.get("/keys").content.decode()
+        assert not ApiKey.objects.filter(secret_hash=secret).exists()
+
+    def test_created_by_names_the_caller(self, api):
+        assert api.post("/keys", {"name": "agent"}).json()["created_by"] == "key:admin-key"
+
+    def test_past_expiry_is_refused(self, api):
+        response = api.post("/keys", {"name": "agent", "expires_at": "2020-01-01T00:00:00Z"})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["field"] == "expires_at"
+
+    def test_revoke(self, api):
+        created = api.post("/keys", {"name": "agent"}).json()
+        assert api.delete(f"/keys/{created['id']}").status_code == 204
+        assert Caller(created["secret"]).get("/me").status_code == 401
+        assert api.delete(f"/keys/{created['id']}").status_code == 204
+
+    def test_revoke_missing(self, api):
+        assert api.delete("/keys/999999999").status_code == 404
+
+    def test_secret_is_not_stored_for_a_repeat(self, api):
+        response = api.post("/keys", {"name": "agent"}, headers={"Idempotency-Key": "k"})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["field"] == "Idempotency-Key"

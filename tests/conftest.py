@@ -1,0 +1,57 @@
+"""The cast: an owner, a teammate who only reads, and an outsider with a team of their own."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+
+from config import postgres
+from contextopt.models import Role, Space, Team, User
+from tests import factories
+
+
+def pytest_configure() -> None:
+    """Have the embedded server up before the test database is made, unless one is named."""
+    settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    if not settings.DATABASE_URL:
+        postgres.ensure_running()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_pooled_connection_outlives_the_database(django_db_setup: None) -> Iterator[None]:
+    yield
+    from django.db import connection
+
+    connection.close()
+    connection.close_pool()
+
+
+@pytest.fixture
+def team(db: None) -> Team:
+    return factories.make_team()
+
+
+@pytest.fixture
+def other_team(db: None) -> Team:
+    return factories.make_team("rivals")
+
+
+@pytest.fixture
+def owner(team: Team) -> User:
+    return factories.make_user("olga", team, Role.ADMIN)
+
+
+@pytest.fixture
+def teammate(team: Team) -> User:
+    return factories.make_user("tom", team, Role.VIEWER)
+
+
+@pytest.fixture
+def outsider(other_team: Team) -> User:
+    return factories.make_user("mallory", other_team, Role.ADMIN)
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    return factories.make_space(team)
