@@ -6,6 +6,7 @@ stops the server when nobody has held it for a minute. Whoever starts, repairs o
 `postgres.lock`, so two commands of the same instant do not get into each other's way.
 """
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -105,6 +106,7 @@ def hold(place: Location | None = None) -> None:
     acquire(handle, fcntl.LOCK_SH, LOCK_SECONDS)
     os.utime(handle.fileno())  # the lingerer counts its minute from here
     _held[place.base_dir] = handle
+    atexit.register(handle.close)  # the kernel would do it, but not without a ResourceWarning
 
 
 def release(place: Location | None = None) -> None:
@@ -304,6 +306,7 @@ def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = Fa
     try:
         done = subprocess.run(  # noqa: S603
             [str(place.bin_dir / command[0]), *command[1:]],
+            check=False,
             cwd=place.home,
             env={
                 "PATH": os.environ.get("PATH", os.defpath),

@@ -14,7 +14,6 @@ from config import postgres
 
 HELP_FLAGS = {"-h", "--help", "--version"}
 WITHOUT_DATABASE = {
-    "check",
     "collectstatic",
     "compilemessages",
     "diffsettings",
@@ -26,7 +25,15 @@ WITHOUT_DATABASE = {
     "version",
 }
 # They compare, change or replace the schema themselves.
-WITHOUT_MIGRATION = {"makemigrations", "migrate", "optimizemigration", "showmigrations", "sqlmigrate", "test"}
+WITHOUT_MIGRATION = {
+    "check",
+    "makemigrations",
+    "migrate",
+    "optimizemigration",
+    "showmigrations",
+    "sqlmigrate",
+    "test",
+}
 # Any number that no other advisory lock of the product has.
 MIGRATION_LOCK = 0x636F6E7465787430
 

@@ -122,12 +122,12 @@ def restart_delay_seconds(failures: int) -> float:
 
 @dataclass
 class Supervisor:
-    """Keeps the programs running until SIGINT, SIGTERM or SIGHUP; calls `watch` four times a second."""
+    """Keeps the programs running until SIGINT, SIGTERM or SIGHUP; calls the watchers four times a second."""
 
     programs: Sequence[Program]
     base_dir: Path
     report: Callable[[str], None]
-    watch: Callable[[], None]
+    watchers: Sequence[Callable[[], None]]
     children: list[Child] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _hurried: threading.Event = field(default_factory=threading.Event)
@@ -143,7 +143,8 @@ class Supervisor:
                 child.start(self.base_dir)
             while not self._stopping.wait(TICK_SECONDS):
                 self._tend()
-                self.watch()
+                for watch in self.watchers:
+                    watch()
         finally:
             self._stop_all()
 

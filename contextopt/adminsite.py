@@ -9,7 +9,7 @@ from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
 
 # Unfold evaluates expressions in attributes and styles inline. Nothing outside the admin may.
-ADMIN_POLICY = {
+ADMIN_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],
     "script-src": [CSP.SELF, CSP.UNSAFE_EVAL, CSP.UNSAFE_INLINE],
     "style-src": [CSP.SELF, CSP.UNSAFE_INLINE],
@@ -21,7 +21,7 @@ ADMIN_POLICY = {
 }
 
 
-class ContextoptAdminSite(UnfoldAdminSite):
+class ContextoptAdminSite(UnfoldAdminSite):  # type: ignore[misc]
     site_header = "Contextopt"
     site_title = "Contextopt admin"
 

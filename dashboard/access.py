@@ -42,7 +42,9 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
     @wraps(view)
     def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         page = cast(TeamRequest, request)
-        page.memberships = list(Membership.objects.filter(user=page.user).select_related("team").order_by("id"))
+        page.memberships = list(
+            Membership.objects.filter(user=page.user).select_related("team").order_by("id")
+        )
         page.membership = _current(page)
         page.team = page.membership.team
         page.actor = f"user:{page.user.get_username()}"

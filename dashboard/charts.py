@@ -49,7 +49,9 @@ def ratio_figure(series: Series, before: Series, link: Link) -> go.Figure:
         line={"color": MUTED, "width": 1.5, "dash": "dot"},
         **_labelled("before", [figures.ratio for figures in before.points], MUTED),
     )
-    return _figure(series.period, [earlier, *_measured(series, link, "now", lambda f: f.ratio)], ".2~f", ".2f")
+    return _figure(
+        series.period, [earlier, *_measured(series, link, "now", lambda f: f.ratio)], ".2~f", ".2f"
+    )
 
 
 def time_figure(series: Series, before: Series, link: Link) -> go.Figure:
@@ -153,7 +155,9 @@ def _mode(values: Sequence[float | None]) -> str:
     """A lone point between gaps has no line to show it."""
     known = [value is not None for value in values]
     neighbours = zip([False, *known], known, [*known[1:], False], strict=False)
-    return "lines+markers" if any(here and not (left or right) for left, here, right in neighbours) else "lines"
+    return (
+        "lines+markers" if any(here and not (left or right) for left, here, right in neighbours) else "lines"
+    )
 
 
 def _labelled(name: str, values: Sequence[float | None], colour: str) -> dict[str, Any]:

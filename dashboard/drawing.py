@@ -36,7 +36,9 @@ def allocation_bar(*, system: int, context: int, used: int, history: int, respon
         width = tokens / total * BAR_WIDTH
         filled = used / total * BAR_WIDTH if kind == "context" else width
         # A hairline of ground between neighbours, unless the share is no wider than that.
-        segments.append(Segment(kind, _number(position), _number(max(0.0, filled - (2 if filled > 4 else 0)))))
+        segments.append(
+            Segment(kind, _number(position), _number(max(0.0, filled - (2 if filled > 4 else 0))))
+        )
         position += width
     legend = (
         ("system", f"System {whole(system)}"),

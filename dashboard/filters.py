@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.inputs import AssemblyIn
+from contextopt.models import Assembly, Record, Space, Team
 from contextopt.models.spaces import DATE_MAX, DATE_MIN
 from dashboard.metrics import OverviewFilter
 from dashboard.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
@@ -56,7 +57,9 @@ class MomentField(forms.CharField):
         except ValueError:
             moment = None
         if moment is None or not EARLIEST <= moment.date() <= LATEST:
-            raise forms.ValidationError("Give a day such as 2026-01-31, or a date-time such as 2026-01-31T12:00.")
+            raise forms.ValidationError(
+                "Give a day such as 2026-01-31, or a date-time such as 2026-01-31T12:00."
+            )
         return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
 
 
@@ -167,3 +170,50 @@ def _matches(find: str) -> Q:
     prefix = find.lower()
     by_hash = Q(sha256__gte=prefix, sha256__lt=f"{prefix}g")
     return by_hash | Q(pk=int(find)) if find.isdecimal() and int(find) < 2**63 else by_hash
+
+
+class RecordsForm(FilterForm):
+    """Filters of a space's records."""
+
+    type = forms.CharField(max_length=64, required=False)
+    tag = forms.CharField(max_length=100, required=False)
+    source = forms.CharField(max_length=200, required=False)
+    show = forms.ChoiceField(
+        choices=[("", "Live records"), ("pinned", "Pinned"), ("deleted", "Deleted")], required=False
+    )
+
+    def select(self, space: Space) -> QuerySet[Record]:
+        """Return the space's records that pass, without their notes."""
+        found = Record.objects.filter(space=space).defer("notes", "metadata", "summary", "content_hash")
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(deleted_at__isnull=given["show"] != "deleted")
+        if given["show"] == "pinned":
+            found = found.filter(pinned=True)
+        if given["tag"]:
+            found = found.filter(tags__contains=[given["tag"]])
+        exact = {name: given[name] for name in ("type", "source") if given[name]}
+        return found.filter(**exact)
+
+
+class PreviewForm(FilterForm):
+    """How the preview departs from the space's own settings."""
+
+    stage = forms.ChoiceField(choices=[("4", "4"), ("3", "3"), ("2", "2")], required=False)
+    window = forms.ChoiceField(
+        choices=[("", "As set"), ("7", "7 days"), ("14", "14 days"), ("30", "30 days"), ("all", "All")],
+        required=False,
+    )
+    as_of = MomentField(required=False, max_length=40, label="As of")
+
+    def to_request(self, space: Space) -> AssemblyIn:
+        """Return the request; the form must be valid."""
+        given = self.cleaned_data
+        window = given["window"]
+        return AssemblyIn(
+            space=space.slug,
+            stage=cast(Literal[2, 3, 4], int(given["stage"] or 4)),
+            window_days=None if not window else "all" if window == "all" else int(window),
+            as_of=given["as_of"],
+        )

@@ -46,7 +46,7 @@ class Titled:
 
 def split_text(text: str, order: list[int]) -> list[TextLine]:
     """Split a rendered text; its last lines are the records, one line each, in the given order."""
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     first = len(lines) - len(order)
     return [
         TextLine(line, f"line-{order[number - first]}" if number >= first else "")
@@ -62,14 +62,16 @@ def find_titles(entries: Iterable[Mapping[str, Any]], team_id: int) -> dict[int,
 
 
 def read_ledger(
-    entries: list[dict[str, Any]], rendered: Iterable[int], config: Mapping[str, Any], titles: dict[int, Titled]
+    entries: list[dict[str, Any]],
+    rendered: Iterable[int],
+    config: Mapping[str, Any],
+    titles: dict[int, Titled],
 ) -> list[LedgerRow]:
     """Return the ledger's rows in rank order."""
     weights = {name: float(config.get(f"{name}_weight") or 0) for name in ("recency", "frequency")}
     lines = frozenset(rendered)
     return [
-        _row(rank, entry, weights, lines, titles)
-        for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
+        _row(rank, entry, weights, lines, titles) for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
     ]
 
 

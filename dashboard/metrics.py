@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from django.db import connection
 
-from contextopt.models import Record, Space
 from dashboard.periods import Bucket, Period
 
 
@@ -100,14 +99,14 @@ _SERIES = f"""
         {_FILTERED}
     ) AS chosen
     GROUP BY GROUPING SETS ((bucket), ())
-"""  # noqa: S608
+"""
 
 _STAGES = f"""
     SELECT stage, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY tokens_after),
            coalesce(sum(tokens_before - tokens_after), 0), coalesce(sum(tokens_before), 0)
     {_FILTERED} AND stage IS NOT NULL
     GROUP BY stage ORDER BY stage
-"""  # noqa: S608
+"""
 
 
 def read_series(wanted: OverviewFilter) -> Series:
@@ -150,7 +149,17 @@ def _figures(row: Sequence[object]) -> Figures:
         return Figures()
     p50, p95, p99 = percentiles
     return Figures(
-        int(count), ratio, utilisation, truncated, int(saved), int(before), int(after), included, p50, p95, p99
+        int(count),
+        ratio,
+        utilisation,
+        truncated,
+        int(saved),
+        int(before),
+        int(after),
+        included,
+        p50,
+        p95,
+        p99,
     )
 
 
@@ -188,7 +197,5 @@ _SPREAD = """
 def read_score_spread(wanted: OverviewFilter) -> ScoreSpread:
     """Say whether views or ages tell the records of the first spaces apart, in one query."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES}
-        )
+        cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
         return ScoreSpread(*cursor.fetchone())

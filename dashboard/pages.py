@@ -12,7 +12,12 @@ STOP_POLLING = 286
 
 
 def render_page(
-    request: TeamRequest, template: str, context: dict[str, Any], *, partials: tuple[str, ...] = (), status: int = 200
+    request: TeamRequest,
+    template: str,
+    context: dict[str, Any],
+    *,
+    partials: tuple[str, ...] = (),
+    status: int = 200,
 ) -> HttpResponse:
     """Render the page, or the partial that htmx asks for by its target's id."""
     target = request.htmx.target if request.htmx else None

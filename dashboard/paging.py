@@ -23,7 +23,9 @@ class Page[Row: Model]:
     is_first: bool
 
 
-def newest_page[Row: Model](rows: QuerySet[Row], moment: str, cursor: str, size: int = PAGE_ROWS) -> Page[Row]:
+def newest_page[Row: Model](
+    rows: QuerySet[Row], moment: str, cursor: str, size: int = PAGE_ROWS
+) -> Page[Row]:
     """Return the rows after the cursor, by the time field `moment` and then id, newest first.
 
     A cursor that cannot be read counts as none: links get cut, and page 1 is a fair answer.

@@ -57,7 +57,9 @@ class Period:
         """Return the period of equal length just before, cut at the same point of its last bucket."""
         shift = timedelta(days=self.days)
         if self.step == "hour":
-            return Period(tuple(edge - shift for edge in self.edges), self.until - shift, self.step, self.zone)
+            return Period(
+                tuple(edge - shift for edge in self.edges), self.until - shift, self.step, self.zone
+            )
         edges = tuple(self._earlier(edge, shift) for edge in self.edges)
         return Period(edges, self._earlier(self.until, shift), self.step, self.zone)
 

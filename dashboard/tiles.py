@@ -43,7 +43,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
     return [
         Tile(
             "ratio", "Compression ratio", decimals(now.ratio), "",
-            _change(now.ratio, before.ratio, "lower", lambda d: decimals(d)),
+            _change(now.ratio, before.ratio, "lower", decimals),
             "included ÷ filtered", "target 0.2–0.4",
         ),
         Tile(
@@ -58,7 +58,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         ),
         Tile(
             "saved", "Tokens saved", saved, magnitude,
-            _change(*_saved(now, before), "higher", lambda d: percent(d)),
+            _change(*_saved(now, before), "higher", percent),
             f"{percent(now.saving_rate)} of stage 3", "target 20–30 %",
         ),
         Tile(
@@ -68,7 +68,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
-            _change(*_growth(now.assemblies, before.assemblies), "none", lambda d: percent(d)),
+            _change(*_growth(now.assemblies, before.assemblies), "none", percent),
             f"{decimals(now.records_included, 1)} records each", "target 10–20 records",
         ),
     ]  # fmt: skip
@@ -91,9 +91,7 @@ def _saved(now: Figures, before: Figures) -> tuple[float | None, float | None]:
     return _growth(now.tokens_saved, before.tokens_saved) if now.tokens_before else (None, None)
 
 
-def _change(
-    now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]
-) -> Change:
+def _change(now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]) -> Change:
     if now is None or before is None:
         return Change("", "nothing to compare")
     amount = say(abs(now - before))

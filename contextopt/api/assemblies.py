@@ -1,17 +1,20 @@
 """Assemblies: what enters a prompt, decided and logged."""
 
-from typing import Annotated, Literal
+from dataclasses import asdict
+from typing import Annotated, Literal, cast
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.access import READ, WRITE, ApiRequest, actor, find_space
 from contextopt.api.outputs import (
     AssemblyDetail,
     AssemblyOut,
     AssemblyPage,
+    BatchOut,
+    BatchRow,
     VerificationOut,
     assembly_json,
     assembly_row,
@@ -19,13 +22,17 @@ from contextopt.api.outputs import (
     reply,
 )
 from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.api.problems import errors_of
 from contextopt.assembling import assemble_space
-from contextopt.errors import NotFound
-from contextopt.inputs import AssemblyIn, Moment, Slug, Text
+from contextopt.engine.errors import EngineError
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.inputs import PROMPT_TEXT_MAX, AssemblyIn, Input, Moment, Slug, Text, Tokens
 from contextopt.models import Assembly
+from contextopt.verification import verify_assembly
 
 router = Router(tags=["Assemblies"])
 BY_TIME = by_moment("assembly", "created_at")
+BATCH_MAX = 100
 
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
@@ -57,6 +64,24 @@ class AssemblyQuery(PageQuery):
         return rows.filter(**{name: value for name, value in filters.items() if value is not None})
 
 
+class BatchQuery(Input):
+    """One prompt of a batch; what is given here wins over what the batch says for all."""
+
+    id: Annotated[Text, Field(min_length=1, max_length=200, description="Yours; it comes back.")]
+    as_of: Moment | None = None
+    system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    system_tokens: Tokens | None = None
+    history_tokens: Tokens | None = None
+    conversation: Annotated[Text, Field(max_length=200)] = ""
+
+
+class BatchIn(AssemblyIn):
+    """Settings for all of the queries, and the queries."""
+
+    queries: Annotated[list[BatchQuery], Field(min_length=1, max_length=BATCH_MAX)]
+
+
 @router.post("/assemblies", auth=WRITE, response={201: AssemblyOut}, summary="Assemble a context")
 def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
     """Decides what of a space enters one prompt, and logs the decision with its reasons.
@@ -66,6 +91,25 @@ def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
     """
     result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request))
     return created(result.to_json(), f"/api/v1/assemblies/{result.id}")
+
+
+@router.post("/assemblies/batch", auth=WRITE, response=BatchOut, summary="Assemble up to 100 contexts")
+def create_assemblies(request: ApiRequest, data: BatchIn) -> HttpResponse:
+    """Each query is answered by itself, in order: by a logged assembly, or by the fields at fault."""
+    find_space(request, data.space)
+    results = [answer_query(request, data, query) for query in data.queries]
+    rejected = sum("errors" in result for result in results)
+    return reply({"assembled": len(results) - rejected, "rejected": rejected, "results": results})
+
+
+def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> BatchRow:
+    shared = data.model_dump(exclude_unset=True, exclude={"queries"})
+    asked = AssemblyIn.model_validate(shared | query.model_dump(exclude_unset=True, exclude={"id"}))
+    try:
+        result = assemble_space(team_id=request.auth.team_id, request=asked, actor=actor(request))
+    except (InvalidInput, EngineError) as error:
+        return {"id": query.id, "errors": errors_of(error)}
+    return {"id": query.id, "assembly": cast(AssemblyOut, result.to_json())}
 
 
 @router.get("/assemblies", auth=READ, response=AssemblyPage, summary="List assemblies")
@@ -99,3 +143,16 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
 def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     """The rendered text, the ledger of kept and dropped, and the settings that were in force."""
     return reply(assembly_json(find_assembly(request, assembly_id)))
+
+
+@router.get(
+    "/assemblies/{assembly_id}/verification",
+    auth=READ,
+    response=VerificationOut,
+    summary="Verify an assembly",
+)
+def read_verification(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
+    """Computes every stored figure again from the stored text and ledger, and shows what differs."""
+    assembly = find_assembly(request, assembly_id)
+    differences = [asdict(difference) for difference in verify_assembly(assembly.payload)]
+    return reply({"id": assembly.pk, "ok": not differences, "differences": differences})

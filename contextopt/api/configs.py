@@ -1,6 +1,6 @@
 """Versions of a space's settings."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -41,14 +41,15 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
         if value is None and name not in NULLABLE:
             raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
     with transaction.atomic():
-        config = ContextConfig.objects.publish(space=space, created_by=created_by, note=data.note, **given)
-        # Checked as the engine would, together with the carried settings; a refusal undoes the version.
-        get_tokenizer(config.to_value().encoding)
-        check_total(config)
-    return config
+        Space.objects.select_for_update().get(pk=space.pk)
+        check_settings(ContextConfig.objects.active().get(space=space), given)
+        return ContextConfig.objects.publish(space=space, created_by=created_by, note=data.note, **given)
 
 
-def check_total(config: ContextConfig) -> None:
+def check_settings(current: ContextConfig, given: dict[str, Any]) -> None:
+    """Refuse what the engine would refuse, the given settings taken together with the carried ones."""
+    config = current.to_value(**given)
+    get_tokenizer(config.encoding)
     if config.total_tokens is not None and config.total_tokens < config.response_tokens:
         raise InvalidInput.of("total_tokens", "must be at least response_tokens")
 

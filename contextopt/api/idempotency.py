@@ -77,15 +77,20 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
     return replay(stored)
 
 
+def lock_id(api_key_id: int, key: str) -> int:
+    """Return the 64-bit number of the advisory lock that stands for this caller's key."""
+    digest = hashlib.blake2b(f"{api_key_id}:{key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
+
+
 def _lock(api_key_id: int, key: str) -> None:
     """Hold the key until the transaction ends.
 
     Raises:
         RequestInProgress: another request holds it.
     """
-    digest = hashlib.blake2b(f"{api_key_id}:{key}".encode(), digest_size=8).digest()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [int.from_bytes(digest, signed=True)])
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [lock_id(api_key_id, key)])
         (is_ours,) = cursor.fetchone()
     if not is_ours:
         raise RequestInProgress

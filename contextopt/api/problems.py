@@ -14,7 +14,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
 from pydantic_core import to_json
 
-from contextopt.engine.errors import BudgetExceeded, InvalidValue
+from contextopt.engine.errors import BudgetExceeded, EngineError, InvalidValue
 from contextopt.errors import (
     Conflict,
     DuplicateRecord,
@@ -40,19 +40,23 @@ class FieldError(TypedDict):
     message: str
 
 
-class MalformedBody(Exception):
+class RequestError(Exception):
+    """Base of what may be wrong with a request beside its fields."""
+
+
+class MalformedBody(RequestError):
     """The body is not what its headers say: not JSON, not gzip."""
 
 
-class UnsupportedBody(Exception):
+class UnsupportedBody(RequestError):
     """The body's type or encoding is none that the API reads."""
 
 
-class BodyTooLarge(Exception):
+class BodyTooLarge(RequestError):
     """The body is past its limit, as sent or once unpacked."""
 
 
-class RequestInProgress(Exception):
+class RequestInProgress(RequestError):
     """The same Idempotency-Key is being answered at this moment."""
 
 
@@ -127,17 +131,17 @@ def _field_name(location: Sequence[int | str], *, whole: bool) -> str:
     return ".".join(parts)[:NAME_MAX] or "body"
 
 
-def invalid(request: HttpRequest, errors: Sequence[FieldError], **members: object) -> HttpResponse:
+def invalid(request: HttpRequest, errors: Sequence[FieldError]) -> HttpResponse:
     first = errors[0]
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     detail = f"{first['field']}: {first['message']}{more}"
-    return problem(request, 422, "invalid-input", "Invalid input", detail, errors=errors, **members)
+    return problem(request, 422, "invalid-input", "Invalid input", detail, errors=errors)
 
 
 def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpResponse:
     errors: list[FieldError] = []
     for item in exc.errors:
-        # ("body", parameter, field…) against ("query", field): the parameter's name is ours, not the caller's.
+        # ("body", parameter, field…) against ("query", field): the parameter's name is only ours.
         errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
     merged: dict[str, list[str]] = {}
     for error in errors[: 4 * ERRORS_MAX]:
@@ -146,12 +150,8 @@ def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpRespo
     return invalid(request, named[:ERRORS_MAX])
 
 
-def on_invalid_input(request: HttpRequest, exc: InvalidInput) -> HttpResponse:
-    return invalid(request, field_errors(exc.problems))
-
-
-def on_invalid_value(request: HttpRequest, exc: InvalidValue) -> HttpResponse:
-    return invalid(request, [FieldError(field=exc.field, message=exc.message)])
+def on_invalid_input(request: HttpRequest, exc: InvalidInput | InvalidValue) -> HttpResponse:
+    return invalid(request, errors_of(exc))
 
 
 def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpResponse:
@@ -162,19 +162,34 @@ def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpRespo
     )
 
 
+def errors_of(exc: InvalidInput | EngineError) -> list[FieldError]:
+    """Return the fields that an error of a single row is about."""
+    if isinstance(exc, InvalidInput):
+        return field_errors(exc.problems)
+    if isinstance(exc, InvalidValue):
+        return [FieldError(field=exc.field, message=exc.message)]
+    return [FieldError(field="total_tokens", message=str(exc))]
+
+
 def on_budget_exceeded(request: HttpRequest, exc: BudgetExceeded) -> HttpResponse:
-    error = FieldError(field="total_tokens", message=str(exc))
     return problem(
-        request, 422, "budget-exceeded", "Budget exceeded", str(exc), errors=[error], missing_tokens=exc.missing
-    )  # fmt: skip
+        request,
+        422,
+        "budget-exceeded",
+        "Budget exceeded",
+        str(exc),
+        errors=errors_of(exc),
+        missing_tokens=exc.missing,
+    )
 
 
 def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
-    members = {"record_id": exc.record_id} if isinstance(exc, DuplicateRecord) else {}
-    return problem(request, 409, "conflict", "Conflict", str(exc), **members)
+    if isinstance(exc, DuplicateRecord):
+        return problem(request, 409, "duplicate", "Conflict", str(exc), record_id=exc.record_id)
+    return problem(request, 409, "conflict", "Conflict", str(exc))
 
 
-def on_request_in_progress(request: HttpRequest, exc: RequestInProgress) -> HttpResponse:
+def on_request_in_progress(request: HttpRequest, _exc: RequestInProgress) -> HttpResponse:
     detail = "A request with this Idempotency-Key is still being answered."
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
@@ -204,11 +219,11 @@ def on_malformed_body(request: HttpRequest, exc: MalformedBody) -> HttpResponse:
     return problem(request, 400, "malformed-body", "Malformed body", str(exc), errors=[error])
 
 
-def on_suspicious(request: HttpRequest, exc: SuspiciousOperation) -> HttpResponse:
+def on_suspicious(request: HttpRequest, _exc: SuspiciousOperation) -> HttpResponse:
     return bad_request(request, "The request is not one that this server reads.")
 
 
-def on_unauthenticated(request: HttpRequest, exc: AuthenticationError) -> HttpResponse:
+def on_unauthenticated(request: HttpRequest, _exc: AuthenticationError) -> HttpResponse:
     detail = "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`."
     headers = {"WWW-Authenticate": 'Bearer realm="contextopt"'}
     return problem(request, 401, "unauthenticated", "Unauthenticated", detail, headers=headers)
@@ -247,7 +262,7 @@ def install(api: NinjaAPI) -> None:
         HttpError: on_http_error,
         InterfaceError: on_unavailable,
         InvalidInput: on_invalid_input,
-        InvalidValue: on_invalid_value,
+        InvalidValue: on_invalid_input,
         MalformedBody: on_malformed_body,
         ModelValidationError: on_model_error,
         NotFound: not_found,

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from contextopt.api import assemblies, configs, keys, problems, records, spaces
 from contextopt.api.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.outputs import Problem
-from contextopt.api.transport import JsonBody
+from contextopt.api.transport import JsonBody, refuse_unknown_query
 
 DESCRIPTION = """\
 Decides what goes into a prompt, within a token budget, and proves why.
@@ -36,7 +36,7 @@ REFUSALS = {
 }
 BODY_REFUSALS = frozenset({413, 415})
 # The page's scripts and styles are served from here; its bundle sets styles inline.
-DOCS_POLICY = {
+DOCS_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],
     "style-src": [CSP.SELF, CSP.UNSAFE_INLINE],
     "img-src": [CSP.SELF, "data:"],
@@ -102,6 +102,7 @@ def build_api() -> ContextApi:
         docs_decorator=csp_override(DOCS_POLICY),
         parser=JsonBody(),
     )
+    api.add_decorator(refuse_unknown_query)
     api.add_decorator(answer_once)
     problems.install(api)
     for module in (assemblies, spaces, records, configs, keys):

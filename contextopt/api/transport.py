@@ -4,11 +4,12 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
-from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.urls import resolve
 from ninja.parser import Parser
@@ -64,6 +65,26 @@ def answer(
     if isinstance(response, HttpResponseNotAllowed):
         return problems.method_not_allowed(request, response["Allow"].split(", "))
     return response
+
+
+def refuse_unknown_query(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap a view so that a misspelt filter is an error and not a list of everything."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.META.get("QUERY_STRING") and (unknown := set(request.GET) - query_names(view)):
+            name = min(unknown)[: problems.NAME_MAX]
+            raise InvalidInput.of(name, "is not a parameter of this address")
+        return view(request, *args, **kwargs)
+
+    return wrapped
+
+
+def query_names(view: Callable[..., HttpResponse]) -> set[str]:
+    """Return the query parameters of a view, as Ninja read them from its signature."""
+    models = view._ninja_operation.models  # type: ignore[attr-defined]
+    sources = [model for model in models if model.__ninja_param_source__ == "query"]
+    return {name for model in sources for name in model.__ninja_flatten_map__}
 
 
 class JsonBody(Parser):

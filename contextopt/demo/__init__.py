@@ -11,14 +11,17 @@ from typing import TypedDict
 from django.db import transaction
 
 from contextopt.assembling import assemble_space
-from contextopt.demo.stories import STORIES, Story, tell
+from contextopt.demo.engineering import ENGINEERING
+from contextopt.demo.research import RESEARCH
+from contextopt.demo.stories import Story, tell
+from contextopt.demo.support import SUPPORT
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import Assembly, ContextConfig, Record, Space, Team
 from contextopt.recording import create_space, delete_space, upsert_records, view_record
 
+STORIES = (SUPPORT, ENGINEERING, RESEARCH)
 SOURCE = "demo"
 RECORD_DAYS = 45
-RECORDS_A_DAY = 5
 ASSEMBLY_DAYS = 14
 ASSEMBLIES_A_DAY = 40
 MODELS = ("gpt-4o-mini", "gpt-4o-mini", "gpt-4o")
@@ -67,7 +70,7 @@ def load_demo(
         # Two loads of one team wait for each other here.
         Team.objects.select_for_update().get(pk=team.pk)
         if not demo_spaces(team):
-            rng = random.Random(SOURCE)
+            rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
             spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
             _assemble_all(spaces, rng, now, days, assemblies_a_day)
         return summarise_demo(team)
@@ -100,17 +103,17 @@ def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, act
         slug=story.slug, name=story.name, description=story.description, categories=list(story.categories)
     )
     space = create_space(team=team, data=data, actor=actor, is_demo=True)
-    rows = [_dated_row(story, number, rng, now) for number in range(1, RECORD_DAYS * RECORDS_A_DAY + 1)]
+    rows = [_dated_row(story, number, rng, now) for number in range(1, RECORD_DAYS * story.records_a_day + 1)]
     rows += [_pinned_row(story, index, now) for index in range(len(story.pinned))]
     results = upsert_records(space=space, rows=rows, actor=actor)
-    _view_some(space, [result.record_id for result in results], rng)
+    _view_some([result.record_id for result in results], rng)
     return space
 
 
 def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> RecordIn:
     """Write one record; they are spread evenly over the days before now, at working hours."""
     told = tell(story, number, rng)
-    days_ago = (number - 1) // RECORDS_A_DAY
+    days_ago = (number - 1) // story.records_a_day
     return RecordIn(
         title=told.title,
         type=told.type,
@@ -124,13 +127,13 @@ def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> 
 
 
 def _pinned_row(story: Story, index: int, now: datetime) -> RecordIn:
-    title, notes = story.pinned[index]
+    guide = story.pinned[index]
     return RecordIn(
-        title=title,
+        title=guide.title,
         type="guide",
         date=now - timedelta(days=60 + index),
         tags=["guide"],
-        notes=notes,
+        notes=guide.notes,
         pinned=True,
         source=SOURCE,
         external_id=f"{story.slug}-guide-{index + 1}",
@@ -147,7 +150,7 @@ def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
     return moment if moment <= now else moment - timedelta(days=1)
 
 
-def _view_some(space: Space, record_ids: list[int], rng: random.Random) -> None:
+def _view_some(record_ids: list[int], rng: random.Random) -> None:
     """Open some records as people do: most never, a few again and again."""
     for record in Record.objects.filter(pk__in=rng.sample(record_ids, len(record_ids) // 4)).order_by("pk"):
         for _ in range(rng.choice((1, 1, 2, 2, 3, 5, 8, 12))):
@@ -157,10 +160,10 @@ def _view_some(space: Space, record_ids: list[int], rng: random.Random) -> None:
 def _assemble_all(
     spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
 ) -> None:
-    """Run the assemblies in the order of their moments; half-way each space gets tighter settings."""
+    """Run the assemblies in the order of their moments; after a quarter each space gets tighter settings."""
     moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
     for number, moment in enumerate(moments):
-        if number == len(moments) // 2:
+        if number == len(moments) // 4:
             _tighten(spaces)
         space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
         assemble_space(
@@ -178,7 +181,7 @@ def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
         stage=rng.choices((4, 3, 2), weights=(86, 10, 4))[0],
         as_of=moment,
         system_tokens=rng.randrange(250, 800),
-        history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_900))),
+        history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_450))),
         conversation=f"demo-{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
         model=rng.choice(MODELS),
     )

@@ -52,7 +52,7 @@ def open_input(name: str) -> Iterator[BinaryIO]:
     if name == STDIN:
         yield _unpacked(sys.stdin.buffer, name)
         return
-    with open(name, "rb") as file:
+    with Path(name).open("rb") as file:
         yield _unpacked(file, name)
 
 

@@ -64,6 +64,15 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     root = find_repository(repository)
     if rev.startswith("-"):
         raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
+    if (
+        _git_line(
+            root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"]
+        )
+        is None
+    ):
+        raise UnusableSource(
+            f"REPO: {repository} has no commits yet" if rev == "HEAD" else f"--rev: there is no {rev!r}"
+        )
     count = [f"--max-count={limit}"] if limit else []
     arguments = ["log", *LOG_OPTIONS, LOG_FORMAT, *count, "--end-of-options", rev, "--"]
     name = root.name.removesuffix(".git") or root.name
@@ -122,7 +131,7 @@ def run_git(folder: Path, arguments: list[str]) -> Iterator[BinaryIO]:
     """
     with tempfile.TemporaryFile() as complaints:
         try:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - git, with arguments that are ours or checked
                 [*SAFE_GIT, *arguments], cwd=folder, env=git_environment(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
             )  # fmt: skip

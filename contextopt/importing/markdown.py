@@ -27,8 +27,8 @@ UNDERLINE = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 
 
-class BadFrontMatter(Exception):
-    """The front matter cannot be used; `line` is counted from the start of the file."""
+class UnusablePageError(Exception):
+    """The file cannot be used; `line` is counted from the start of the file."""
 
     def __init__(self, line: int, field: str, message: str) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ def _read_page(page: Page, committed: str | None) -> Found:
         text, changed = _read_text(page.path)
         front, body = split_front_matter(text)
         fields = _page_fields(page, front, body, committed or changed)
-    except BadFrontMatter as error:
+    except UnusablePageError as error:
         return Rejection(error.line, error.field, str(error), shown)
     except OSError as error:
         return Rejection(1, "row", f"cannot be read: {error.strerror}", shown)
@@ -88,20 +88,20 @@ def _read_text(path: Path) -> tuple[str, str]:
     """Return the file's text and when it was last changed.
 
     Raises:
-        BadFrontMatter: it is no regular file, too large or no UTF-8 text.
+        UnusablePageError: it is no regular file, too large or no UTF-8 text.
     """
     if not path.is_file():
-        raise BadFrontMatter(1, "row", "is not a file, or a link that leads nowhere")
+        raise UnusablePageError(1, "row", "is not a file, or a link that leads nowhere")
     with path.open("rb") as file:
         content = file.read(FILE_MAX_BYTES + 1)
         changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
     if len(content) > FILE_MAX_BYTES:
-        raise BadFrontMatter(1, "notes", f"is longer than {FILE_MAX_BYTES:,} bytes")
+        raise UnusablePageError(1, "notes", f"is longer than {FILE_MAX_BYTES:,} bytes")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise BadFrontMatter(line, "notes", "is not UTF-8 text") from error
+        raise UnusablePageError(line, "notes", "is not UTF-8 text") from error
     return text.replace("\r\n", "\n"), changed.isoformat()
 
 
@@ -109,13 +109,13 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     """Return the front matter, with keys in lower case and values that JSON knows, and the text after it.
 
     Raises:
-        BadFrontMatter: it is no mapping, no YAML, or too large.
+        UnusablePageError: it is no mapping, no YAML, or too large.
     """
     found = FRONT_MATTER.match(text)
     if found is None:
         return {}, text.strip()
     if found.end() > FRONT_MATTER_MAX:
-        raise BadFrontMatter(
+        raise UnusablePageError(
             1, "metadata", f"the front matter is longer than {FRONT_MATTER_MAX:,} characters"
         )
     loaded = _load_yaml(found[0], found[1])
@@ -135,9 +135,9 @@ def _load_yaml(block: str, inner: str) -> object:
         return metadata or yaml.safe_load(inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise BadFrontMatter(line, "metadata", f"the front matter is not YAML: {error.problem}") from error
+        raise UnusablePageError(line, "metadata", f"the front matter is not YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
-        raise BadFrontMatter(1, "metadata", f"the front matter cannot be read: {error}") from error
+        raise UnusablePageError(1, "metadata", f"the front matter cannot be read: {error}") from error
 
 
 class JsonValues:
@@ -152,7 +152,7 @@ class JsonValues:
     def convert(self, value: object, depth: int = 0) -> object:
         self.left -= 1
         if self.left < 0 or depth > DEPTH_MAX:
-            raise BadFrontMatter(
+            raise UnusablePageError(
                 1, "metadata", "the front matter is nested too deep or repeats itself too often"
             )
         if isinstance(value, dict):

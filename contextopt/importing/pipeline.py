@@ -100,12 +100,13 @@ def import_rows(
     rows: Iterable[Found],
     actor: str,
     report: ImportReport,
-    on_batch: Callable[[ImportReport], None] = lambda report: None,
+    on_batch: Callable[[ImportReport], None] | None = None,
 ) -> None:
     """Write the rows and add what became of them to the report, batch by batch."""
     for batch in _batches(rows, report):
         _write_batch(space, batch, actor, report)
-        on_batch(report)
+        if on_batch is not None:
+            on_batch(report)
 
 
 def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
@@ -168,12 +169,12 @@ def identify_content(data: RecordIn) -> str:
 
     Two rows that say exactly the same are therefore one record.
     """
-    said = json.dumps(data.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    said = json.dumps(data.model_dump(exclude_defaults=True), sort_keys=True, default=str)
     return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
-    """Move what is no field of a record into its metadata; return a name that is there already, or nothing."""
+    """Move what is no field of a record into its metadata; return a name that is there already, or ""."""
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
         return ""

@@ -54,7 +54,7 @@ def _header(cells: list[str]) -> list[str]:
     return names
 
 
-def _next_row(reader: "csv._reader", names: list[str], lines: Lines, file: str) -> Found | None:
+def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
     start = lines.number + 1
     try:
         cells = next(reader)

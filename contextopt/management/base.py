@@ -9,13 +9,13 @@ import logging
 import os
 import sys
 import time
-from argparse import BooleanOptionalAction
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
+from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.errors import EngineError, InvalidValue
@@ -29,16 +29,6 @@ UNUSABLE = 2
 INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
-
-__all__ = [
-    "ACTOR",
-    "DONE",
-    "REJECTED",
-    "BooleanOptionalAction",
-    "Progress",
-    "ReportingCommand",
-    "parse_input",
-]
 
 
 class TextSink(Protocol):
@@ -67,19 +57,17 @@ class ReportingCommand(BaseCommand):
     """
 
     # The checks take longer than most of the commands; `manage.py check` and the tests run them.
-    requires_system_checks: ClassVar[list[str]] = []
-    has_json: ClassVar[bool] = True
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        if self.has_json:
-            parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+        parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
         parser.add_argument("--team", metavar="SLUG", help="the team to work in (default: the default team)")
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
         """Add what only this command takes."""
 
-    def handle(self, *args: object, **options: Any) -> None:
+    def handle(self, *_: object, **options: Any) -> None:
         with quiet_logs(options["verbosity"]):
             code = self._run_guarded(options)
         if code != DONE:
@@ -114,6 +102,12 @@ class ReportingCommand(BaseCommand):
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except OperationalError as error:
             raise CommandError(f"the database failed: {error}", returncode=UNUSABLE) from error
+        except ProgrammingError as error:
+            if not isinstance(error.__cause__, UndefinedTable | UndefinedColumn):
+                raise
+            raise CommandError(
+                "the database is not up to date: run `manage.py migrate`", returncode=UNUSABLE
+            ) from error
         return code
 
 

@@ -12,17 +12,21 @@ NAME_WIDTH = 34
 def describe_result(result: AssemblyResult) -> str:
     """Return the text itself, then how the tokens are divided, and what was kept and dropped."""
     stats, certificate = result.stats, result.certificate
+    size = f"{certificate.tokens:,} of {stats.tokens_available:,} tokens ({certificate.encoding})"
+    records = (
+        f"Records: {stats.records_included:,} kept, {stats.records_dropped:,} dropped, "
+        f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted"
+    )
+    moment = f"Stage {result.stage} as of {result.as_of:%Y-%m-%d %H:%M:%S %Z}"
     logged = "a preview, not logged" if result.id is None else f"logged as assembly {result.id}"
     parts = [
         result.text.rstrip("\n"),
         "",
-        f"{certificate.tokens:,} of {stats.tokens_available:,} tokens ({certificate.encoding}), {_saving(result)}",
+        f"{size}, {_saving(result)}",
         _allocation_line(result),
-        f"Records: {stats.records_included:,} kept, {stats.records_dropped:,} dropped, "
-        f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted",
+        records,
         f"SHA-256 {certificate.sha256}",
-        f"Stage {result.stage} as of {result.as_of:%Y-%m-%d %H:%M:%S %Z}, settings v{result.config_version}, "
-        f"{result.assembly_ms:.1f} ms, {logged}",
+        f"{moment}, settings v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
     ]
     if result.ledger:
         parts += ["", *_ledger_table(result.ledger)]
@@ -47,7 +51,7 @@ def _allocation_line(result: AssemblyResult) -> str:
 def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
     kept = [entry for entry in ledger if entry.kept]
     dropped = [entry for entry in ledger if not entry.kept]
-    rows = [("", "record", "score", "recency", "views", "tokens", "why")]
+    rows: list[tuple[str, ...]] = [("", "record", "score", "recency", "views", "tokens", "why")]
     rows += [_ledger_row(entry) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [

@@ -1,8 +1,10 @@
 """Template filters: the forms of `dashboard.formats`."""
 
 import json
+from datetime import datetime
 
 from django import template
+from django.utils import timezone
 
 from dashboard import formats
 
@@ -33,3 +35,17 @@ def setting_words(value: object) -> str:
 @register.filter
 def pretty_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@register.filter
+def state_words(value: object) -> str:
+    """Return a field of a record as text, with a sign for nothing."""
+    if isinstance(value, datetime):
+        return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, list):
+        value = ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)[:300]
+    return "nothing" if value in (None, "") else str(value)

@@ -90,7 +90,8 @@ def _frame(form: OverviewForm) -> dict[str, Any]:
     return {
         "form": form,
         "ranges": [
-            (name, form.query(range=name, first=None, last=None), name == form.chosen_range) for name in RANGES
+            (name, form.query(range=name, first=None, last=None), name == form.chosen_range)
+            for name in RANGES
         ],
         "is_custom": form.chosen_range == CUSTOM,
         "query": form.query(),

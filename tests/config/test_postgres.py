@@ -23,13 +23,16 @@ from config.lingering import linger
 from config.place import BASE_DIR, MAX_SOCKET_BYTES, SOCKET_NAME, Location, location
 from config.remains import postmaster
 
-START = "import sys, pathlib; from config import postgres as p; p.ensure_running(p.location(pathlib.Path(sys.argv[1])))"
+START = """
+import pathlib, sys
+from config import postgres
+postgres.ensure_running(postgres.location(pathlib.Path(sys.argv[1])))
+"""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone has to change the account")
 
 
-@pytest.fixture
-def new_checkout() -> Iterator[Callable[[str], Path]]:
-    """Make empty checkouts that any account can enter; their servers and data are gone afterwards."""
+@contextlib.contextmanager
+def temporary_checkouts() -> Iterator[Callable[[str], Path]]:
     top = Path(tempfile.mkdtemp(prefix="co-"))
     top.chmod(0o755)
     made: list[Path] = []
@@ -51,8 +54,29 @@ def new_checkout() -> Iterator[Callable[[str], Path]]:
 
 
 @pytest.fixture
-def place(new_checkout: Callable[[str], Path]) -> Location:
-    return location(new_checkout("plain"))
+def new_checkout() -> Iterator[Callable[[str], Path]]:
+    """Make empty checkouts that any account can enter; their servers and data are gone afterwards."""
+    with temporary_checkouts() as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def stopped_server() -> Iterator[Location]:
+    """A server's files, made once: initialising takes longer than all that a test wants to see."""
+    with temporary_checkouts() as make:
+        place = location(make("first"))
+        postgres.ensure_running(place)
+        postgres.stop(place)
+        yield place
+
+
+@pytest.fixture
+def place(new_checkout: Callable[[str], Path], stopped_server: Location) -> Location:
+    """A checkout whose server has been used before and is not running."""
+    place = location(new_checkout("plain"))
+    place.var_dir.mkdir()
+    subprocess.run(["cp", "-a", stopped_server.home, place.home], check=True)
+    return place
 
 
 def query(place: Location, statement: str) -> list[tuple[object, ...]]:
@@ -77,7 +101,8 @@ def kill_postmaster(place: Location) -> None:
     assert wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_location_starts_and_writes_nothing(place: Location) -> None:
+def test_location_starts_and_writes_nothing(new_checkout: Callable[[str], Path]) -> None:
+    place = location(new_checkout("empty"))
     assert postgres.connection_params(place)["host"] == str(place.socket_dir)
     assert list(place.base_dir.iterdir()) == []
     assert place.home == place.base_dir / "var" / "postgres"
@@ -117,10 +142,13 @@ def test_server_whose_socket_is_gone_is_replaced(place: Location) -> None:
     (place.socket_dir / SOCKET_NAME).unlink()
     postgres.ensure_running(place)
     after = postmaster(place)
-    assert before is not None and after is not None and before.pid != after.pid
+    assert before is not None
+    assert after is not None
+    assert before.pid != after.pid
 
 
-def test_commands_of_the_same_instant_share_one_server(place: Location) -> None:
+def test_commands_of_the_same_instant_share_one_server(new_checkout: Callable[[str], Path]) -> None:
+    place = location(new_checkout("new"))
     command = [sys.executable, "-c", START, str(place.base_dir)]
     processes = [subprocess.Popen(command, cwd=BASE_DIR, stderr=subprocess.PIPE) for _ in range(3)]
     said = [process.communicate(timeout=60)[1].decode() for process in processes]
@@ -129,15 +157,13 @@ def test_commands_of_the_same_instant_share_one_server(place: Location) -> None:
 
 
 def test_interrupted_initialisation_is_begun_again(place: Location) -> None:
-    postgres.ensure_running(place)
-    postgres.shut_down(place)
     place.data_dir.rename(place.home / "data.partial")
     postgres.ensure_running(place)
     assert query(place, "SELECT 1") == [(1,)]
 
 
 def test_stop_leaves_a_server_that_another_process_uses(place: Location) -> None:
-    hold = START + "; print('held', flush=True); input()"
+    hold = START + "print('held', flush=True); input()"
     command = [sys.executable, "-c", hold, str(place.base_dir)]
     with subprocess.Popen(command, cwd=BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -201,7 +227,8 @@ def test_checkout_that_the_servers_account_cannot_enter(new_checkout: Callable[[
     place = location(base_dir)
     try:
         assert place.home.parent == Path("/var/lib")
-        assert str(closed) in place.note and str(place.home) in place.note
+        assert str(closed) in place.note
+        assert str(place.home) in place.note
         postgres.ensure_running(place)
         assert query(place, "SELECT 1") == [(1,)]
         assert closed.stat().st_mode & 0o777 == 0o700
@@ -222,8 +249,6 @@ def test_place_that_cannot_be_written(new_checkout: Callable[[str], Path]) -> No
 
 
 def test_failure_shows_the_end_of_the_log(place: Location) -> None:
-    postgres.ensure_running(place)
-    postgres.shut_down(place)
     with (place.data_dir / "postgresql.conf").open("a") as settings:
         settings.write("\nno_such_setting = 1\n")
     with pytest.raises(PostgresError, match="no_such_setting"):
@@ -231,8 +256,6 @@ def test_failure_shows_the_end_of_the_log(place: Location) -> None:
 
 
 def test_data_of_another_release_are_left_alone(place: Location) -> None:
-    postgres.ensure_running(place)
-    postgres.shut_down(place)
     (place.data_dir / "PG_VERSION").write_text("12\n")
     with pytest.raises(PostgresError, match="made by PostgreSQL 12"):
         postgres.ensure_running(place)

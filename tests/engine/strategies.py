@@ -10,7 +10,7 @@ from contextopt.engine import ContextConfig, RecordSummary, SpaceContext, summar
 
 from .factories import NOW, TOKENIZER
 
-PROFILE = settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROFILE = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 FORGED_LINE = "\n- [note] forged (2026-01-01)\n"
 NASTY = (

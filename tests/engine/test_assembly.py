@@ -229,3 +229,15 @@ def test_at_the_ends_of_time() -> None:
 def test_a_record_twice_in_the_baseline_is_refused() -> None:
     with pytest.raises(InvalidValue, match="baseline"):
         assemble(make_space(), STAGE_4, NOW, TOKENIZER, baseline=(make_record(1), make_record(1)))
+
+
+def test_the_blank_line_before_the_records_is_counted() -> None:
+    # After most names both line breaks are one token; after this one they are two.
+    space = make_space(make_record(1), name="a:)")
+    text = run(space).text
+    exact = TOKENIZER.count(text)
+    assert exact == TOKENIZER.count("Space: a:)\n") + 1 + space.records[0].tokens
+    assert run(space, ContextConfig(context_tokens=exact)).text == text
+    assembled = run(space, ContextConfig(context_tokens=exact - 1))
+    assert assembled.order == ()
+    assert assembled.stats.stage3_tokens == exact

@@ -207,7 +207,7 @@ def test_7_sorted_by_relevance(space: SpaceContext, config: ContextConfig) -> No
     assembled = run(space, config.replace(record_order="score"))
     by_id = {record.id: record for record in space.records}
     keys = [oracle_key(by_id[id], config) for id in assembled.order]
-    assert keys == sorted(keys, key=lambda key: key, reverse=True)  # type: ignore[type-var]
+    assert keys == sorted(keys, key=lambda key: key, reverse=True)
     stable = run(space, config.replace(record_order="stable"))
     moments = [(by_id[id].date, id) for id in stable.order]
     assert moments == sorted(moments)
@@ -246,9 +246,9 @@ def test_10_no_dropped_record_outranks_a_kept_one(space: SpaceContext, config: C
     kept = set(kept_ids(run(space, config)))
     candidates = [record for record in oracle_candidates(space, config) if not record.pinned]
     keys = [(oracle_key(record, config), record.id in kept) for record in candidates]
-    worst_kept = min((key for key, is_kept in keys if is_kept), default=None)  # type: ignore[type-var]
+    worst_kept = min((key for key, is_kept in keys if is_kept), default=None)
     if worst_kept is not None:
-        assert all(key < worst_kept for key, is_kept in keys if not is_kept)  # type: ignore[operator]
+        assert all(key < worst_kept for key, is_kept in keys if not is_kept)
 
 
 @PROFILE

@@ -86,13 +86,13 @@ def test_header_is_cut_then_categories_then_name() -> None:
     space = make_space(
         name="Platform engineering", description="d", categories=("alpha", "beta", "gamma") * 9
     )
-    by_budget = [fit_header(space, budget, TOKENIZER) for budget in range(60)]
+    by_budget = [fit_header(space, budget, TOKENIZER) for budget in range(80)]
     assert all(fitted.tokens <= budget for budget, fitted in enumerate(by_budget))
     assert by_budget[0].text == ""
     assert by_budget[5].text == "Space: Platform engineering\n"
     assert by_budget[20].text.startswith("Space: Platform engineering\nCategories: alpha, beta, gamma, alpha")
     assert by_budget[4].text.startswith("Space: P") and by_budget[4].text.endswith("…\n")
-    assert by_budget[59].text == header(space) and not by_budget[59].is_cut
+    assert by_budget[79].text == header(space) and not by_budget[79].is_cut
 
 
 @pytest.mark.parametrize("unit", ["x", "\u6f22", "e\u0301", "\U0001f469\u200d\U0001f467", "-", "word "])

@@ -1,13 +1,14 @@
 """`manage.py assemble SPACE`"""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from django.core.management.base import CommandParser
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, StrictInt, ValidationError
 
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.engine.errors import EngineError, InvalidValue
+from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import ContextoptError
 from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.inputs import AssemblyIn, Text, field_problems
@@ -24,6 +25,7 @@ from contextopt.management.base import (
 )
 from contextopt.management.ledgers import describe_result
 from contextopt.models import Team
+from contextopt.recording import tokenizer_of
 
 OPTIONS = (
     ("--window-days", "N|all", "days before --as-of that records may be from"),
@@ -40,7 +42,9 @@ OPTIONS = (
 
 
 class QueryId(BaseModel):
-    id: Annotated[int | Text, Field(union_mode="left_to_right", strict=True)]
+    """The id of a line of questions; its answer carries it."""
+
+    id: StrictInt | Text
 
 
 class Command(ReportingCommand):
@@ -61,7 +65,7 @@ class Command(ReportingCommand):
         parser.add_argument("--no-log", action="store_true", help="a preview: do not log the assembly")
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='many at once: {"id": …, "as_of": …, or any other setting} a line; answers one JSON line each',
+            help='many at once: {"id": …, "as_of": …, or any other setting} a line; one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -72,7 +76,12 @@ class Command(ReportingCommand):
             if options[field] is not None:
                 asked[field] = options[field]
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
-        space_of(team, request.space)
+        space = space_of(team, request.space)
+        try:
+            # Loading the tokenizer's data takes longer than an assembly and is no part of it.
+            (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
+        except InvalidValue as error:
+            raise invalid_option(error) from error
         if options["queries"] is not None:
             return self._run_queries(options, team, asked)
         try:

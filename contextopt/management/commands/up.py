@@ -71,7 +71,7 @@ class Command(BaseCommand):
         watchers: list[Callable[[], None]] = [Announcer(host, port, self._say)]
         if not settings.DATABASE_URL:
             watchers.append(DatabaseKeeper(self._warn))
-        supervisor = Supervisor(to_run, settings.BASE_DIR, self._warn, lambda: [each() for each in watchers])
+        supervisor = Supervisor(to_run, settings.BASE_DIR, self._warn, watchers)
         try:
             supervisor.run()
         finally:

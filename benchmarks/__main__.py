@@ -1,0 +1,86 @@
+"""`python -m benchmarks`: measure the bars and print them; a full run writes RESULTS.md."""
+
+import argparse
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import django
+
+from benchmarks.database import BusyError, own_database, server_params
+from config.errors import SetupError
+
+NAMES = ("assembly", "web", "import", "budget", "overview")
+RESULTS = Path(__file__).parent / "RESULTS.md"
+MISSED = 1
+UNUSABLE = 2
+INTERRUPTED = 130
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small and short, to see that all works")
+    parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="records of the generated spaces")
+    parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), measured besides")
+    parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
+    parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(NAMES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if arguments.data and not arguments.data.is_file():
+        parser.error(f"--data: there is no file {arguments.data}")
+    return arguments
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    # A terminated run cleans up like an interrupted one.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with own_database(server_params(), keep=arguments.keep) as address:
+            os.environ["DATABASE_URL"] = address
+            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+            django.setup()
+            return _measure(arguments)
+    except (BusyError, SetupError) as error:
+        print(error, file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        print("Interrupted; the benchmarks' database and processes are gone.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    # These need models, and models exist only after django.setup().
+    from benchmarks import suite
+    from benchmarks.report import render_terminal, write_results
+
+    scale = suite.QUICK if arguments.quick else suite.FULL
+    if arguments.sizes:
+        scale = replace(scale, sizes=tuple(sorted(arguments.sizes)))
+    names = [name for name in NAMES if not arguments.names or name in arguments.names]
+    try:
+        sections, machine = suite.run_suite(names, scale, arguments.data)
+    finally:
+        suite.close_connections()
+    print(render_terminal(sections))
+    print(machine)
+    if output := arguments.output or (RESULTS if _is_full(arguments) else None):
+        write_results(output, sections, machine)
+    return MISSED if any(section.missed for section in sections) else 0
+
+
+def _is_full(arguments: argparse.Namespace) -> bool:
+    return not (arguments.names or arguments.quick or arguments.sizes or arguments.data)
+
+
+def _interrupt(_signum: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""A database of the benchmarks' own, made before and dropped after, whatever happens in between."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from config import postgres
+
+DATABASE = "contextopt_bench"
+# Any number that no other advisory lock of the product has: one run at a time on a server.
+RUN_LOCK = 0x636F6E7465787462
+
+
+class BusyError(Exception):
+    """Another run of the benchmarks uses the server."""
+
+
+def server_params() -> dict[str, str]:
+    """Return how to reach the server: that of DATABASE_URL, else the embedded one, started if need be."""
+    if url := os.environ.get("DATABASE_URL", "").strip():
+        return {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    postgres.ensure_running()
+    return postgres.connection_params()
+
+
+@contextlib.contextmanager
+def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
+    """Yield the address of the benchmarks' database; a kept one is found again by the next run that keeps.
+
+    Raises:
+        BusyError: another run is under way.
+    """
+    with psycopg.connect(make_conninfo(**(params | {"dbname": "postgres"})), autocommit=True) as maintenance:
+        locked = maintenance.execute("SELECT pg_try_advisory_lock(%s)", [RUN_LOCK]).fetchone()
+        if locked != (True,):
+            raise BusyError("another run of the benchmarks uses this server; wait until it has ended")
+        if not keep:
+            _drop(maintenance)
+        _create(maintenance)
+        try:
+            yield make_conninfo(**(params | {"dbname": DATABASE}))
+        finally:
+            if not keep:
+                _drop(maintenance)
+
+
+def _create(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
+    known = maintenance.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+    if known is None:
+        maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+
+def _drop(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
+    # Forced: what a killed run left connected must not keep its database.
+    statement = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+    maintenance.execute(sql.SQL(statement).format(sql.Identifier(DATABASE)))

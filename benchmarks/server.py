@@ -1,0 +1,99 @@
+"""The product's real processes, on a port of their own, against the benchmarks' database."""
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from contextopt.management.commands.up import programs
+
+HOST = "127.0.0.1"
+WEB_WORKERS = 2
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+
+class ServerError(Exception):
+    """The server did not come up."""
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[int]:
+    """Run web, worker and schedule as `manage.py up` would; yield the port, and end them afterwards."""
+    port = _free_port()
+    running: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for program in programs(HOST, port, WEB_WORKERS, jobs=True):
+                command = _with_own_schedule(program.command, Path(folder))
+                running.append(_start(command, Path(folder) / f"{program.name}.log"))
+            _wait_for(port, running[0], Path(folder) / "web.log")
+            yield port
+        finally:
+            _stop(running)
+
+
+def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
+    """Put the schedule's state elsewhere: a server of this checkout may be using its own."""
+    own = str(settings.VAR_DIR / "celerybeat-schedule")
+    return [str(folder / "schedule") if part == own else part for part in command]
+
+
+def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            cwd=settings.BASE_DIR,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(port: int, web: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(port):
+        if web.poll() is not None or time.monotonic() > deadline:
+            raise ServerError(f"the web server does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
+        time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _stop(running: list[subprocess.Popen[bytes]]) -> None:
+    """Ask all to end, then end what is left of their process groups."""
+    for process in running:
+        process.terminate()
+    deadline = time.monotonic() + STOP_SECONDS
+    while any(process.poll() is None for process in running) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for process in running:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,117 @@
+"""Spaces to measure on: filled by COPY with all that the product's own write would compute."""
+
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import batched
+
+from django.db import connection
+from django.db.models import Max, Min
+from django.utils import timezone
+
+from benchmarks.corpus import Generated, generate
+from contextopt.engine.rendering import summary_line
+from contextopt.engine.tokens import get_tokenizer
+from contextopt.inputs import SpaceIn
+from contextopt.models import Record, Space, Team
+from contextopt.recording import create_space, delete_space
+
+COPY_ROWS = 20_000
+ENCODING = "cl100k_base"
+WINDOW_DAYS = 14
+_COLUMNS = (
+    "space_id", "title", "type", "date", "tags", "notes", "pinned", "thread", "metadata", "view_count",
+    "deleted_at", "source", "external_id", "content_hash", "summary", "summary_tokens", "summary_encoding",
+    "created_at", "updated_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A space with records, and the moments that it can be asked about."""
+
+    space: Space
+    records: int
+    first: datetime
+    last: datetime
+
+    @property
+    def slug(self) -> str:
+        return self.space.slug
+
+    def moments(self, count: int, *, seed: int) -> list[datetime]:
+        """Return moments whose whole window lies within the records' dates, each another one."""
+        rng = random.Random(seed)
+        earliest = min(self.first + timedelta(days=WINDOW_DAYS), self.last)
+        span = self.last - earliest
+        return [earliest + span * rng.random() for _ in range(count)]
+
+
+def generated_space(team: Team, size: int) -> Filled:
+    """Return the space of this many generated records; one that an earlier run kept is used again."""
+    slug = f"generated-{size}"
+    space = Space.objects.filter(team=team, slug=slug).first()
+    if space is not None and space.records.count() != size:
+        delete_space(space=space)
+        space = None
+    if space is None:
+        space = create_space(team=team, data=describe_space(slug), actor="benchmarks")
+        started = time.monotonic()
+        fill(space, generate(size, seed=size, until=datetime.now(UTC)))
+        say(f"{size:,} records written in {time.monotonic() - started:.0f} s")
+    return measured(space)
+
+
+def describe_space(slug: str) -> SpaceIn:
+    return SpaceIn(
+        slug=slug,
+        name="Platform team",
+        description="Decisions, incidents, commits and notes of the team that runs shop and billing.",
+        categories=["engineering", "operations", "product"],
+    )
+
+
+def measured(space: Space) -> Filled:
+    dates = Record.objects.filter(space=space).aggregate(first=Min("date"), last=Max("date"))
+    return Filled(space, space.records.count(), dates["first"], dates["last"])
+
+
+def fill(space: Space, records: Iterable[Generated]) -> None:
+    """Write records as an import would, less its checks and with the views that time would have brought.
+
+    The statement triggers keep the space's counters, as they do for every writer.
+    """
+    columns = ", ".join(f'"{name}"' for name in _COLUMNS)
+    with connection.cursor() as cursor:
+        for batch in batched(_rows(space, records), COPY_ROWS, strict=False):
+            with cursor.copy(f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
+                for row in batch:
+                    copy.write_row(row)
+
+
+def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, ...]]:
+    tokenizer = get_tokenizer(ENCODING)
+    rng = random.Random(0)
+    now = timezone.now()
+    for number, record in enumerate(records):
+        line = summary_line(record.title, record.type, record.date, record.tags, record.notes)
+        yield (
+            space.pk, record.title, record.type, record.date, record.tags, record.notes, record.is_pinned,
+            "", "{}", record.views, now if record.is_deleted else None, "generated", f"{number}",
+            rng.randbytes(16), line, tokenizer.count(line), ENCODING, now, now,
+        )  # fmt: skip
+
+
+def settle() -> None:
+    """Do what autovacuum does after a bulk load, at once: statistics and the visibility map."""
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE)")
+        cursor.execute("CHECKPOINT")
+
+
+def say(text: str) -> None:
+    """Tell how far the run is; standard output is for the results."""
+    print(text, file=sys.stderr, flush=True)

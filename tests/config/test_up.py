@@ -1,0 +1,216 @@
+"""`manage.py up`, for real, in a copy of the checkout: its own database, its own port, its own processes."""
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from config import postgres
+from config.errors import PortInUseError
+from config.place import BASE_DIR, location
+from config.processes import MARK, LogFile, check_port, restart_delay_seconds
+from config.remains import postmaster
+
+COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
+START_SECONDS = 60.0
+# The test run's own settings must not reach the product under test.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in {"DATABASE_URL", "DJANGO_SETTINGS_MODULE", "CONTEXTOPT_ADMIN_PASSWORD", MARK}
+}
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Iterator[Path]:
+    top = Path(tempfile.mkdtemp(prefix="co-up-"))
+    top.chmod(0o755)
+    for name in COPIED:
+        source = BASE_DIR / name
+        if source.is_dir():
+            shutil.copytree(source, top / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, top / name)
+    yield top
+    for process in marked(top):
+        process.kill()
+    place = location(top)
+    postgres.shut_down(place)
+    shutil.rmtree(place.home, ignore_errors=True)
+    shutil.rmtree(top)
+
+
+@pytest.fixture
+def start(checkout: Path) -> Iterator[Callable[[int], "Up"]]:
+    """Start `up` on a port; what a failing test leaves running is killed."""
+    started: list[Up] = []
+
+    def start_one(port: int) -> Up:
+        started.append(Up(checkout, port))
+        return started[-1]
+
+    yield start_one
+    for up in started:
+        up.process.kill()
+        up.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def marked(checkout: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == str(checkout):
+                found.append(process)
+    return found
+
+
+def is_healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+class Up:
+    """One `manage.py up` in its own process group, with what it printed in a file."""
+
+    def __init__(self, checkout: Path, port: int) -> None:
+        self.checkout, self.port = checkout, port
+        self.output = checkout / f"up-{time.monotonic_ns()}.txt"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, checkout / "manage.py", "up", "--port", str(port), "--web-workers", "1"],
+                cwd="/",
+                env=ENVIRONMENT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def printed(self) -> str:
+        return self.output.read_text()
+
+    def await_address(self) -> None:
+        address = f"http://127.0.0.1:{self.port}"
+        announced = wait_for(
+            lambda: address in self.printed() or self.process.poll() is not None, START_SECONDS
+        )
+        assert announced, self.printed()
+        assert address in self.printed(), self.printed()
+
+    def child(self, name: str) -> psutil.Process:
+        """The main process of a program: the one that `up` itself started."""
+        children = psutil.Process(self.process.pid).children()
+        return next(each for each in children if name in each.cmdline())
+
+    def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(signum)
+        return self.process.wait(timeout=20)
+
+
+def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -> None:
+    up = start(free_port())
+    up.await_address()
+    assert is_healthy(up.port)
+    everything_printed = "".join(file.read_text() for file in checkout.glob("up-*.txt"))
+    assert len(re.findall(r"first user: admin, password \S{12,}", everything_printed)) == 1
+    assert {"granian", "worker", "beat"} <= {word for each in marked(checkout) for word in each.cmdline()}
+
+    up.child("granian").kill()
+    database = postmaster(location(checkout))
+    assert database is not None
+    database.kill()
+    assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
+    assert wait_for(lambda: "server has died" in up.printed()), up.printed()
+    assert wait_for(lambda: is_healthy(up.port)), up.printed()
+
+    started = time.monotonic()
+    assert up.end() == 0
+    assert time.monotonic() - started < 12
+    assert marked(checkout) == []
+    assert not postgres.is_running(location(checkout))
+    assert "Traceback" not in up.printed().replace("web: Traceback", "").replace("worker: Traceback", "")
+
+
+def test_second_one_is_refused_and_a_killed_one_is_cleared_away(
+    checkout: Path, start: Callable[[int], Up]
+) -> None:
+    first = start(free_port())
+    first.await_address()
+    second = start(free_port())
+    assert second.process.wait(timeout=30) == 2
+    assert f"already (process {first.process.pid})" in second.printed()
+
+    left_behind = {process.pid for process in marked(checkout)}
+    first.process.kill()
+    first.process.wait()
+    third = start(first.port)
+    third.await_address()
+    assert "an earlier run had left behind" in third.printed()
+    assert "first user" not in third.printed()
+    assert left_behind.isdisjoint(process.pid for process in marked(checkout))
+    assert third.end(signal.SIGINT) == 0
+    assert marked(checkout) == []
+
+
+def test_port_of_another_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUseError, match=rf"127.0.0.1:{port} cannot be used.*make run PORT=\d+"):
+            check_port("127.0.0.1", port)
+    check_port("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["no such host", "203.0.113.7"])
+def test_address_of_another_machine(host: str) -> None:
+    with pytest.raises(PortInUseError, match=re.escape(host)):
+        check_port(host, free_port())
+
+
+def test_delays_grow_to_half_a_minute() -> None:
+    assert [restart_delay_seconds(failures) for failures in (1, 2, 3, 5, 6, 50)] == [1, 2, 4, 16, 30, 30]
+
+
+def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log" / "web.log")
+    log.start()
+    log.path.write_text('{"level": "info"}\n{"level": "error", "event": "a"}\nTraceback (most')
+    assert log.new_errors() == ['{"level": "error", "event": "a"}']
+    with log.path.open("a") as file:
+        file.write(" recent call last):\nValueError: b\n")
+    assert log.new_errors() == ["Traceback (most recent call last):", "ValueError: b"]
+    assert log.new_errors() == []
+    assert log.tail(1) == ["ValueError: b"]

@@ -1,0 +1,391 @@
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.importing import ImportReport, RawRow, Rejection, import_rows, open_input, pipeline, read_file
+from contextopt.models import Record, Space, Team
+from tests.factories import NOW
+
+
+def run_import(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
+    """Import with `--json` and return the one object on standard output."""
+    exit_code = 0
+    try:
+        call_command("import_records", *[str(argument) for argument in arguments], "--json")
+    except SystemExit as stop:
+        exit_code = int(str(stop.code))
+    assert exit_code == code
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    answer: dict[str, Any] = json.loads(lines[0])
+    assert list(answer) == ["read", "created", "updated", "unchanged", "rejected"]
+    counts = answer["created"] + answer["updated"] + answer["unchanged"] + len(answer["rejected"])
+    assert answer["read"] == counts
+    return answer
+
+
+def write_jsonl(path: Path, *rows: object) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def rejections(answer: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(item["line"], item["field"]) for item in answer["rejected"]]
+
+
+@pytest.mark.django_db
+def test_rows_become_records_of_a_new_space(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl",
+        {"title": "Blåbær", "date": "2026-06-14", "tags": ["a"], "source": "wiki", "external_id": "1"},
+        {"title": "Two", "notes": "n", "pinned": True, "position": 3, "metadata": {"k": [1]}},
+    )
+    answer = run_import(capsys, "field-notes", path)
+    assert (answer["read"], answer["created"]) == (2, 2)
+    space = Space.objects.get(slug="field-notes", team__slug="default")
+    assert space.name == "Field notes"
+    first, second = Record.objects.filter(space=space).order_by("id")
+    assert (first.title, first.tags, first.external_id) == ("Blåbær", ["a"], "1")
+    assert (second.pinned, second.position, second.metadata) == (True, 3, {"k": [1]})
+
+
+@pytest.mark.django_db
+def test_importing_twice_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl",
+        {"title": "With id", "external_id": "1"},
+        {"title": "Without id", "other": "kept", "third": 3},
+        {"title": "Without id or date", "metadata": {"b": 1, "a": 2}},
+    )
+    assert run_import(capsys, "s", path)["created"] == 3
+    before = list(Record.objects.order_by("id").values())
+    assert run_import(capsys, "s", path)["unchanged"] == 3
+    assert list(Record.objects.order_by("id").values()) == before
+
+
+@pytest.mark.django_db
+def test_a_changed_row_updates_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_import(capsys, "s", write_jsonl(tmp_path / "a.jsonl", {"title": "Old", "external_id": "1"}))
+    answer = run_import(capsys, "s", write_jsonl(tmp_path / "b.jsonl", {"title": "New", "external_id": "1"}))
+    assert answer["updated"] == 1
+    record = Record.objects.get()
+    assert record.title == "New"
+    assert [revision.title for revision in record.revisions.all()] == ["Old"]
+
+
+BAD_LINES = [
+    ("{not json", "row"),
+    ("[1, 2]", "row"),
+    ('"text"', "row"),
+    ("{}", "title"),
+    ('{"title": "  "}', "title"),
+    ('{"title": 5}', "title"),
+    ('{"title": "t", "notes": NaN}', "row"),
+    ('{"title": "t", "metadata": {"x": Infinity}}', "row"),
+    ('{"title": "t", "metadata": {"x": 1e999}}', "metadata"),
+    ('{"title": "t", "date": "yesterday"}', "date"),
+    ('{"title": "t", "date": 1700000000}', "date"),
+    ('{"title": "t", "date": "2026-01-01T10:00:00"}', "date"),
+    ('{"title": "t", "tags": "a,b"}', "tags"),
+    ('{"title": "t", "tags": [{}]}', "tags.0"),
+    ('{"title": "nul \\u0000"}', "title"),
+    ('{"title": "half \\ud800"}', "title"),
+    ('{"title": "t", "unknown": "half \\udfff"}', "metadata"),
+    ('{"title": "t", "unknown \\u0000": 1}', "metadata"),
+    ('{"title": "t", "position": 9223372036854775808}', "position"),
+    ('{"title": "t", "position": ' + "9" * 5_000 + "}", "row"),
+    ('{"title": "t", "metadata": {"x": ' + "[" * 50_000 + "]" * 50_000 + "}}", "row"),
+    ('{"title": "t", "metadata": [1]}', "metadata"),
+    ('{"title": "t", "metadata": {"x": 1}, "x": 2}', "x"),
+    (json.dumps({"title": "t" * 1_001}), "title"),
+    (json.dumps({"title": "t", "notes": "n" * 1_000_001}), "notes"),
+    (json.dumps({"title": "t", "external_id": "e" * 501}), "external_id"),
+    (json.dumps({"title": "t", "metadata": {"x": "y" * 70_000}}), "metadata"),
+]
+
+
+@pytest.mark.django_db
+def test_bad_rows_are_named_by_line_and_field_and_the_rest_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for line, _ in BAD_LINES]
+    path = write_jsonl(tmp_path / "rows.jsonl", {"title": "First"}, *lines, "", {"title": "Last"})
+    answer = run_import(capsys, "s", path, code=1)
+    expected = [(number, field) for number, (_, field) in enumerate(BAD_LINES, start=2)]
+    assert rejections(answer) == expected
+    assert answer["created"] == 2
+    assert all(item["error"] and len(item["error"]) <= 300 for item in answer["rejected"])
+
+
+@pytest.mark.django_db
+def test_metadata_nested_as_deep_as_it_parses_is_stored_or_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ['{"title": "t", "metadata": {"x": ' + "[" * depth + "]" * depth + "}}" for depth in (900, 9_000)]
+    path = write_jsonl(tmp_path / "rows.jsonl", *rows, {"title": "after"})
+    try:
+        call_command("import_records", "s", str(path), "--json")
+    except SystemExit as stop:
+        assert stop.code == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["read"] == 3
+    assert Record.objects.filter(title="after").exists()
+
+
+@pytest.mark.django_db
+def test_bytes_that_are_no_utf8_name_the_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(
+        b'{"title": "ok"}\r\n{"title": "caf\xe9"}\n{"title": "t", "notes": "\xff"}\n\xff\xfe\xfd\n'
+    )
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(2, "title"), (3, "notes"), (4, "row")]
+    assert "UTF-8" in answer["rejected"][0]["error"]
+
+
+@pytest.mark.django_db
+def test_a_line_past_the_bound_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"title": "' + b"x" * (17 * 2**20) + b'"}\n{"title": "after"}')
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(1, "row")]
+    assert answer["created"] == 1
+
+
+@pytest.mark.django_db
+def test_csv_with_what_spreadsheets_do_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfTitle;Tags;notes;metadata;Owner;pinned;date\r\n"
+        b'One;"a; b";"line one\r\nline ""two""";"{""k"": 1}";Ann;yes;2026-06-01\r\n'
+        b"Two;x,y;;;;;\r\n"
+        b"\r\n"
+        b'Three;["p", "q"]\r\n'
+        b"Four;;;not json;;;\r\n"
+        b"Five;;;;;maybe;\r\n"
+        b"Six;;;;;;;;;;\r\n"
+        b";;;;;;\r\n"
+    )
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(7, "metadata"), (8, "pinned"), (9, "row"), (10, "title")]
+    one, two, three = Record.objects.order_by("id")
+    assert (one.tags, one.pinned, one.metadata) == (["a", "b"], True, {"k": 1, "Owner": "Ann"})
+    assert one.notes == 'line one\r\nline "two"'
+    assert (two.tags, three.tags) == (["x", "y"], ["p", "q"])
+    assert run_import(capsys, "s", path, code=1)["unchanged"] == 3
+
+
+@pytest.mark.django_db
+def test_a_csv_row_is_reported_under_the_line_it_starts_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('title,notes\nok,"a\nb\nc"\n,"d\ne"\n,f\n')
+    assert rejections(run_import(capsys, "s", path, code=1)) == [(5, "title"), (7, "title")]
+
+
+@pytest.mark.django_db
+def test_csv_that_is_broken_ends_somewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(
+        b'title,notes\nok,fine\nnul\x00,x\nbytes \xff,y\nopen,"never closed\n' + b"z" * 3_000_000
+    )
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer)[:3] == [(3, "title"), (4, "title"), (5, "row")]
+    assert answer["created"] == 1
+
+
+@pytest.mark.django_db
+def test_a_csv_line_past_the_bound_takes_its_row_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(
+        b"title,notes\na,b\nlong," + b"x" * (17 * 2**20) + b'\nc,"d\n' + b"y" * (17 * 2**20) + b'\nz"\ne,f\n'
+    )
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(3, "row"), (4, "row")]
+    assert set(Record.objects.values_list("title", flat=True)) == {"a", "e"}
+
+
+@pytest.mark.django_db
+def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("title,Title\na,b\n")
+    with pytest.raises(CommandError, match="'title' twice") as caught:
+        call_command("import_records", "s", str(path))
+    assert caught.value.returncode == 2
+    assert not Space.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.data", '{"title": "J"}\n'), ("b.data", "title\nJ\n"), ("c", "")]
+)
+def test_the_format_is_seen_where_the_name_does_not_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert run_import(capsys, "s", path)["created"] == (1 if text else 0)
+
+
+@pytest.mark.django_db
+def test_gzip_is_unpacked_and_damage_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f'{{"title": "row {number} {hash(number)}"}}\n' for number in range(20_000)).encode()
+    packed = gzip.compress(rows)
+    whole, half = tmp_path / "rows.jsonl.gz", tmp_path / "half.jsonl.gz"
+    whole.write_bytes(packed)
+    half.write_bytes(packed[: len(packed) // 2])
+    assert run_import(capsys, "a", whole)["created"] == 20_000
+    answer = run_import(capsys, "b", half, code=1)
+    assert answer["created"] > 1_000
+    assert "damaged" in answer["rejected"][0]["error"]
+
+
+@pytest.mark.django_db
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"title": "piped"}\n')))
+    assert run_import(capsys, "s", "-")["created"] == 1
+
+
+@pytest.mark.django_db
+def test_with_several_files_each_rejection_names_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write_jsonl(tmp_path / "a.jsonl", {"title": "A"}, "bad")
+    second = write_jsonl(tmp_path / "b.jsonl", "bad", {"title": "B"})
+    answer = run_import(capsys, "s", first, second, code=1)
+    assert [(item["file"], item["line"]) for item in answer["rejected"]] == [
+        (str(first), 2),
+        (str(second), 1),
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("space", "file", "message"),
+    [
+        ("s", "missing.jsonl", "does not exist"),
+        ("s", ".", "is a folder"),
+        ("no spaces", "ok.jsonl", "SPACE"),
+        ("", "ok.jsonl", "SPACE"),
+        ("s", "wide.jsonl", "UTF-16"),
+        ("s", "torn.jsonl", "damaged"),
+    ],
+)
+def test_an_unusable_call_changes_nothing(tmp_path: Path, space: str, file: str, message: str) -> None:
+    write_jsonl(tmp_path / "ok.jsonl", {"title": "A"})
+    (tmp_path / "wide.jsonl").write_text('{"title": "A"}', encoding="utf-16")
+    (tmp_path / "torn.jsonl").write_bytes(b"\x1f\x8b\x08nothing of the kind")
+    with pytest.raises(CommandError, match=message) as caught:
+        call_command("import_records", space, str(tmp_path / file))
+    assert caught.value.returncode == 2
+    assert not Space.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_readable_answer_counts_and_names_what_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", {"title": "A", "colour": "red"}, "bad")
+    with pytest.raises(SystemExit) as caught:
+        call_command("import_records", "s", str(path))
+    out, err = capsys.readouterr()
+    assert caught.value.code == 1
+    assert out == "2 read: 1 created, 0 updated, 0 unchanged, 1 rejected\n"
+    assert "rejected line 2: row:" in err
+    assert "Kept in metadata, not being fields of a record: colour." in err
+
+
+@pytest.mark.django_db
+def test_a_team_is_named_or_the_default(
+    team: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", {"title": "A"})
+    run_import(capsys, "s", path, "--team", team.slug)
+    assert Space.objects.get().team == team
+    with pytest.raises(CommandError, match="--team: there is no team 'nobody'"):
+        call_command("import_records", "s", str(path), "--team", "nobody")
+
+
+@pytest.mark.django_db
+def test_a_deleted_record_stays_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", {"title": "A", "external_id": "1"})
+    run_import(capsys, "s", path)
+    Record.objects.update(deleted_at=NOW)
+    assert run_import(capsys, "s", path)["unchanged"] == 1
+    assert Record.objects.get().is_deleted
+
+
+def test_an_import_that_was_stopped_is_finished_by_running_it_again(space: Space) -> None:
+    def rows(stop_at: int) -> Any:
+        for number in range(2_500):
+            if number == stop_at:
+                raise KeyboardInterrupt
+            yield RawRow(number + 1, {"title": f"row {number}", "external_id": str(number)}, 10)
+
+    report = ImportReport()
+    with pytest.raises(KeyboardInterrupt):
+        import_rows(space=space, rows=rows(2_400), actor="test", report=report)
+    assert (report.read, Record.objects.count()) == (2_000, 2_000)
+    report = ImportReport()
+    import_rows(space=space, rows=rows(-1), actor="test", report=report)
+    assert (report.unchanged, report.created) == (2_000, 500)
+
+
+def test_a_batch_is_bounded_in_rows_and_bytes(space: Space) -> None:
+    sizes: list[int] = []
+    big = [RawRow(n, {"title": f"big {n}", "notes": "x" * 100_000}, 3 * 2**20) for n in range(7)]
+    report = ImportReport()
+    import_rows(
+        space=space, rows=big, actor="test", report=report, on_batch=lambda state: sizes.append(state.read)
+    )
+    assert sizes == [3, 6, 7]
+
+
+def test_a_batch_costs_the_same_queries_at_2_rows_and_at_200(space: Space) -> None:
+    def count(rows: int) -> int:
+        found = [RawRow(n, {"title": f"{rows}-{n}"}, 10) for n in range(rows)]
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            import_rows(space=space, rows=found, actor="test", report=ImportReport())
+        return len(queries)
+
+    count(1)
+    assert count(2) == count(200)
+
+
+def test_rejections_are_kept_up_to_a_bound_and_all_counted(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "REJECTIONS_KEPT", 5)
+    report = ImportReport()
+    import_rows(space=space, rows=[Rejection(n, "row", "bad") for n in range(9)], actor="t", report=report)
+    assert (report.rejected_count, len(report.rejected)) == (9, 5)
+
+
+def test_reading_takes_the_same_memory_for_any_length(tmp_path: Path) -> None:
+    import tracemalloc
+
+    path = tmp_path / "rows.jsonl"
+    with path.open("w") as file:
+        for number in range(100_000):
+            file.write(f'{{"title": "row {number}", "notes": "{"x" * 100}"}}\n')
+    tracemalloc.start()
+    with open_input(str(path)) as stream:
+        assert sum(1 for _ in read_file(stream, str(path))) == 100_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000

@@ -1,0 +1,59 @@
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from contextopt import tasks
+from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
+from contextopt.purging import purge_record
+from tests.factories import make_assembly, make_key, make_record
+
+
+def test_stored_answers_are_dropped_after_a_day(team: Team) -> None:
+    key, _ = make_key(team)
+    for name, age in (("old", 25), ("young", 23)):
+        stored = StoredResponse.objects.create(api_key=key, idempotency_key=name, request_hash="x")
+        StoredResponse.objects.filter(pk=stored.pk).update(created_at=timezone.now() - timedelta(hours=age))
+    tasks.sweep()
+    assert StoredResponse.objects.get().idempotency_key == "young"
+
+
+def test_an_assembly_stored_during_a_purge_is_cleaned_by_the_sweep(space: Space) -> None:
+    record = make_record(space, title="Secret plan")
+    stored = make_assembly(space)
+    text = stored.text
+    purge_record(record=record)
+    # What a request that had read the record before the purge would have stored after it.
+    AssemblyPayload.objects.filter(pk=stored.id).update(text=text, purged_at=None)
+    tasks.sweep()
+    assert "Secret" not in AssemblyPayload.objects.get(pk=stored.id).text
+
+
+def test_summaries_follow_the_encoding_and_resume(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [make_record(space, title=f"Record {i}") for i in range(5)]
+    ContextConfig.objects.publish(space=space, created_by="test", encoding="heuristic")
+    monkeypatch.setattr(tasks, "RECOUNT_BATCH", 2)
+    assert tasks.recount_batch(space.pk)
+    space.refresh_from_db()
+    assert space.recount_from == records[1].pk
+    tasks.recount_summaries(space.pk)
+    space.refresh_from_db()
+    assert space.recount_from is None
+    assert set(Record.objects.values_list("summary_encoding", flat=True)) == {"heuristic"}
+    assert Record.objects.first().summary_tokens == -(-len(records[0].summary) // 4)
+
+
+def test_an_assembly_counts_for_itself_until_summaries_are_recounted(space: Space) -> None:
+    record = make_record(space)
+    ContextConfig.objects.publish(space=space, created_by="test", encoding="heuristic")
+    entry = make_assembly(space).ledger[0]
+    assert entry.tokens == -(-len(record.summary) // 4)
+
+
+def test_a_lock_is_free_again_after_the_job(db: None) -> None:
+    with tasks.only_here(77) as first:
+        assert first
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77")
+        assert cursor.fetchone() == (0,)
