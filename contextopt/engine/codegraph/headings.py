@@ -1,0 +1,51 @@
+"""The headings of a document, so that it can be shown in part as code can."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from contextopt.engine.codegraph.values import Symbol
+
+_HASHES = re.compile(r"(#{1,6})\s+(\S.*)")
+_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+_UNDERLINE = re.compile(r"([=\-~^\"'#*+.:_`])\1{2,}\s*")
+
+
+def markdown(lines: Sequence[str]) -> tuple[Symbol, ...]:
+    return _sections(lines, list(_hashes(lines)))
+
+
+def restructured_text(lines: Sequence[str]) -> tuple[Symbol, ...]:
+    return _sections(lines, list(_underlined(lines)))
+
+
+def _hashes(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    is_code = False
+    for number, content in enumerate(lines, 1):
+        if _FENCE.match(content):
+            is_code = not is_code
+        elif not is_code and (found := _HASHES.match(content)):
+            yield number, len(found[1]) - 1, found[2]
+
+
+def _underlined(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield titles with a line beneath; the depth of a sign is where it first comes in the document."""
+    signs: list[str] = []
+    for number, (title, beneath) in enumerate(zip(lines, lines[1:], strict=False), 1):
+        found = _UNDERLINE.fullmatch(beneath)
+        if found and title.strip() and not title[0].isspace() and not _UNDERLINE.fullmatch(title):
+            if len(beneath.rstrip()) < len(title.rstrip()):
+                continue
+            if found[1] not in signs:
+                signs.append(found[1])
+            yield number, signs.index(found[1]), title
+
+
+def _sections(lines: Sequence[str], titles: list[tuple[int, int, str]]) -> tuple[Symbol, ...]:
+    """Make each heading reach to the next of its depth or higher."""
+    sections = []
+    for position, (start, depth, title) in enumerate(titles):
+        later = (number for number, other, _ in titles[position + 1 :] if other <= depth)
+        end = next(later, len(lines) + 1) - 1
+        name = title.strip().rstrip("#").strip()
+        sections.append(Symbol(name[:120], "heading", start, max(start, end), name[:120], depth))
+    return tuple(sections)
