@@ -1,0 +1,157 @@
+"""Which lines of a build or test log say that something failed, and how plainly they say it.
+
+General forms alone: how compilers, test runners, package managers, shells and CI services print failures.
+"""
+
+import re
+from enum import IntEnum
+
+
+class Marker(IntEnum):
+    """What a line says; the higher the plainer."""
+
+    NONE = 0
+    MENTION = 1
+    """The word is there, and that is all."""
+    DETAIL = 2
+    """Where it happened, what was expected, what came instead."""
+    EXIT = 3
+    """Something ended with a code."""
+    TROUBLE = 4
+    """Something could not be done."""
+    SUMMARY = 5
+    """How many failed."""
+    ERROR = 6
+
+
+_TRIGGERS = (
+    "error", "fail", "fatal", "exception", "panic", "traceback", "err!", "fault", "critical", "severe",
+    "abort",
+    "denied", "not found", "no such", "timed out", "timeout", "refused", "cannot", "can't", "could not",
+    "couldn't",
+    "unable", "killed", "out of memory", "oom", "undefined", "caused by", "not accessible", "forbidden",
+    "unauthorized", "mismatch", "invalid", "unexpected", "unresolved", "conflict", "exit", "expected",
+    "received",
+    "actual", "✕", "✖", "✗", "✘", "❌", "●", "***", "-->", "no tests", "problem", "unrecognized", "not ok",
+    "×",
+)  # fmt: skip
+_SHAPES = re.compile(
+    r"""^(?:
+        E[ ]{2,}\S                              # pytest's explanation
+      | (?:\./)?[\w./\\@+-]+\.\w+:\d+:\d+:?\s   # file.go:12:5: …, as most compilers and linters print
+      | (?:\./)?[\w./\\@+-]+\.\w+:\d+:\s        # file.py:12: …
+      | [ \t]+(?:at[ ].*:\d+|File[ ]".*",[ ]line[ ]\d+)
+      | _{3,}[ ].+[ ]_{3,}$                     # pytest's heading of one failure
+      | [ \t]*(?:got|want|left|right|got:.*|Got|Want|-|\+)[ ]*:.*
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+_QUIET = re.compile(
+    r"""^\s*(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | ^\s*[✓✔√]\s
+      | ^\s*(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b | (?:\.\.\.\s*ok|\sPASSED|\sPASSED\s+\[\s*\d+%\])\s*$
+      | ^\s*\[(?:DEBUG|INFO|TRACE)\] | ^\#\#\[(?:group|endgroup|debug|section|warning)\]
+      | ^::(?:group|debug|warning)
+      | ^\s*(?:shell|env|with):\s | \bpipefail\b | ^\s*set\s-[a-z]+\b
+      | ^\s*(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking|Requirement|Get:\d)\b
+      | ^\s*[\w.-]*(?:error|fail|exception)[\w.-]*\s*[:=]\s*(?:true|false|null|none|\d+|\S*://\S*)?\s*$
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_WARNING = re.compile(r"^\W*(?:npm )?warn(?:ing)?\b|\bwarning:|\[warn(?:ing)?\]|\bdeprecat", re.IGNORECASE)
+_CODE = re.compile(
+    r"^\s*(?:echo|printf|if|elif|raise|throw|print|except|catch|return|assert|\#|//|\*)\b|^\s*[#*]\s"
+)
+
+_SUMMARY = re.compile(
+    r"""\b[1-9][\d,]*\s+(?:\w+\s+)?(?:failed|failures?|errors?|failing|problems?|broken)\b
+      | \b(?:failed|failures?|errors?)\s*[:=]\s*[1-9]
+      | \btest\ result:\ FAILED | ^\s*FAILED\s*\( | \bBUILD\ FAIL | \bCOMPILATION\ ERROR
+      | \bBuild\ failed | \bSome\ tests\ failed | \bNo\ tests\ (?:were\ )?found
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_EXIT = re.compile(
+    r"""\bexit(?:ed|ing)?\b[^.\n]{0,40}?\b(?:code|status|with)\b\D{0,8}[1-9]
+      | \breturn(?:ed)?\s+(?:code|non-zero)\b | ^make(?:\[\d+\])?:\ \*\*\* | \bELIFECYCLE\b
+      | \bCommand\ failed\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ERROR = re.compile(
+    r"""(?:^|[\s\]>|:(│])(?:fatal\ error|fatal|error|panic)(?:\[[\w-]+\]|\s+[A-Z]{1,6}\d+)?\s*:(?=\s|$)
+      | ^\W*(?:ERROR|FATAL|CRITICAL|SEVERE|ERR!?|Error)\b(?!\S)  | ^\W*(?:error|fatal)\s | ^\#\#\[error\]
+      | ^::error
+      | \bnpm\ (?:ERR!|error)\s | ^E[ ]{2,}\S | \berror\s+(?:TS|CS|C|LNK|MSB|NU|FS|BC)\d+ | \bERR_\w+
+      | \b(?:[A-Z]\w*)?(?:Error|Exception|Failure|Panic|Fault)\b(?=:|\s*$|\() | \bpanicked\ at | ^\s*panic:
+      | ^Traceback\ \( | ^\s*Caused\ by: | ^\s*Failure/Error: | ^\s*\*\*\ \( | \bCMake\ Error
+      | ^\W*(?:FAIL|FAILED|FAILURE)\b(?!\s*$) | \.\.\.\s*(?:FAILED|ERROR|mismatch)\b | :\s+FAILED\b
+      | \.{4,}\s*Failed\b
+      | ^\s*not\ ok\ \d+ | ^\s*[✕✖✗✘❌×]\s | ^\s*●\s(?!Console) | ^\s+\d+:\d+\s+error\s | ^\s*Error\s+from\s
+      | \b(?:Segmentation\ fault|core\ dumped|Out\ of\ memory|OOMKilled|stack\ overflow)\b | \bUnhandled\b
+    """,
+    re.VERBOSE,
+)
+_ANY_CASE_ERROR = re.compile(
+    r"(?:^|[\s\]>|:(│])(?:fatal error|fatal|error)(?:\[[\w-]+\])?\s*:(?=\s|$)", re.IGNORECASE
+)
+_TROUBLE = re.compile(
+    r"""\b(?:permission|access)\ denied\b | \bcommand\ not\ found\b | \bno\ such\ (?:file|module|package)\b
+      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|load|read|install|
+          accessible|exist|import|be\ \w+|compile|complete)
+      | \bcannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
+      | \bunable\ to\ \w+ | \bfailed\ (?:to|with|due|in|at|on|after)\b | \btimed\ out\b
+      | \bconnection\ (?:refused|reset)\b
+      | \bundefined\ (?:reference|symbol|variable|method|name)\b | ^undefined: | \bunresolved\b | \bkilled\b
+      | \bnot\ accessible\b | \bHTTP(?:/[\d.]+)?[ ]?[45]\d\d\b
+      | \b[45]\d\d\ (?:Bad|Internal|Service|Forbidden|Unauth|Not\ Found)
+      | \b(?:unauthorized|forbidden)\b | \bdid\ not\ complete\b | \bcode\ style\ issues\b
+      | \bwould\ (?:be\ )?reformat
+      | \bsession\ \S+\ failed\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_PLACE = re.compile(r"^(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?:?\s+\S")
+_DETAIL = re.compile(
+    r"""^\s*-->\s | ^\s+at\s.*:\d+ | ^\s*File\ ".*",\ line\ \d+ | ^_{3,}\ .+\ _{3,}$
+      | ^\s*[-+]?\s*(?:Expected|Received|Actual|Got|got|want|left|right)\b.*:
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def find_candidates(text: str) -> list[int]:
+    """Return offsets into the text, in the lines that may say something; the rest need no closer look."""
+    low = text.lower()
+    # Rare characters change their length in lower case; then offsets are of no use.
+    if len(low) != len(text):
+        low = text
+    offsets = {match.start() for match in _SHAPES.finditer(text)}
+    for trigger in _TRIGGERS:
+        at = low.find(trigger)
+        while at >= 0:
+            offsets.add(at)
+            end = low.find("\n", at)
+            at = low.find(trigger, end) if end >= 0 else -1
+    return sorted(offsets)
+
+
+def classify(line: str) -> Marker:
+    if _QUIET.search(line):
+        return Marker.NONE
+    if _SUMMARY.search(line):
+        return Marker.SUMMARY
+    is_warning = _WARNING.search(line) is not None
+    if _EXIT.search(line):
+        return Marker.MENTION if is_warning else Marker.EXIT
+    if _CODE.search(line):
+        return Marker.MENTION
+    if _ERROR.search(line) or _ANY_CASE_ERROR.search(line):
+        return Marker.DETAIL if is_warning and not line.startswith("E  ") else Marker.ERROR
+    if is_warning:
+        return Marker.MENTION
+    if _TROUBLE.search(line):
+        return Marker.TROUBLE
+    if _PLACE.match(line):
+        return Marker.TROUBLE
+    return Marker.DETAIL if _DETAIL.search(line) else Marker.MENTION

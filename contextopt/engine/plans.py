@@ -1,0 +1,83 @@
+"""A plan, read from JSON and summed up as the titles of its steps."""
+
+import re
+from collections.abc import Mapping
+
+from contextopt.engine.errors import InvalidValue
+from contextopt.engine.text import flatten, flatten_to
+
+PLAN_SUMMARY_CHARS = 500
+STEP_TITLE_CHARS = 80
+
+# The kinds of step that a plan's text can have; the first kind that is there says what its steps are.
+_STEPS = (
+    re.compile(r"([ \t]*)(?:\*\*)?(?:step\s+)?\(?\d{1,3}[.):]\s+(?=\S)", re.IGNORECASE),
+    re.compile(r"([ \t]*)[-*+•]\s+(?:\[[ xX]\]\s+)?(?=\S)"),
+    re.compile(r"()#{1,6}\s+(?=\S)"),
+)
+_TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
+
+
+def summarise_plan(plan: str | tuple[str, ...]) -> str:
+    """Return the plan's steps as short titles, one a line.
+
+    Steps are the given ones, or the items of the outermost list in the text. A text without a list is
+    shortened as it is.
+    """
+    steps = list(plan) if isinstance(plan, tuple) else _find_steps(plan)
+    if not steps:
+        return flatten_to(plan, PLAN_SUMMARY_CHARS) if isinstance(plan, str) else ""
+    titles = [title for step in steps if (title := _title(step))]
+    return _join_within(titles, PLAN_SUMMARY_CHARS)
+
+
+def read_plan(value: object) -> str | tuple[str, ...]:
+    """Read a plan from JSON: a text, or a list of steps, each a text or an object with a title.
+
+    Raises:
+        InvalidValue: names the step at fault.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not isinstance(value, list):
+        raise InvalidValue("plan", "must be text or a list of steps")
+    return tuple(_read_step(f"plan[{position}]", step) for position, step in enumerate(value))
+
+
+def _read_step(name: str, step: object) -> str:
+    if isinstance(step, str):
+        return step
+    if not isinstance(step, Mapping):
+        raise InvalidValue(name, "must be text or an object with a title")
+    if not isinstance(step.get("title"), str):
+        raise InvalidValue(f"{name}.title", "must be text")
+    rest = [value for key, value in step.items() if key != "title" and isinstance(value, str)]
+    return "\n".join([step["title"], *rest])
+
+
+def _find_steps(plan: str) -> list[str]:
+    """Return the items of the outermost list of the text, without their markers."""
+    lines = plan.split("\n")
+    for kind in _STEPS:
+        found = [(match, line) for line in lines if (match := kind.match(line))]
+        if found:
+            outermost = min(len(match[1].expandtabs(4)) for match, _ in found)
+            return [line[match.end() :] for match, line in found if len(match[1].expandtabs(4)) == outermost]
+    return []
+
+
+def _title(step: str) -> str:
+    """Return the first clause of the step's first line."""
+    first = flatten(step.strip().partition("\n")[0]).replace("**", "")
+    end = _TITLE_END.search(first)
+    return flatten_to((first[: end.start()] if end else first).rstrip(".:"), STEP_TITLE_CHARS)
+
+
+def _join_within(lines: list[str], limit: int) -> str:
+    """Join whole lines up to the limit; the last one says how many had no room."""
+    text = "\n".join(lines)
+    kept = len(lines)
+    while len(text) > limit and kept:
+        kept -= 1
+        text = "\n".join([*lines[:kept], f"… {len(lines) - kept} more steps"])
+    return text

@@ -1,0 +1,254 @@
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine.deltas import (
+    DELETED,
+    NEW_FILE,
+    REVERTED,
+    UNCUT,
+    ChangedFile,
+    DeltaLimits,
+    FileDeltas,
+    SentFile,
+    apply_change,
+    build_delta,
+    fully_sent,
+)
+from contextopt.engine.errors import InvalidValue
+from contextopt.engine.linediff import NO_CHANGES, apply_diff, diff_text
+
+from .factories import TOKENIZER
+from .strategies import PROFILE
+
+NASTY_LINES = (
+    "a",
+    "b",
+    "",
+    "a\r",
+    "x\x0cy",
+    "x\u2028y",
+    "x\x85y",
+    "l\rone",
+    "\\ No newline at end of file",
+    "@@ -1 +1 @@",
+    "-a",
+    "+b",
+    " ",
+)
+hostile = st.builds(
+    lambda lines, end: "\n".join(lines) + end,
+    st.lists(st.one_of(st.sampled_from(NASTY_LINES), st.text(max_size=4)), max_size=14),
+    st.sampled_from(["", "\n", "\r\n"]),
+)
+file_sets = st.dictionaries(st.sampled_from(["a.py", "b.py", "c.py", "d.py"]), hostile, max_size=4)
+LINES = [f"value_{number} = {number}\n" for number in range(60)]
+TEXT = "".join(LINES)
+
+
+def delta(before: dict[str, str], after: dict[str, str], limits: DeltaLimits = DeltaLimits()) -> FileDeltas:
+    return build_delta(fully_sent(before), after, TOKENIZER.count, limits)
+
+
+def only(deltas: FileDeltas) -> ChangedFile:
+    (changed,) = deltas.changed_files
+    return changed
+
+
+@PROFILE
+@given(old=hostile, new=hostile, context_lines=st.integers(0, 3))
+def test_every_diff_applies_back(old: str, new: str, context_lines: int) -> None:
+    assert apply_diff(old, diff_text(old, new, context_lines=context_lines)) == new
+
+
+def test_equal_contents_have_no_changes() -> None:
+    assert diff_text("a", "a") == NO_CHANGES == "[no changes detected]"
+    assert delta({"a": TEXT}, {"a": TEXT}) == ((), fully_sent({"a": TEXT}))
+
+
+def test_an_insertion_at_the_top_is_one_changed_line() -> None:
+    assert diff_text(TEXT, "import os\n" + TEXT) == "@@ -1 +1,2 @@\n+import os\n value_0 = 0\n"
+
+
+def test_one_line_of_context() -> None:
+    new = TEXT.replace("value_30 = 30", "value_30 = 31")
+    assert diff_text(TEXT, new) == (
+        "@@ -30,3 +30,3 @@\n value_29 = 29\n-value_30 = 30\n+value_30 = 31\n value_31 = 31\n"
+    )
+
+
+def test_the_end_of_the_file_has_its_marker() -> None:
+    assert diff_text("a\nb", "a\nb\n") == "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "nonsense",
+        "@@ -1 +1 @@\n-z\n+b\n",
+        "@@ -1,2 +1 @@\n-a\n",
+        "@@ -9 +9 @@\n-a\n+b\n",
+        "[… 3 more changed lines left out]",
+    ],
+)
+def test_a_patch_that_does_not_fit_is_refused(patch: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        apply_diff("a\n", patch)
+    assert caught.value.field == "patch"
+
+
+def test_no_input_takes_long() -> None:
+    size = 50_000
+    binary = ["x\n" if (number * 7919) % 97 % 2 else "y\n" for number in range(size)]
+    unique = [f"line {number}\n" for number in range(size)]
+    for old, new in [
+        (binary, binary[::-1]),
+        (unique, unique[::-1]),
+        (unique, sorted(unique)),
+        (binary, unique),
+    ]:
+        start = time.perf_counter()
+        patch = diff_text("".join(old), "".join(new))
+        # About two seconds on a slow machine; quadratic would be hours.
+        assert time.perf_counter() - start < 30
+        assert apply_diff("".join(old), patch) == "".join(new)
+
+
+def test_a_new_file_shows_its_first_500_characters() -> None:
+    short = only(delta({}, {"a.py": "x = 1\n"}))
+    assert (short.kind, short.diff, short.is_truncated) == ("new", f"{NEW_FILE}\nx = 1\n", False)
+    outcome = delta({}, {"a.py": TEXT})
+    long = only(outcome)
+    assert long.diff.startswith(f"{NEW_FILE}\n{TEXT[:500]}")
+    assert f"{len(TEXT) - 500:,} more characters" in long.diff
+    assert long.is_truncated
+    assert outcome.receiver_files["a.py"] == SentFile(None, is_partial=True)
+
+
+def test_a_deleted_file() -> None:
+    outcome = delta({"a.py": TEXT}, {})
+    assert only(outcome) == ChangedFile("a.py", DELETED, "deleted")
+    assert outcome.receiver_files == {}
+    assert build_delta(fully_sent({"a.py": TEXT}), {"a.py": None}, TOKENIZER.count) == outcome
+
+
+def test_a_renamed_file_is_told_with_what_changed_in_it() -> None:
+    moved = delta({"a.py": TEXT}, {"b.py": TEXT})
+    assert only(moved) == ChangedFile("b.py", "[RENAMED from a.py]", "renamed", renamed_from="a.py")
+    assert moved.receiver_files == fully_sent({"b.py": TEXT})
+    edited = only(delta({"a.py": TEXT}, {"b.py": TEXT.replace("= 30", "= 31")}))
+    assert edited.diff.startswith("[RENAMED from a.py]\n@@ -30,3 +30,3 @@\n")
+    other = delta({"a.py": TEXT}, {"b.py": "def f():\n    return 1\n"})
+    assert {changed.kind for changed in other.changed_files} == {"deleted", "new"}
+
+
+def test_binary_files_are_told_of_and_never_sent() -> None:
+    outcome = build_delta(
+        fully_sent({"a.png": b"\x89old"}), {"a.png": b"\x89PNG\0\1", "b": "x\0y"}, TOKENIZER.count
+    )
+    assert [changed.diff for changed in outcome.changed_files] == [
+        "[BINARY FILE] 6 bytes",
+        "[BINARY FILE] 3 bytes",
+    ]
+    again = build_delta(outcome.receiver_files, {"a.png": b"\x89PNG\0\1", "b": "x\0y"}, TOKENIZER.count)
+    assert again.changed_files == ()
+    text = build_delta(outcome.receiver_files, {"a.png": "now text", "b": "x\0y"}, TOKENIZER.count)
+    assert only(text).kind == "new"
+
+
+def test_the_whole_file_where_the_diff_would_be_larger() -> None:
+    outcome = delta({"a.py": "one\ntwo\nthree\n"}, {"a.py": "four\nfive\n"})
+    assert only(outcome).diff == "[FULL FILE]\nfour\nfive\n"
+    assert outcome.receiver_files == fully_sent({"a.py": "four\nfive\n"})
+
+
+def test_limits_cut_at_a_line_and_say_what_is_missing() -> None:
+    new = "".join(line.replace("=", "==") for line in LINES)
+    cut = only(delta({"a.py": TEXT}, {"a.py": new}, DeltaLimits(max_changed_lines=20, max_chars=None)))
+    assert sum(line[:1] in "+-" for line in cut.diff.split("\n")) == 20
+    assert cut.diff.endswith("\n[… 100 more changed lines left out]")
+    short = only(delta({"a.py": TEXT}, {"a.py": new}))
+    assert short.is_truncated
+    assert len(short.diff) <= 500
+    with pytest.raises(InvalidValue):
+        apply_change(short, TEXT)
+
+
+def test_a_cut_delta_does_not_move_the_base() -> None:
+    new = "".join(line.replace("=", "==") for line in LINES)
+    first = delta({"a.py": TEXT}, {"a.py": new})
+    assert first.receiver_files == {"a.py": SentFile(TEXT, is_partial=True)}
+    fixed = TEXT.replace("= 30", "= 31")
+    second = build_delta(first.receiver_files, {"a.py": fixed}, TOKENIZER.count)
+    assert apply_change(only(second), TEXT) == fixed
+    back = build_delta(first.receiver_files, {"a.py": TEXT}, TOKENIZER.count)
+    assert only(back).diff == REVERTED
+    assert back.receiver_files == fully_sent({"a.py": TEXT})
+
+
+def test_a_cut_rename_keeps_the_old_base() -> None:
+    new = TEXT + "".join(f"extra_{number} = {number}\n" for number in range(30))
+    first = delta({"a.py": TEXT}, {"b.py": new})
+    assert first.receiver_files == {"a.py": SentFile(TEXT, is_partial=True)}
+    second = build_delta(first.receiver_files, {"b.py": new}, TOKENIZER.count, UNCUT)
+    assert only(second).renamed_from == "a.py"
+    assert second.receiver_files == fully_sent({"b.py": new})
+
+
+@PROFILE
+@given(versions=st.lists(file_sets, min_size=2, max_size=4), small=st.booleans())
+def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str, str]], small: bool) -> None:
+    """Follow the deltas as a receiver does, and compare with what we believe it has."""
+    limits = DeltaLimits(3, 100) if small else UNCUT
+    believed: dict[str, SentFile] = {}
+    has: dict[str, str] = {}
+    for files in versions:
+        outcome = build_delta(believed, files, TOKENIZER.count, limits)
+        before = dict(has)
+        for changed in outcome.changed_files:
+            if changed.is_truncated or changed.kind == "binary":
+                continue
+            content = apply_change(changed, before.get(changed.renamed_from or changed.path))
+            has.pop(changed.renamed_from or changed.path, None)
+            if content is not None:
+                assert content == files[changed.path]
+                has[changed.path] = content
+        cut = {changed.path for changed in outcome.changed_files if changed.is_truncated}
+        for path in cut:
+            if path in believed and believed[path].content is not None:
+                assert outcome.receiver_files[path].content == believed[path].content
+        believed = outcome.receiver_files
+        for path, content in has.items():
+            if path in believed and isinstance(believed[path].content, str) and "\0" not in content:
+                assert believed[path].content == content or path in cut or "\0" in str(believed[path].content)
+        silent = set(files) - {changed.path for changed in outcome.changed_files}
+        assert all(believed[path] == SentFile(files[path]) for path in silent)
+    if not small:
+        assert believed == fully_sent(versions[-1])
+
+
+def test_the_order_of_hashing_changes_nothing() -> None:
+    script = (
+        "from contextopt.engine.deltas import *\n"
+        "from contextopt.engine.errorlogs import latest_error\n"
+        "old = {f'f{n}.py': ''.join(f'line {n} {k}\\n' for k in range(20)) for n in range(12)}\n"
+        "new = {f'g{n}.py': old[f'f{n}.py'] + 'more\\n' for n in range(6)} | {f'f{n}.py': 'x' for n in range(6, 9)}\n"
+        "print(build_delta(fully_sent(old), new, len))\n"
+        "print(latest_error('\\n'.join(f'file{n}.py:3: error: bad {n}' for n in range(300))))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert len(outputs) == 1
