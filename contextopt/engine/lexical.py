@@ -160,22 +160,22 @@ class LexicalIndex:
 
     def scores(self, query: Mapping[str, float], bm25: Bm25) -> NDArray[np.float64]:
         """Return the BM25 score of every document, shape (n,); 0 where no term is shared."""
-        total = np.zeros(len(self.keys))
         numbers = {self.vocabulary[term]: weight for term, weight in query.items() if term in self.vocabulary}
-        if not numbers or not len(self.keys):
-            return total
+        if not numbers or not self.keys:
+            return np.zeros(len(self.keys))
         found = np.flatnonzero(self._is_wanted(list(numbers))[self.terms])
-        rows = np.searchsorted(self.offsets, found, side="right") - 1
         found_terms, counts = self.terms[found], self.counts[found].astype(np.float64)
+        per_document = np.diff(np.searchsorted(found, self.offsets))
         norm = bm25.k1 * (1 - bm25.b + bm25.b * self.lengths / (self.lengths.mean() or 1.0))
-        saturated = counts * (bm25.k1 + 1) / (counts + norm[rows])
-        # Added up term by term in the order of the words, so that the last bit never depends on the order
-        # in which documents came.
-        for term in sorted(set(query) & set(self.vocabulary)):
-            here = found_terms == self.vocabulary[term]
-            containing = int(here.sum())
-            total[rows[here]] += query[term] * bm25.idf(len(self.keys), containing) * saturated[here]
-        return total
+        containing = np.bincount(found_terms, minlength=len(self.vocabulary))
+        value = np.zeros(len(self.vocabulary))
+        for number, weight in numbers.items():
+            value[number] = weight * bm25.idf(len(self.keys), int(containing[number]))
+        saturated = counts * (bm25.k1 + 1) / (counts + np.repeat(norm, per_document))
+        # A document's terms stand in alphabetical order, so its sum has the same last bit however the
+        # collection came about.
+        rows = np.repeat(np.arange(len(self.keys)), per_document)
+        return np.bincount(rows, weights=value[found_terms] * saturated, minlength=len(self.keys))
 
     def _is_wanted(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
         wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)

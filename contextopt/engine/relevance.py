@@ -7,7 +7,7 @@ is left out; `Weights` takes others.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 import numpy as np
@@ -29,15 +29,16 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each signal counts."""
+    """How much each signal counts; a seed counts more than all others together."""
 
     content: float = 1.0
-    path: float = 0.6
-    symbols: float = 0.3
-    similar: float = 0.5
-    recency: float = 0.2
-    cochange: float = 0.3
-    graph: float = 0.3
+    path: float = 0.8
+    symbols: float = 0.45
+    similar: float = 0.4
+    recency: float = 0.4
+    cochange: float = 0.4
+    graph: float = 0.4
+    seed: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class History:
             for place in places.find_all(change.paths)
         ]
         array = np.array(touches, dtype=np.int64).reshape(-1, 2)
-        start = utc("date", kept[0].date) if kept else datetime.min.replace(tzinfo=None)
+        start = utc("date", kept[0].date) if kept else datetime.min.replace(tzinfo=UTC)
         return cls(
             paths=current,
             messages=LexicalIndex.build({f"{number:09}": terms(change.message) for number, change in enumerate(kept)}),
@@ -169,6 +170,32 @@ class Ranker:
     @classmethod
     def of(cls, graph: CodeGraph, documents: Documents, changes: Iterable[Change] = ()) -> Self:
         return cls(documents, Links.of(graph), History.of(changes, graph.imports))
+
+    def rank(
+        self,
+        query: str,
+        now: datetime,
+        seeds: Iterable[str] = (),
+        weights: Weights = Weights(),  # noqa: B008  # frozen
+        limit: int | None = None,
+    ) -> list[RankedFile]:
+        """Return the best files, all without a limit; equal ones by path. Unknown seeds are passed over."""
+        signals = self.signals(query, seeds, utc("now", now))
+        factors = {field.name: getattr(weights, field.name) for field in fields(weights)}
+        parts = np.stack([signals[name] * factor for name, factor in factors.items()])
+        parts = np.round(parts, SCORE_DECIMALS)
+        total = np.round(parts.sum(axis=0), SCORE_DECIMALS)
+        # A stable sort leaves equal files in the order of their paths.
+        best = np.argsort(-total, kind="stable")[:limit]
+        columns = zip(total[best].tolist(), parts[:, best].T.tolist(), strict=True)
+        return [
+            RankedFile(
+                self.links.paths[place],
+                score,
+                {name: part for name, part in zip(factors, column, strict=True) if part},
+            )
+            for place, (score, column) in zip(best.tolist(), columns, strict=True)
+        ]
 
     def signals(self, query: str, seeds: Iterable[str], now: datetime) -> dict[str, Signal]:
         """Return each signal as an array of shape (n_files,), in the order of the sorted paths."""
@@ -236,3 +263,16 @@ def query_terms(query: str) -> dict[str, float]:
 def scaled(values: Signal) -> Signal:
     highest = float(values.max()) if len(values) else 0.0
     return values / highest if highest > 0 else values
+
+
+def rank_files(
+    graph: CodeGraph,
+    documents: Documents,
+    query: str,
+    now: datetime,
+    seeds: Iterable[str] = (),
+    changes: Iterable[Change] = (),
+    limit: int | None = None,
+) -> list[RankedFile]:
+    """Rank the files once; keep a `Ranker` to ask again."""
+    return Ranker.of(graph, documents, changes).rank(query, now, seeds, limit=limit)
