@@ -1,0 +1,225 @@
+"""Real tasks with known answers: what a commit says, and the files that it changed.
+
+Two sources: a git checkout, where each commit is asked of the files at its parent; and a listing of a
+repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
+commits after a release are asked of the files in that release's source package.
+"""
+
+import difflib
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from contextopt.engine.codegraph import decode
+from contextopt.engine.relevance import Change
+
+TRAIN_SHARE = 0.6
+MAX_FILES_CHANGED = 20
+MIN_HISTORY = 100
+MIN_COMMITS_AFTER = 20
+
+_TRAILER = re.compile(r"^(co-authored-by|signed-off-by|reviewed-by):.*$", re.IGNORECASE | re.MULTILINE)
+_NO_TASK = re.compile(r"Merge |Bump version|Release |Version ")
+_SEPARATOR = "\x1e"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A task and its answer; `lines` holds, where it is known, which lines of a file it changed."""
+
+    query: str
+    now: datetime
+    changed: tuple[str, ...]
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files at one moment, the commits before, and the tasks after. `part` is "train" or "test"."""
+
+    repository: str
+    name: str
+    part: str
+    contents: Mapping[str, bytes]
+    history: tuple[Change, ...]
+    cases: tuple[Case, ...]
+
+
+def from_releases(listing: Path, packages: Path, *, releases: int, cases: int) -> Iterator[Snapshot]:
+    """Yield a snapshot for each of some releases, oldest first; the first three fifths are for training.
+
+    Missing source packages are downloaded into `packages`.
+    """
+    data = json.loads(listing.read_text())
+    commits: list[dict[str, Any]] = data["commits"]
+    chosen = _spread(_releases(data), releases)
+    snapshots = [_contents(_package(packages, data["repository"], name)) for name, _, _ in chosen]
+    for number, (name, position, following) in enumerate(chosen):
+        later = snapshots[number + 1] if number + 1 < len(chosen) else {}
+        until = chosen[number + 1][1] if number + 1 < len(chosen) else 0
+        once = Counter(file["path"] for commit in commits[until:position] for file in commit["files"])
+        diffs = _Diffs(snapshots[number], later, {path for path, count in once.items() if count == 1})
+        tasks = (_listed_case(commit, snapshots[number], diffs) for commit in reversed(commits[following + 1 : position]))
+        yield Snapshot(
+            repository=data["repository"],
+            name=name,
+            part="train" if number < TRAIN_SHARE * len(chosen) else "test",
+            contents=snapshots[number],
+            history=tuple(_change(commit) for commit in commits[position:]),
+            cases=tuple(_spread([task for task in tasks if task], cases)),
+        )
+
+
+def from_checkout(repository: Path, *, cases: int) -> Iterator[Snapshot]:
+    """Yield a snapshot for each of some commits: the files at its parent, and what came before."""
+    commits = list(_log(repository))
+    eligible = [
+        number
+        for number, commit in enumerate(commits[MIN_HISTORY:], MIN_HISTORY)
+        if 0 < len(commit["files"]) <= MAX_FILES_CHANGED and not _NO_TASK.match(commit["subject"])
+    ]
+    chosen = _spread(eligible, cases)
+    for order, number in enumerate(chosen):
+        commit = commits[number]
+        contents = _tree(repository, f"{commit['sha']}^")
+        diffs = _Diffs(contents, _tree(repository, commit["sha"]), {file["path"] for file in commit["files"]})
+        case = _listed_case(commit, contents, diffs)
+        if case is not None:
+            yield Snapshot(
+                repository=repository.name,
+                name=commit["sha"],
+                part="train" if order < TRAIN_SHARE * len(chosen) else "test",
+                contents=contents,
+                history=tuple(_change(earlier) for earlier in commits[:number]),
+                cases=(case,),
+            )
+
+
+def _spread[T](items: Sequence[T], most: int) -> list[T]:
+    """Take so many of them, evenly from the first to the last."""
+    if len(items) <= most or most < 2:
+        return list(items[:most])
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def _releases(data: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Return (name, place of its commit, place of the next release's commit), the oldest first.
+
+    Commits are listed newest first. A release is of use if enough happened before it and after.
+    """
+    places = {commit["sha"]: place for place, commit in enumerate(data["commits"])}
+    tags = sorted(
+        (
+            (places[tag["commit"]], name)
+            for name, tag in data["tags"].items()
+            if tag["commit"] in places and not name.endswith(".x")
+        ),
+        reverse=True,
+    )
+    following = [place for place, _ in tags[1:]] + [-1]
+    return [
+        (name, place, after)
+        for (place, name), after in zip(tags, following, strict=True)
+        if place - after > MIN_COMMITS_AFTER and len(data["commits"]) - place >= MIN_HISTORY
+    ]
+
+
+def _listed_case(commit: dict[str, Any], contents: Mapping[str, bytes], diffs: "_Diffs") -> Case | None:
+    if len(commit["files"]) > MAX_FILES_CHANGED or _NO_TASK.match(commit["subject"]):
+        return None
+    changed = tuple(
+        file["path"] for file in commit["files"] if file["path"] in contents and file["added"] is not None
+    )
+    if not changed:
+        return None
+    lines = {path: lines for path in changed if (lines := diffs.lines(path))}
+    return Case(_message(commit), datetime.fromisoformat(commit["date"]), changed, lines)
+
+
+def _message(commit: dict[str, Any]) -> str:
+    return f"{commit['subject']}\n{_TRAILER.sub('', commit['body'])}".strip()
+
+
+def _change(commit: dict[str, Any]) -> Change:
+    paths = tuple(file["path"] for file in commit["files"])
+    return Change(datetime.fromisoformat(commit["date"]), _message(commit), paths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Diffs:
+    """Which lines of a file change from one snapshot to the next, where a single commit did it."""
+
+    before: Mapping[str, bytes]
+    after: Mapping[str, bytes]
+    known: set[str]
+
+    def lines(self, path: str) -> tuple[int, ...]:
+        if path not in self.known or path not in self.after:
+            return ()
+        old, new = decode(self.before[path]).split("\n"), decode(self.after[path]).split("\n")
+        codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        changed = (range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal")
+        return tuple(line for lines in changed for line in lines)
+
+
+def _package(packages: Path, repository: str, version: str) -> Path:
+    name = _PACKAGE_NAMES.get(repository, repository)
+    wanted = re.compile(rf"{name}-{re.escape(version)}\.(tar\.gz|zip)", re.IGNORECASE)
+    for _ in range(2):
+        found = next((path for path in sorted(packages.glob("*")) if wanted.fullmatch(path.name)), None)
+        if found:
+            return found
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-binary", ":all:", "--no-deps"]
+        subprocess.run([*pip, "-d", str(packages), f"{name}=={version}"], check=True)
+    raise FileNotFoundError(f"{name} {version} has no source package")
+
+
+_PACKAGE_NAMES = {"django-rest-framework": "djangorestframework"}
+
+
+def _contents(archive: Path) -> dict[str, bytes]:
+    with tarfile.open(archive) as tar:
+        return _members(tar, strip=1)
+
+
+def _members(tar: tarfile.TarFile, strip: int) -> dict[str, bytes]:
+    contents = {}
+    for member in tar:
+        path = "/".join(member.name.split("/")[strip:])
+        if member.isfile() and path and (data := tar.extractfile(member)):
+            contents[path] = data.read()
+    return contents
+
+
+def _tree(repository: Path, commit: str) -> dict[str, bytes]:
+    archive = _git(repository, "archive", "--format=tar", commit)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return _members(tar, strip=0)
+
+
+def _log(repository: Path) -> Iterator[dict[str, Any]]:
+    """Yield the commits, oldest first, merges and the first one left out."""
+    form = f"--format={_SEPARATOR}%H%n%cI%n%s%n%b%x1f"
+    text = _git(repository, "log", "--no-merges", "--reverse", "--numstat", "--no-renames", form).decode(
+        "utf-8", "replace"
+    )
+    for entry in text.split(_SEPARATOR)[2:]:
+        head, _, listing = entry.partition("\x1f")
+        sha, date, subject, body = [*head.split("\n", 3), ""][:4]
+        rows = [row.split("\t", 2) for row in listing.split("\n") if row.count("\t") >= 2]
+        files = [{"path": path, "added": None if added == "-" else int(added)} for added, _, path in rows]
+        yield {"sha": sha, "date": date, "subject": subject, "body": body, "files": files}
+
+
+def _git(repository: Path, *arguments: str) -> bytes:
+    command = ["git", "-C", str(repository), "-c", "core.quotepath=off", *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout
