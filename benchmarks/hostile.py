@@ -48,12 +48,11 @@ def total_section(recount: Recount) -> Section:
     """Return the count of violations over all texts of the run."""
     bar = at_most(0, recount.violations, "0 violations")
     figure = Figure("every text of this run", "violations", recount.checked, recount.violations, bar=bar)
-    notes = [
-        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the request's "
-        "budget, the certified count and the certified SHA-256.",
-        *recount.examples,
-    ]
-    return Section("Budget violations", (figure,), tuple(notes))
+    note = (
+        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the "
+        "request's budget, the certified count and the certified SHA-256."
+    )
+    return Section("Budget violations", (figure,), (note, *recount.examples))
 
 
 def _make_space(team: Team, number: int) -> Space:

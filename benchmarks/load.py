@@ -69,7 +69,8 @@ class Client:
     async def post(self, body: bytes) -> tuple[int, bytes]:
         """Ask once and return status and body."""
         head = (
-            f"POST /api/v1/assemblies HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.plan.key}\r\n"
+            "POST /api/v1/assemblies HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {self.plan.key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)

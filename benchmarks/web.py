@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from itertools import batched
-from pathlib import Path
 
 from django.conf import settings
 
@@ -148,10 +147,13 @@ def _write_bulk(connection: http.client.HTTPConnection, secret: str, body: bytes
 
 def _notes(filled: Filled, seconds: float, closed: Outcome, paced: Outcome) -> list[str]:
     slowest = [max(outcome.took_ms) for outcome in (closed, paced)]
-    return [
+    conditions = (
         f"Web (2 processes), worker and schedule run as under `manage.py up`; the load is another process of "
         f"this machine and shares its cores. {seconds:g} s each, on the space of {filled.records:,} records, "
-        "every request about another moment, over keep-alive connections.",
+        "every request about another moment, over keep-alive connections."
+    )
+    slowest_note = (
         "Every text was recounted by the load process after its clock had stopped. Slowest request: "
-        f"{slowest[0]:.0f} ms in the closed loop, {slowest[1]:.0f} ms evenly paced.",
-    ]
+        f"{slowest[0]:.0f} ms in the closed loop, {slowest[1]:.0f} ms evenly paced."
+    )
+    return [conditions, slowest_note]

@@ -256,3 +256,13 @@ structlog.configure(
     wrapper_class=structlog.stdlib.BoundLogger,
     cache_logger_on_first_use=True,
 )
+
+UNFOLD = {
+    "SITE_TITLE": "Contextopt admin",
+    "SITE_HEADER": "Contextopt",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "BORDER_RADIUS": "6px",
+}

@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
-from contextopt.api import access, problems
-from contextopt.models import Record, Space
+from contextopt.api import problems
+from contextopt.models import Record
 from tests import factories
 from tests.api.conftest import fields_of
 
@@ -278,25 +278,27 @@ def test_too_many_query_fields(api, space):
     assert fields_of(response) == set()
 
 
-def test_database_down(api, space, monkeypatch):
-    def fail(*args: object, **options: object) -> None:
-        raise OperationalError("no route to secret-host")
+def failing(error: Exception):
+    """Have every statement fail at the database's edge."""
 
-    # The edge: what the driver raises when the server is gone.
-    monkeypatch.setattr(access.ApiKey.objects, "usable", fail)
-    response = api.get("/spaces")
+    def fail(*args: object) -> None:
+        raise error
+
+    return connection.execute_wrapper(fail)
+
+
+def test_database_down(api, space):
+    with failing(OperationalError("no route to secret-host")):
+        response = api.get("/spaces")
     assert response.status_code == 503
     assert int(response["Retry-After"]) > 0
     assert b"secret-host" not in response.content
 
 
-def test_unexpected_error_is_logged_and_not_told(api, space, monkeypatch, caplog):
-    def fail(*args: object, **options: object) -> None:
-        raise ZeroDivisionError("the password is hunter2")
-
-    monkeypatch.setattr(Space.objects, "with_counts", fail)
+def test_unexpected_error_is_logged_and_not_told(api, space, caplog):
     api.client.raise_request_exception = False
-    response = api.get("/spaces")
+    with failing(ZeroDivisionError("the password is hunter2")):
+        response = api.get("/spaces")
     assert response.status_code == 500
     assert fields_of(response) == set()
     assert b"hunter2" not in response.content
