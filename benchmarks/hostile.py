@@ -59,7 +59,7 @@ def _make_space(team: Team, number: int) -> Space:
     data = describe_space(f"hostile-{number}")
     if number % 2:
         title = next(generate_hostile(1, seed=10_000 + number, until=datetime.now(UTC))).title
-        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title + " ") * 3)
+        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title * 2)[:1_000])
     space = create_space(team=team, data=data, actor="benchmarks")
     fill(space, generate_hostile(RECORDS, seed=number, until=datetime.now(UTC)))
     return space

@@ -77,8 +77,18 @@ class Client:
         answer = await self.reader.readuntil(b"\r\n\r\n")
         lines = answer.decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
-        content = await self.reader.readexactly(int(headers["content-length"]))
-        return int(lines[0].split()[1]), content
+        status = int(lines[0].split()[1])
+        if headers.get("transfer-encoding") == "chunked":
+            return status, await self._read_chunks()
+        return status, await self.reader.readexactly(int(headers["content-length"]))
+
+    async def _read_chunks(self) -> bytes:
+        parts = []
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
+            parts.append(await self.reader.readexactly(size))
+            await self.reader.readexactly(2)
+        await self.reader.readexactly(2)
+        return b"".join(parts)
 
 
 class Load:

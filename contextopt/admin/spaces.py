@@ -92,8 +92,9 @@ class RecordForm(ModelForm):  # type: ignore[type-arg]
         # The form shows whole seconds; the fraction of an untouched date stays.
         date: datetime = self.cleaned_data["date"]
         stored = self.initial.get("date")
-        is_same = isinstance(stored, datetime) and stored.replace(microsecond=0) == date
-        return stored if is_same else date
+        if isinstance(stored, datetime) and stored.replace(microsecond=0) == date:
+            return stored
+        return date
 
     def clean_notes(self) -> str:
         # Browsers send line breaks as CR LF; a record that was only looked at must not change.

@@ -205,6 +205,7 @@ class Migration(migrations.Migration):
                 ('summary_tokens', models.PositiveIntegerField()),
                 ('summary_encoding', models.CharField(max_length=64)),
                 ('frequency', models.GeneratedField(db_persist=True, expression=django.db.models.functions.comparison.Least('view_count', 10), output_field=models.SmallIntegerField())),
+                ('created_by', models.CharField(blank=True, max_length=160)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('space', models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, related_name='records', to='contextopt.space')),

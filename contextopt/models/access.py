@@ -106,9 +106,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self) -> Self:
         """Keys that are neither revoked nor expired."""
         now = timezone.now()
-        return self.filter(revoked_at=None).filter(
-            models.Q(expires_at=None) | models.Q(expires_at__gt=now)
-        )
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
 
     def create_with_secret(
         self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
@@ -181,9 +179,7 @@ class StoredResponse(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["api_key", "idempotency_key"], name="stored_response_once"
-            ),
+            models.UniqueConstraint(fields=["api_key", "idempotency_key"], name="stored_response_once"),
         ]
         # Expired answers are swept by age.
         indexes: ClassVar = [models.Index(fields=["created_at"], name="stored_response_age")]

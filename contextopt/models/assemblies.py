@@ -122,7 +122,8 @@ class AssemblyPayload(models.Model):
 
     assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="payload", primary_key=True)
     text = models.TextField()
-    baseline_text = models.TextField(null=True, help_text="what stage 3 would have sent")
+    # None says that there was no comparison, which an empty text would not.
+    baseline_text = models.TextField(null=True, help_text="what stage 3 would have sent")  # noqa: DJ001
     ledger = models.JSONField()
     config = models.JSONField()
     request = models.JSONField(default=dict)

@@ -68,7 +68,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
 
 
 class ContextConfig(models.Model):
-    """One immutable version of a space's settings. A database trigger refuses any change but of `is_active`."""
+    """One immutable version of a space's settings; a trigger refuses any change but of `is_active`."""
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
     version = models.PositiveIntegerField()

@@ -37,7 +37,8 @@ def test_front_matter_gives_the_fields(folder: Path) -> None:
         folder,
         "ops/restore.md",
         "---\ntitle: Restore a backup\ndate: 2026-05-01\ntags: [ops, '#db', 7]\ntype: runbook\n"
-        "pinned: true\nowner: Ann\nreviewed: 2026-05-02 10:00:00\nsteps: {one: 1.5, two: null}\n---\n\n# Not this\n\nText.\n",
+        "pinned: true\nowner: Ann\n"
+        "reviewed: 2026-05-02 10:00:00\nsteps: {one: 1.5, two: null}\n---\n\n# Not this\n\nText.\n",
     )
     assert only_row(folder) == {
         "title": "Restore a backup",

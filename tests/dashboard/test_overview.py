@@ -120,7 +120,7 @@ def test_a_point_leads_to_its_assemblies(owner_client: Client, logged: Space) ->
     figures = figures_of(html_of(owner_client, "/?space=support"))
     link = figures["saved"]["data"][0]["customdata"][-1]
     html = html_of(owner_client, link)
-    assert html.count('<th scope="row">') == 1
+    assert html.count('<th scope="row"><a') == 1
 
 
 def test_csv_has_the_charts_numbers(owner_client: Client, logged: Space) -> None:
