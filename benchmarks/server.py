@@ -70,8 +70,11 @@ def serving() -> Iterator[Server]:
             for program in programs(HOST, port, WEB_WORKERS, jobs=True):
                 command = _with_own_schedule(program.command, Path(folder))
                 running[program.name] = _start(command, Path(folder) / f"{program.name}.log")
-            _wait_for(port, running["web"], Path(folder) / "web.log")
+            _wait_for(port, running["web"])
             yield Server(port, {name: process.pid for name, process in running.items()})
+        except ServerError as error:
+            error.add_note(_errors_of(Path(folder) / "web.log"))
+            raise
         finally:
             _stop(list(running.values()))
 
@@ -95,11 +98,17 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_for(port: int, web: subprocess.Popen[bytes], log: Path) -> None:
+def _errors_of(log: Path) -> str:
+    """Return the end of what the web server wrote that is no routine event."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join([line[-4_000:] for line in lines if '"level": "info"' not in line][-40:])
+
+
+def _wait_for(port: int, web: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port):
         if web.poll() is not None or time.monotonic() > deadline:
-            raise ServerError(f"the web server does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
+            raise ServerError("the web server does not answer")
         time.sleep(0.1)
 
 

@@ -89,7 +89,7 @@ CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
 HTTPS = env_bool("HTTPS", default=False)
 
 INSTALLED_APPS = [
-    "unfold",
+    "unfold.apps.BasicAppConfig",
     "contextopt.apps.ContextoptAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -179,7 +179,7 @@ class AssemblyIn(Input):
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
     response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
@@ -202,7 +202,7 @@ class ConfigIn(Input):
     response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
     context_tokens: Tokens | None = None
     stage3_context_tokens: Tokens | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""

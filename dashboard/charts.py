@@ -93,9 +93,11 @@ def time_figure(data: ChartData) -> go.Figure:
 
 
 def truncation_figure(data: ChartData) -> go.Figure:
-    """The share of assemblies that dropped something, as a filled line."""
+    """The share of assemblies that dropped something, as an area."""
     solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
-    solid.update(fill="tozeroy", fillcolor=SOFT, name="truncated")
+    solid.update(name="truncated")
+    if None not in solid.y:  # an area would be drawn over the gaps
+        solid.update(fill="tozeroy", fillcolor=SOFT)
     figure = _figure(data, [solid, *rest], ".0%", ".1%")
     figure.update_yaxes(range=[0, 1.02])
     return figure
@@ -162,17 +164,17 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
     """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
     x, y, links = data.moments, data.values(pick), data.links
     line = {"color": ACCENT, "width": 2}
+    label = _labelled(name, y, ACCENT, "middle right")
     if not data.series.period.is_incomplete:
-        return [
-            go.Scatter(x=x, y=y, customdata=links, line=line, **_labelled(name, y, ACCENT, "middle right"))
-        ]
+        return [go.Scatter(x=x, y=y, customdata=links, line=line, **label)]
+    texts = label.pop("text")
     solid = go.Scatter(
-        name=name, x=x[:-1], y=y[:-1], customdata=links[:-1], mode=_mode(y[:-1]),
-        line=line, marker={"color": ACCENT, "size": 5},
+        x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
+        # Where both have the point before the last, the open one writes the name.
+        text=[*texts[:-2], ""], **label,
     )  # fmt: skip
-    label = _labelled(name, y[-2:], ACCENT, "middle right")
     tail = go.Scatter(
-        x=x[-2:], y=y[-2:], customdata=links[-2:], line={**line, "dash": "dot"},
+        x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
         # The point before belongs to the solid line, which tells its value.
         hoverinfo=["skip", "all"],
         marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT},

@@ -13,7 +13,7 @@ PAYLOAD_TEXTS = ("text", "baseline_text", "ledger", "config", "request", "record
 @admin.register(Assembly)
 class AssemblyAdmin(ViewOnlyAdmin):
     list_display = (
-        "id", "space", "kind", "stage", "compression", "use_of_budget", "saved", "truncated", "assembly_ms",
+        "id", "space", "kind", "stage", "compression", "use_of_budget", "saved", "truncated", "milliseconds",
         "created_at",
     )  # fmt: skip
     list_filter = ("kind", "stage", "truncated", "is_demo", "team", "space")
@@ -30,6 +30,10 @@ class AssemblyAdmin(ViewOnlyAdmin):
     @display(description="Utilisation")
     def use_of_budget(self, assembly: Assembly) -> str:
         return percent(assembly.utilisation)
+
+    @display(description="Assembly ms", ordering="assembly_ms")
+    def milliseconds(self, assembly: Assembly) -> str:
+        return f"{assembly.assembly_ms:.1f}"
 
     @display(description="Tokens saved")
     def saved(self, assembly: Assembly) -> str:

@@ -103,6 +103,13 @@ def check_input(form: "ModelForm[Any]", schema: type[Input], values: dict[str, A
             form.add_error(name if name in form.fields else None, problem.message)
 
 
+def keep_untouched(form: "ModelForm[Any]", name: str, value: list[str]) -> list[str]:
+    """Return the stored list when the form sent back what it showed: a comma in an item is no border."""
+    stored: list[str] | None = form.initial.get(name)
+    shown = form.fields[name].prepare_value(stored)
+    return stored if stored is not None and form.data.get(form.add_prefix(name)) == shown else value
+
+
 def become(obj: Model, saved: Model) -> None:
     """Have the form's object be the one that was saved by the product's own function."""
     for field in saved._meta.concrete_fields:

@@ -2,7 +2,7 @@
 """Spaces and records. Every change of a record goes the way that keeps its revision, summary and counters."""
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -16,7 +16,16 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldBooleanWidget
 
 from contextopt import recording
-from contextopt.admin.base import OwnerAdmin, ViewOnlyAdmin, action, actor, become, check_input, display
+from contextopt.admin.base import (
+    OwnerAdmin,
+    ViewOnlyAdmin,
+    action,
+    actor,
+    become,
+    check_input,
+    display,
+    keep_untouched,
+)
 from contextopt.errors import PurgedRecord
 from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.models import Record, RecordRevision, Space, SpaceCounts, SpaceHour
@@ -29,6 +38,9 @@ class SpaceForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Space
         fields = ("team", "slug", *SPACE_FIELDS)
+
+    def clean_categories(self) -> list[str]:
+        return keep_untouched(self, "categories", self.cleaned_data["categories"])
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -86,7 +98,9 @@ class RecordForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Record
         fields = ("space", *recording.CONTENT, "source", "external_id")
-        widgets: ClassVar = {"title": forms.TextInput(attrs={"maxlength": 1_000})}
+
+    def clean_tags(self) -> list[str]:
+        return keep_untouched(self, "tags", self.cleaned_data["tags"])
 
     def clean_date(self) -> datetime:
         # The form shows whole seconds; the fraction of an untouched date stays.

@@ -171,10 +171,10 @@ class StoredResponse(models.Model):
     api_key = models.ForeignKey(ApiKey, models.DB_CASCADE, related_name="stored_responses")
     idempotency_key = models.CharField(max_length=255)
     request_hash = models.CharField(max_length=64)
-    # No status yet means that the first request is still being answered.
-    status = models.PositiveSmallIntegerField(null=True)
+    status = models.PositiveSmallIntegerField()
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
+    location = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

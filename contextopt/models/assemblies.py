@@ -90,6 +90,12 @@ class Assembly(models.Model):
             models.Index(fields=["team", "-created_at", "-id"], name="assembly_newest"),
             # The same for one space.
             models.Index(fields=["space", "-created_at", "-id"], name="assembly_space_newest"),
+            # The prompts of one conversation.
+            models.Index(
+                fields=["team", "conversation", "-created_at", "-id"],
+                condition=~Q(conversation=""),
+                name="assembly_conversation",
+            ),
             # Look-up of a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
         ]

@@ -95,6 +95,15 @@ def test_member_without_staff_is_kept_out(client, owner):
     assert client.get("/admin/").status_code == 302
 
 
+def test_login_page_has_the_admins_policy(client, db):
+    assert "'unsafe-eval'" in client.get("/admin/login/")["Content-Security-Policy"]
+
+
+def test_pages_outside_have_not(root, db):
+    assert "unsafe" not in root.get("/accounts/login/").headers.get("Content-Security-Policy", "")
+    assert "unsafe" not in root.get("/api/v1/me")["Content-Security-Policy"]
+
+
 def test_site_is_ours(root):
     assert type(admin.site._wrapped if hasattr(admin.site, "_wrapped") else admin.site).__name__ in {
         "ContextoptAdminSite",
@@ -216,6 +225,12 @@ class TestRecord:
         assert not RecordRevision.objects.exists()
         record.refresh_from_db()
         assert record.date == date
+
+    def test_comma_in_a_tag_survives_a_look(self, root, space):
+        record = factories.make_record(space, title="Alpha", tags=["a,b", "c"])
+        root.post(page(Record, "change", record.pk), self.form(title="New", tags="a,b,c"))
+        record.refresh_from_db()
+        assert (record.title, record.tags) == ("New", ["a,b", "c"])
 
     def test_change_keeps_a_revision(self, root, space):
         record = factories.make_record(space)

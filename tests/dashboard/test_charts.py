@@ -45,6 +45,23 @@ def test_a_bucket_that_is_not_over_is_a_dotted_line_with_a_hollow_end() -> None:
     assert tail["name"] == "so far"
 
 
+def test_the_last_measured_point_has_the_name_of_its_line() -> None:
+    data = data_of([SOME, SOME, SOME, Figures(), Figures()])
+    figure = CHARTS["time"].build(data).to_plotly_json()
+    texts = {trace["name"]: list(trace["text"]) for trace in figure["data"]}
+    assert texts["p95"] == ["", "", " p95", ""]
+    assert texts["p95 so far"] == ["", ""]
+
+
+def test_an_area_is_not_drawn_over_gaps() -> None:
+    whole, broken = (
+        CHARTS["truncation"].build(data_of(points)).to_plotly_json()["data"][0]
+        for points in ([SOME] * 5, [SOME, Figures(), SOME, SOME, SOME])
+    )
+    assert whole["fill"] == "tozeroy"
+    assert "fill" not in broken
+
+
 def test_buckets_are_shown_by_the_teams_clock() -> None:
     trace = CHARTS["saved"].build(data_of([SOME] * 5)).to_plotly_json()["data"][0]
     assert trace["x"][0] == datetime(2026, 6, 11)

@@ -196,7 +196,9 @@ def collect_static_files() -> None:
     if stamp.exists() and settings.STATIC_ROOT.exists() and stamp.read_text() == fingerprint:
         return
     stamp.unlink(missing_ok=True)
-    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    # Of plotly's package the pages need the library alone.
+    ignored = ["datasets", "widgetbundle.js"]
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0, ignore_patterns=ignored)
     stamp.write_text(fingerprint)
 
 
