@@ -49,7 +49,7 @@ test: dev
 lint: dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy .
+	$(PY) -m mypy
 	.venv/bin/djade --check $$(find templates -name '*.html')
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run

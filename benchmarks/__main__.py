@@ -57,7 +57,7 @@ def main() -> int:
 def _measure(arguments: argparse.Namespace) -> int:
     # These need models, and models exist only after django.setup().
     from benchmarks import suite
-    from benchmarks.report import render_terminal, write_results
+    from benchmarks.report import summarise, write_results
 
     scale = suite.QUICK if arguments.quick else suite.FULL
     if arguments.sizes:
@@ -67,8 +67,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         sections, machine = suite.run_suite(names, scale, arguments.data)
     finally:
         suite.close_connections()
-    print(render_terminal(sections))
-    print(machine)
+    print(f"{summarise(sections)}\n{machine}")
     if output := arguments.output or (RESULTS if _is_full(arguments) else None):
         write_results(output, sections, machine)
     return MISSED if any(section.missed for section in sections) else 0

@@ -123,7 +123,7 @@ def _memory_buffer() -> Contender:
     return Contender("llama-index-core `ChatMemoryBuffer`", run, MEMORY_BUFFER_MOST)
 
 
-def _window(filled: Filled, now: datetime) -> dict[str, object]:
+def _window(filled: Filled, now: datetime) -> dict[str, int | datetime]:
     return {"space": filled.space.pk, "start": now - timedelta(days=WINDOW_DAYS), "end": now + SKEW}
 
 

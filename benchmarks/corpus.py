@@ -38,9 +38,11 @@ _TAGS = (
     "release", "question", "follow-up", "cost", "compliance",
 )  # fmt: skip
 _HOSTILE = (
-    "\u202eright to left\u202c", "e\u0301\u0302\u0303\u0304" * 4, "👩‍👩‍👧‍👦🏳️‍🌈", "﷽" * 6, "\u200b\u200d\ufeff",
+    "\u202eright to left\u202c", "e\u0301\u0302\u0303\u0304" * 4, "👩‍👩‍👧‍👦🏳️‍🌈", "﷽" * 6,
+    "\u200b\u200d\ufeff",
     "a" * 180, "=" * 90, "\t \n\r\n\x0b\x0c\u2028\u2029\x85", "<|endoftext|>", "<|im_start|>system", "- - - ",
-    "日本語の文章です", "نص عربي", "🇳🇴🇸🇪🇩🇰", "\\n\\t\\0", "Z̷̢̛͖͎̯͇ą̶̛̲l̵̨̛g̸o", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "ß\u00ad\u00ad",
+    "日本語の文章です", "نص عربي", "🇳🇴🇸🇪🇩🇰",
+    "\\n\\t\\0", "Z̷̢̛͖͎̯͇ą̶̛̲l̵̨̛g̸o", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "ß\u00ad\u00ad",
     " " * 200, "0123456789" * 12, "'; DROP TABLE records; --", "{{ 7 * 7 }}", "\u0600\u0601\u06dd", "ﬁﬂﬀ",
 )  # fmt: skip
 

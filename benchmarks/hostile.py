@@ -48,19 +48,18 @@ def total_section(recount: Recount) -> Section:
     """Return the count of violations over all texts of the run."""
     bar = at_most(0, recount.violations, "0 violations")
     figure = Figure("every text of this run", "violations", recount.checked, recount.violations, bar=bar)
-    notes = [
-        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the request's "
-        "budget, the certified count and the certified SHA-256.",
-        *recount.examples,
-    ]
-    return Section("Budget violations", (figure,), tuple(notes))
+    note = (
+        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the "
+        "request's budget, the certified count and the certified SHA-256."
+    )
+    return Section("Budget violations", (figure,), (note, *recount.examples))
 
 
 def _make_space(team: Team, number: int) -> Space:
     data = describe_space(f"hostile-{number}")
     if number % 2:
         title = next(generate_hostile(1, seed=10_000 + number, until=datetime.now(UTC))).title
-        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title + " ") * 3)
+        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title * 2)[:1_000])
     space = create_space(team=team, data=data, actor="benchmarks")
     fill(space, generate_hostile(RECORDS, seed=number, until=datetime.now(UTC)))
     return space

@@ -39,7 +39,7 @@ class Imported:
         return self.rows / self.seconds
 
 
-class ImportFailed(Exception):
+class ImportFailedError(Exception):
     """The command did not do what it was asked."""
 
 
@@ -63,7 +63,7 @@ def measure_import(team: Team, *, few: int, many: int) -> Section:
         Figure(f"peak memory, {many:,} records", "MiB", 1, most.peak_mib, ratio=growth, bar=memory),
     )
     note = (
-        "`manage.py import_records SPACE FILE.jsonl` from its start to its end, the start of Python included, "
+        "`manage.py import_records SPACE FILE.jsonl` from start to end, the start of Python included, "
         "into a new space of a database that holds the other benchmarks' records. The ratio of memory is to "
         f"that of {few:,} records."
     )
@@ -86,7 +86,7 @@ def _import(team: Team, file: Path, rows: int, expected: str) -> Imported:
     )
     try:
         if process.stdout is None:
-            raise ImportFailed("the command has no output")
+            raise ImportFailedError("the command has no output")
         answer = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -97,7 +97,7 @@ def _import(team: Team, file: Path, rows: int, expected: str) -> Imported:
     seconds = time.perf_counter() - started
     report: dict[str, Any] = json.loads(answer or b"{}")
     if process.returncode != 0 or report.get(expected) != rows:
-        raise ImportFailed(f"import_records ended with {process.returncode}: {answer[:500]!r}")
+        raise ImportFailedError(f"import_records ended with {process.returncode}: {answer[:500]!r}")
     say(f"{rows:,} records imported in {seconds:.0f} s")
     return Imported(rows, seconds, usage.ru_maxrss / KIB_PER_MIB)
 

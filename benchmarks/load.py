@@ -69,15 +69,26 @@ class Client:
     async def post(self, body: bytes) -> tuple[int, bytes]:
         """Ask once and return status and body."""
         head = (
-            f"POST /api/v1/assemblies HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.plan.key}\r\n"
+            "POST /api/v1/assemblies HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {self.plan.key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         lines = answer.decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
-        content = await self.reader.readexactly(int(headers["content-length"]))
-        return int(lines[0].split()[1]), content
+        status = int(lines[0].split()[1])
+        if headers.get("transfer-encoding") == "chunked":
+            return status, await self._read_chunks()
+        return status, await self.reader.readexactly(int(headers["content-length"]))
+
+    async def _read_chunks(self) -> bytes:
+        parts = []
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
+            parts.append(await self.reader.readexactly(size))
+            await self.reader.readexactly(2)
+        await self.reader.readexactly(2)
+        return b"".join(parts)
 
 
 class Load:

@@ -44,7 +44,7 @@ SELECT %(team)s, %(space)s, %(config)s, 'space', 3 + (n %% 3 > 0)::int, '', 'mod
 
 
 def measure_overview(assemblies: int, *, runs: int) -> Section:
-    """Time the page with every filter in turn, as the server sees it: from the request to the whole answer."""
+    """Time the page with every filter in turn, from the request to the whole answer."""
     team, user = _make_team(), None
     try:
         _fill_log(team, assemblies)

@@ -59,22 +59,17 @@ class Machine:
         )
 
 
-def render_terminal(sections: Sequence[Section]) -> str:
-    """Return all figures as one table in columns, each section's notes beneath it."""
-    parts = []
-    for section in sections:
-        rows = [HEADINGS, *map(_cells, section.figures)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-        parts.append(section.title)
-        parts += ["  " + "  ".join(_pad(row, widths)).rstrip() for row in rows]
-        parts += [f"  {note}" for note in section.notes]
-        parts.append("")
-    return "\n".join(parts)
+def render_terminal(section: Section) -> str:
+    """Return the figures in columns, the notes beneath them."""
+    rows = [HEADINGS, *map(_cells, section.figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    table = ["  " + "  ".join(_pad(row, widths)).rstrip() for row in rows]
+    return "\n".join([section.title, *table, *(f"  {note}" for note in section.notes), ""])
 
 
 def render_markdown(sections: Sequence[Section], machine: Machine) -> str:
     today = datetime.now(UTC).date().isoformat()
-    parts = [PREAMBLE, f"Measured on {today}: {machine}.\n", _summary(sections)]
+    parts = [PREAMBLE, f"Measured on {today}: {machine}.\n", summarise(sections) + "\n"]
     for section in sections:
         parts.append(f"## {section.title}\n\n{_markdown_table(section.figures)}\n")
         parts += [f"- {note}" for note in section.notes]
@@ -87,12 +82,13 @@ def write_results(path: Path, sections: Sequence[Section], machine: Machine) -> 
     path.write_text(render_markdown(sections, machine))
 
 
-def _summary(sections: Sequence[Section]) -> str:
+def summarise(sections: Sequence[Section]) -> str:
+    """Say how many bars were met, and name those that were not."""
     barred = [figure for section in sections for figure in section.figures if figure.bar]
     missed = [figure.what for section in sections for figure in section.missed]
     if missed:
-        return f"{len(barred) - len(missed)} of {len(barred)} bars met. Missed: {'; '.join(missed)}.\n"
-    return f"All {len(barred)} bars met.\n"
+        return f"{len(barred) - len(missed)} of {len(barred)} bars met. Missed: {'; '.join(missed)}."
+    return f"All {len(barred)} bars met."
 
 
 def _markdown_table(figures: Sequence[Figure]) -> str:

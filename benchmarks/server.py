@@ -9,9 +9,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from django.conf import settings
+from django.db import connection
 
 from contextopt.management.commands.up import programs
 
@@ -25,20 +28,55 @@ class ServerError(Exception):
     """The server did not come up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What runs, and where it listens."""
+
+    port: int
+    processes: dict[str, int]
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Return the processor time so far of each program with its children, and of the database's backends.
+
+        The database is left out where it runs on another machine.
+        """
+        spent = {}
+        for name, pid in self.processes.items():
+            root = psutil.Process(pid)
+            spent[name] = sum(map(_cpu_seconds, [root, *root.children(recursive=True)]))
+        if backends := [pid for pid in _backends() if psutil.pid_exists(pid)]:
+            spent["database"] = sum(_cpu_seconds(psutil.Process(pid)) for pid in backends)
+        return spent
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _backends() -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+        return [pid for (pid,) in cursor.fetchall()]
+
+
 @contextlib.contextmanager
-def serving() -> Iterator[int]:
-    """Run web, worker and schedule as `manage.py up` would; yield the port, and end them afterwards."""
+def serving() -> Iterator[Server]:
+    """Run web, worker and schedule as `manage.py up` would, and end them afterwards."""
     port = _free_port()
-    running: list[subprocess.Popen[bytes]] = []
+    running: dict[str, subprocess.Popen[bytes]] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
             for program in programs(HOST, port, WEB_WORKERS, jobs=True):
                 command = _with_own_schedule(program.command, Path(folder))
-                running.append(_start(command, Path(folder) / f"{program.name}.log"))
-            _wait_for(port, running[0], Path(folder) / "web.log")
-            yield port
+                running[program.name] = _start(command, Path(folder) / f"{program.name}.log")
+            _wait_for(port, running["web"])
+            yield Server(port, {name: process.pid for name, process in running.items()})
+        except ServerError as error:
+            error.add_note(_errors_of(Path(folder) / "web.log"))
+            raise
         finally:
-            _stop(running)
+            _stop(list(running.values()))
 
 
 def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
@@ -60,11 +98,17 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_for(port: int, web: subprocess.Popen[bytes], log: Path) -> None:
+def _errors_of(log: Path) -> str:
+    """Return the end of what the web server wrote that is no routine event."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join([line[-4_000:] for line in lines if '"level": "info"' not in line][-40:])
+
+
+def _wait_for(port: int, web: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port):
         if web.poll() is not None or time.monotonic() > deadline:
-            raise ServerError(f"the web server does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
+            raise ServerError("the web server does not answer")
         time.sleep(0.1)
 
 

@@ -16,7 +16,7 @@ from benchmarks.hostile import measure_hostile, total_section
 from benchmarks.importing import measure_import
 from benchmarks.overview import measure_overview
 from benchmarks.recount import Recount
-from benchmarks.report import Machine
+from benchmarks.report import Machine, render_terminal
 from benchmarks.spaces import Filled, generated_space, measured, say, settle
 from benchmarks.web import measure_web
 from contextopt.models import Space, Team
@@ -100,7 +100,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
 
 
 def run_suite(names: Sequence[str], scale: Scale, data: Path | None) -> tuple[list[Section], Machine]:
-    """Migrate, run the named benchmarks, and return their results with the budgets recounted over all."""
+    """Migrate, run the named benchmarks, print and return their results, and recount all budgets."""
     call_command("migrate", verbosity=0, interactive=False)
     # Events are formatted and written as in production, only not into the results.
     with Path(os.devnull).open("w") as sink:
@@ -110,7 +110,10 @@ def run_suite(names: Sequence[str], scale: Scale, data: Path | None) -> tuple[li
         for name in names:
             say(f"{name} …")
             sections.append(BENCHMARKS[name](suite))
-        return [*sections, total_section(suite.recount)], Machine.here()
+            print(render_terminal(sections[-1]), flush=True)
+        sections.append(total_section(suite.recount))
+        print(render_terminal(sections[-1]), flush=True)
+        return sections, Machine.here()
 
 
 def close_connections() -> None:

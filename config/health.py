@@ -9,7 +9,7 @@ from psycopg_pool import PoolTimeout
 
 @require_GET
 @never_cache
-def healthz(request: HttpRequest) -> HttpResponse:
+def healthz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 "ok", or 503 when the database is away."""
     try:
         with connection.cursor() as cursor:

@@ -77,7 +77,8 @@ def location(base_dir: Path = BASE_DIR) -> Location:
             f"The database made earlier for this checkout is in {settled}.",
         )
     if _blocked_at(installed / "postgres", account):
-        installed = home / f"pginstall-{importlib.metadata.version(DISTRIBUTION)}" / "bin"
+        copy = home / f"{DISTRIBUTION}-{importlib.metadata.version(DISTRIBUTION)}"
+        installed = copy / installed.relative_to(installed.parents[2])
     return _located(base_dir, home, installed, account.pw_name, note)
 
 

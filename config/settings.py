@@ -1,5 +1,6 @@
 """The one settings file. Every value that a deployment may change is read from the environment here."""
 
+import contextlib
 import os
 import secrets
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ def env_str(name: str, default: str = "") -> str:
     return os.environ.get(name, default).strip()
 
 
-def env_bool(name: str, default: bool) -> bool:
+def env_bool(name: str, *, default: bool) -> bool:
     text = env_str(name).lower()
     if text in {"1", "true", "yes", "on"}:
         return True
@@ -51,14 +52,23 @@ def env_secret(name: str, path: Path) -> str:
     """Return the secret of the environment, or the one kept in a file that only this user may read."""
     if value := env_str(name):
         return value
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(50))
+    if not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_once(path, secrets.token_urlsafe(50))
+        except OSError as error:
+            raise ImproperlyConfigured(f"{path} cannot be written ({error}); set {name}") from None
     return path.read_text().strip()
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Write a private file whole, unless another process was first."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()
 
 
 def database_params() -> dict[str, str]:
@@ -72,14 +82,14 @@ def database_params() -> dict[str, str]:
     return {key: str(value) for key, value in params.items() if value is not None}
 
 
-DEBUG = env_bool("DEBUG", False)
+DEBUG = env_bool("DEBUG", default=False)
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
 ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
-HTTPS = env_bool("HTTPS", False)
+HTTPS = env_bool("HTTPS", default=False)
 
 INSTALLED_APPS = [
-    "unfold",
+    "unfold.apps.BasicAppConfig",
     "contextopt.apps.ContextoptAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -256,3 +266,13 @@ structlog.configure(
     wrapper_class=structlog.stdlib.BoundLogger,
     cache_logger_on_first_use=True,
 )
+
+UNFOLD = {
+    "SITE_TITLE": "Contextopt admin",
+    "SITE_HEADER": "Contextopt",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "BORDER_RADIUS": "6px",
+}

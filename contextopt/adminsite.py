@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
@@ -27,3 +28,8 @@ class ContextoptAdminSite(UnfoldAdminSite):  # type: ignore[misc]
 
     def admin_view(self, view: Callable[..., HttpResponseBase], cacheable: bool = False) -> Any:
         return csp_override(ADMIN_POLICY)(super().admin_view(view, cacheable))
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+        # The one page of the admin that is not wrapped by admin_view.
+        page: HttpResponseBase = csp_override(ADMIN_POLICY)(super().login)(request, extra_context)
+        return page

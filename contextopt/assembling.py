@@ -205,15 +205,16 @@ _ASSEMBLY_COLUMNS = (
     "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms", "encoding",
     "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
+_PLACEHOLDERS = {"created_at": "coalesce(%s, now())", "record_ids": "%s::bigint[]"}
 _PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
 _STORE_SQL = f"""
 WITH assembly AS (
     INSERT INTO contextopt_assembly ({", ".join(_ASSEMBLY_COLUMNS)})
-    VALUES ({", ".join("coalesce(%s, now())" if name == "created_at" else "%s" for name in _ASSEMBLY_COLUMNS)})
+    VALUES ({", ".join(_PLACEHOLDERS.get(name, "%s") for name in _ASSEMBLY_COLUMNS)})
     RETURNING id
 )
 INSERT INTO contextopt_assemblypayload (assembly_id, {", ".join(_PAYLOAD_COLUMNS)})
-SELECT assembly.id, {", ".join("%s::bigint[]" if name == "record_ids" else "%s" for name in _PAYLOAD_COLUMNS)}
+SELECT assembly.id, {", ".join(_PLACEHOLDERS.get(name, "%s") for name in _PAYLOAD_COLUMNS)}
   FROM assembly
 RETURNING assembly_id
 """
@@ -229,7 +230,7 @@ def _store(result: AssemblyResult, row: _LogRow) -> int:
     return int(stored[0])
 
 
-def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[object]:
+def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
     stats, allocation, request = result.stats, result.allocation, row.request
     return [
         row.team_id, row.space.id, row.space.config_id, "space", result.stage, "", request.model,
@@ -243,7 +244,7 @@ def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[object]:
     ]  # fmt: skip
 
 
-def _payload_values(result: AssemblyResult, row: _LogRow) -> list[object]:
+def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
     entries = [{**_entry_json(e), "kept": e.kept, "reason": e.reason} for e in result.ledger]
     baseline = result.outcome.baseline_order
     named = {entry.id for entry in result.ledger} | set(baseline)

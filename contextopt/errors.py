@@ -1,12 +1,12 @@
 """What can go wrong, as one tree.
 
-    ContextoptError
-    ├── InvalidInput          a field is missing, malformed or past its limit
-    ├── NotFound              the thing is not there, or not the caller's to see
-    ├── Conflict              the thing is in a state that does not allow this
-    │   ├── DuplicateRecord   a record of this source and external id exists
-    │   └── PurgedRecord      the record's text was erased for good
-    └── ServiceUnavailable    something the answer needs is down; trying later may help
+ContextoptError
+├── InvalidInput          a field is missing, malformed or past its limit
+├── NotFound              the thing is not there, or not the caller's to see
+├── Conflict              the thing is in a state that does not allow this
+│   ├── DuplicateRecord   a record of this source and external id exists
+│   └── PurgedRecord      the record's text was erased for good
+└── ServiceUnavailable    something the answer needs is down; trying later may help
 """
 
 from dataclasses import dataclass

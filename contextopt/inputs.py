@@ -5,6 +5,7 @@ can store neither: what passes here can be written.
 """
 
 import json
+import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from contextopt.models import spaces as limits
 from contextopt.models.configs import TOKENS_MAX
 
 PROMPT_TEXT_MAX = 1_000_000
+METADATA_DEPTH_MAX = 20
 
 
 def refuse_unstorable(text: str) -> str:
@@ -40,7 +42,8 @@ def read_moment(value: object) -> object:
 
     Numbers are refused: seconds and milliseconds cannot be told apart.
     """
-    if isinstance(value, bool | int | float | Decimal):
+    is_number = isinstance(value, bool | int | float | Decimal)
+    if is_number or (isinstance(value, str) and value.strip().replace(".", "", 1).lstrip("+-").isdigit()):
         raise ValueError("give a date-time with an offset, such as 2026-01-31T12:00:00Z")
     if isinstance(value, str) and len(value) == 10:
         value = date.fromisoformat(value)
@@ -58,13 +61,31 @@ def check_moment(moment: datetime) -> datetime:
 
 
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    try:
-        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
-    except (ValueError, RecursionError):
-        raise ValueError("must be a JSON object without NaN or infinity, nested less than 100 deep") from None
-    if len(refuse_unstorable(text).encode()) > limits.METADATA_MAX_BYTES or r"\u0000" in text:
-        raise ValueError(f"must be at most {limits.METADATA_MAX_BYTES:,} bytes of JSON without NUL")
+    """Refuse what PostgreSQL cannot store as JSON, or what is too big or too deep to be looked at."""
+    _check_json(metadata, METADATA_DEPTH_MAX)
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > limits.METADATA_MAX_BYTES:
+        raise ValueError(f"must be at most {limits.METADATA_MAX_BYTES:,} bytes of JSON, it has {size:,}")
     return metadata
+
+
+def _check_json(value: object, depth: int) -> None:
+    if depth < 0:
+        raise ValueError(f"must be nested at most {METADATA_DEPTH_MAX} deep")
+    match value:
+        case str():
+            refuse_unstorable(value)
+        case float() if not math.isfinite(value):
+            raise ValueError("must not contain NaN or infinity")
+        case int() if not -(2**63) <= value < 2**63:
+            raise ValueError("must not contain a number past 64 bits")
+        case dict():
+            for name, inner in value.items():
+                refuse_unstorable(name)
+                _check_json(inner, depth - 1)
+        case list():
+            for inner in value:
+                _check_json(inner, depth - 1)
 
 
 Text = Annotated[str, AfterValidator(refuse_unstorable)]
@@ -108,6 +129,10 @@ class SpacePatch(Input):
 
 
 class RecordIn(Input):
+    """A record as it comes. Views and deletion are of the moment it is made: a later import of the same
+    record leaves them as they have become.
+    """
+
     title: Title
     type: Type = "note"
     date: Moment | None = None
@@ -119,6 +144,9 @@ class RecordIn(Input):
     source: Annotated[Text, Field(max_length=limits.SOURCE_MAX)] = ""
     external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
     metadata: Metadata = Field(default_factory=dict)
+    view_count: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    last_viewed_at: Moment | None = None
+    deleted_at: Moment | None = None
 
 
 class RecordPatch(Input):
@@ -151,7 +179,7 @@ class AssemblyIn(Input):
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
     response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
@@ -174,7 +202,7 @@ class ConfigIn(Input):
     response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
     context_tokens: Tokens | None = None
     stage3_context_tokens: Tokens | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=10 * TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""

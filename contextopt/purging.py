@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.models import AssemblyPayload, Record
+from contextopt.models import AssemblyPayload, Record, StoredResponse
 from contextopt.models.spaces import PURGED
 from contextopt.recording import lock_space
 
@@ -22,6 +22,8 @@ def purge_record(*, record: Record) -> Record:
     with transaction.atomic():
         _erase_record(record)
         erase_from_assemblies(record)
+        # Answers kept for repeated writes may quote the record; without them a repeat is done anew.
+        StoredResponse.objects.filter(api_key__team=record.space.team_id).delete()
     record.refresh_from_db()
     return record
 

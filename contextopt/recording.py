@@ -92,7 +92,7 @@ def create_record(*, space: Space, data: RecordIn, actor: str) -> Record:
         key = (data.source, data.external_id)
         if data.external_id and (found := _existing(space, [key]).get(key)):
             raise DuplicateRecord(found.id)
-        record_id = _insert(space, [data], tokenizer_of(space))[0]
+        record_id = _insert(space, [data], tokenizer_of(space), actor)[0]
     return Record.objects.get(pk=record_id)
 
 
@@ -158,7 +158,7 @@ def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> lis
             for index, row in enumerate(rows)
             if not row.external_id or (last[_key(row)] == index and _key(row) not in current)
         ]
-        ids = iter(_insert(space, fresh, tokenizer))
+        ids = iter(_insert(space, fresh, tokenizer, actor))
         changed: list[tuple[int, RecordIn]] = []
         results: dict[int, RowResult] = {}
         for index, row in enumerate(rows):
@@ -241,11 +241,12 @@ def _summarise(row: RecordIn | Record, date: datetime, tokenizer: Tokenizer) -> 
 
 
 _COPY_COLUMNS = (
-    "id", "space_id", "source", "external_id", *CONTENT, "view_count", *DERIVED, "created_at", "updated_at",
+    "id", "space_id", "source", "external_id", *CONTENT, "view_count",
+    "last_viewed_at", "deleted_at", *DERIVED, "created_by", "created_at", "updated_at",
 )  # fmt: skip
 
 
-def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer) -> list[int]:
+def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor: str) -> list[int]:
     """Copy new rows in and return their ids, in the order of the rows."""
     if not rows:
         return []
@@ -265,7 +266,8 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer) -> lis
                     (
                         record_id, space.pk, row.source, row.external_id, row.title, row.type, date,
                         row.tags, row.notes, row.pinned, row.thread, row.position, Jsonb(row.metadata),
-                        0, hash_content(row), line, tokens, tokenizer.name, now, now,
+                        row.view_count, row.last_viewed_at, row.deleted_at, hash_content(row), line,
+                        tokens, tokenizer.name, actor[:160], now, now,
                     )
                 )  # fmt: skip
     return ids
@@ -277,7 +279,7 @@ def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, ac
     keep_revisions([record_id for record_id, _ in changed], actor=actor, change="import")
     now = timezone.now()
     dates = dict(Record.objects.filter(pk__in=[i for i, _ in changed]).values_list("pk", "date"))
-    parameters = []
+    parameters: list[Any] = []
     for record_id, row in changed:
         date = row.date or dates[record_id]
         line, tokens = _summarise(row, date, tokenizer)

@@ -74,8 +74,17 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(f"space {slug!r}")
-    fields, settings = row[:7], dict(zip(SETTINGS, row[7:], strict=True))
-    return SpaceInForce(*fields[:4], tuple(fields[4]), *fields[5:], settings)
+    space_id, slug, name, description, categories, config_id, version, *settings = row
+    return SpaceInForce(
+        id=space_id,
+        slug=slug,
+        name=name,
+        description=description,
+        categories=tuple(categories),
+        config_id=config_id,
+        config_version=version,
+        settings=dict(zip(SETTINGS, settings, strict=True)),
+    )
 
 
 # One statement, so that counts and candidates are of one snapshot.
@@ -167,7 +176,7 @@ def load_candidates(
     )
 
 
-def _parameters(space_id: int, config: ContextConfig, now: datetime) -> dict[str, object]:
+def _parameters(space_id: int, config: ContextConfig, now: datetime) -> dict[str, Any]:
     window = DateRange.ending_at(now, config.effective_window_days)
     weights = coefficients(config)
     start = max(window.start or DATE_MIN, DATE_MIN)

@@ -84,7 +84,7 @@ def only_here(number: int) -> Iterator[bool]:
     """Take an advisory lock of the database session; says whether nobody else has it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
-        is_ours = bool(cursor.fetchone()[0])  # type: ignore[index]
+        is_ours = bool(cursor.fetchone()[0])
         try:
             yield is_ours
         finally:

@@ -8,11 +8,12 @@ from functools import wraps
 from typing import Any, Concatenate, cast
 from zoneinfo import ZoneInfo
 
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
+from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
 from contextopt.models import Assembly, Membership, Record, Role, Space, Team, User
@@ -42,6 +43,8 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
     @wraps(view)
     def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         page = cast(TeamRequest, request)
+        if not request.user.is_authenticated:
+            return _ask_to_log_in(page)
         page.memberships = list(
             Membership.objects.filter(user=page.user).select_related("team").order_by("id")
         )
@@ -51,7 +54,12 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
         with timezone.override(ZoneInfo(page.team.time_zone)):
             return view(page, *args, **kwargs)
 
-    return cast("PlainView[P]", login_required(inner))
+    return cast("PlainView[P]", inner)
+
+
+def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
+    """Send to the login page; htmx would put that page into its target, so it is told to reload instead."""
+    return HttpResponseClientRefresh() if request.htmx else redirect_to_login(request.get_full_path())
 
 
 def _current(request: TeamRequest) -> Membership:
@@ -63,9 +71,8 @@ def _current(request: TeamRequest) -> Membership:
 
 def require_role(request: TeamRequest, needed: Role) -> None:
     if not request.membership.allows(needed):
-        raise PermissionDenied(
-            f"This needs the role {needed.label.lower()}; yours is {request.membership.get_role_display().lower()}."
-        )
+        own = request.membership.get_role_display().lower()
+        raise PermissionDenied(f"This needs the role {needed.label.lower()}; yours is {own}.")
 
 
 def get_space(request: TeamRequest, slug: str) -> Space:

@@ -1,8 +1,8 @@
 """The overview's charts: rows in, Plotly figures out. Pure: no database, no clock, no theme.
 
-A colour is the name of a CSS variable, which `charts.js` replaces by the theme's. A point carries the address
-of the assemblies behind it as its custom data. To add a chart, write its `build` function and its columns, and
-register it in `CHARTS`: page, table view and CSV follow from that.
+A colour is the name of a CSS variable, which `charts.js` replaces by the theme's. A point carries the
+address of the assemblies behind it as its custom data. To add a chart, write its `build` function and its
+columns, and register it in `CHARTS`: page, table view and CSV follow from that.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +14,38 @@ import plotly.graph_objects as go
 
 from dashboard.formats import decimals, milliseconds, percent, whole
 from dashboard.metrics import Figures, Series
-from dashboard.periods import Bucket, Period
+from dashboard.periods import Bucket
 
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 SOFT = "var(--accent-soft)"
 
+# Two line labels nearer than this share of the chart's height would run into each other.
+LABEL_HEIGHT = 0.1
+
 type Link = Callable[[Bucket], str]
 type Pick = Callable[[Figures], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartData:
+    """What a figure is built from; `link` gives the address of the assemblies of a bucket."""
+
+    series: Series
+    before: Series
+    link: Link
+
+    @property
+    def moments(self) -> list[datetime]:
+        """Bucket starts by the team's wall clock: the chart knows no time zones."""
+        period = self.series.period
+        return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
+
+    @property
+    def links(self) -> list[str]:
+        return [self.link(bucket) for bucket in self.series.period.buckets]
+
+    def values(self, pick: Pick) -> list[float | None]:
+        return [pick(figures) for figures in self.series.points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,56 +63,59 @@ class Chart:
     title: str
     note: str
     columns: tuple[Column, ...]
-    build: Callable[[Series, Series, Link], go.Figure]
+    build: Callable[[ChartData], go.Figure]
 
 
-def ratio_figure(series: Series, before: Series, link: Link) -> go.Figure:
+def ratio_figure(data: ChartData) -> go.Figure:
     """The share of filtered records that entered, over the same share one period earlier."""
-    earlier = go.Scatter(
-        x=_moments(series.period),
-        y=[figures.ratio for figures in before.points],
-        line={"color": MUTED, "width": 1.5, "dash": "dot"},
-        **_labelled("before", [figures.ratio for figures in before.points], MUTED),
-    )
-    return _figure(
-        series.period, [earlier, *_measured(series, link, "now", lambda f: f.ratio)], ".2~f", ".2f"
-    )
+    earlier = [figures.ratio for figures in data.before.points]
+    now = data.values(lambda f: f.ratio)
+    gap = _last(now) - _last(earlier)
+    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
+    return _figure(data, traces, ".2~f", ".2f")
 
 
-def time_figure(series: Series, before: Series, link: Link) -> go.Figure:
+def time_figure(data: ChartData) -> go.Figure:
     """Percentiles of the assembly time; p95 is the one to watch."""
-    p50 = [figures.p50_ms for figures in series.points]
-    p99 = [figures.p99_ms for figures in series.points]
-    x, links = _moments(series.period), _links(series, link)
+    p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
+    p99 = data.values(lambda f: f.p99_ms)
+    close = LABEL_HEIGHT * max((value for value in p99 if value is not None), default=0.0)
+    above = "top right" if _last(p99) - _last(p95) < close else "middle right"
+    below = "bottom right" if _last(p95) - _last(p50) < close else "middle right"
     traces = [
-        go.Scatter(x=x, y=p50, customdata=links, line={"color": MUTED, "width": 1.5}, **_labelled("p50", p50, MUTED)),
-        *_measured(series, link, "p95", lambda f: f.p95_ms),
-        go.Scatter(
-            x=x, y=p99, customdata=links, line={"color": MUTED, "width": 1.5, "dash": "dot"},
-            **_labelled("p99", p99, MUTED),
-        ),
-    ]  # fmt: skip
-    return _figure(series.period, traces, ",.2~f", ",.1f")
+        _line(data, "p50", p50, "solid", below),
+        *_measured(data, "p95", lambda f: f.p95_ms),
+        _line(data, "p99", p99, "dot", above),
+    ]
+    return _figure(data, traces, ",.2~f", ",.1f")
 
 
-def truncation_figure(series: Series, before: Series, link: Link) -> go.Figure:
-    """The share of assemblies that dropped something, as a filled line."""
-    solid, *rest = _measured(series, link, "", lambda f: f.truncation_rate)
-    solid.update(fill="tozeroy", fillcolor=SOFT, name="truncated")
-    figure = _figure(series.period, [solid, *rest], ".0%", ".1%")
+def truncation_figure(data: ChartData) -> go.Figure:
+    """The share of assemblies that dropped something, as an area."""
+    solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
+    solid.update(name="truncated")
+    if None not in solid.y:  # an area would be drawn over the gaps
+        solid.update(fill="tozeroy", fillcolor=SOFT)
+    figure = _figure(data, [solid, *rest], ".0%", ".1%")
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
-def saved_figure(series: Series, before: Series, link: Link) -> go.Figure:
+def saved_figure(data: ChartData) -> go.Figure:
     """Tokens saved against stage 3; a bar below zero is a bucket that cost more."""
-    values = [figures.tokens_saved if figures.tokens_before else None for figures in series.points]
+    values = data.values(lambda f: f.tokens_saved if f.tokens_before else None)
     colours = [COSTLY if (value or 0) < 0 else SAVED for value in values]
+    # A bucket that is not over yet is paler.
+    last = 0.5 if data.series.period.is_incomplete else 1.0
     bar = go.Bar(
-        name="saved", x=_moments(series.period), y=values, customdata=_links(series, link),
-        marker={"color": colours, "opacity": _opacities(series.period)},
+        name="saved", x=data.moments, y=values, customdata=data.links,
+        marker={"color": colours, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
-    return _figure(series.period, [bar], "~s", ",.0f", zeroline=True)
+    figure = _figure(data, [bar], "~s", ",.0f")
+    figure.update_yaxes(zeroline=True)
+    return figure
 
 
 CHARTS = {
@@ -96,7 +124,7 @@ CHARTS = {
         Chart(
             "ratio",
             "Compression ratio",
-            "included ÷ filtered; dotted: the period before",
+            "included ÷ filtered; dotted: before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
         ),
@@ -132,87 +160,97 @@ CHARTS = {
 }
 
 
-def _measured(series: Series, link: Link, name: str, pick: Pick) -> list[go.Scatter]:
-    """The line of interest. What leads to a bucket that is not over yet is dashed and ends hollow."""
-    x, y, links = _moments(series.period), [pick(figures) for figures in series.points], _links(series, link)
-    if not series.period.is_incomplete:
-        line = {"color": ACCENT, "width": 2}
-        return [go.Scatter(x=x, y=y, customdata=links, line=line, **_labelled(name, y, ACCENT))]
+def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
+    """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
+    x, y, links = data.moments, data.values(pick), data.links
+    line = {"color": ACCENT, "width": 2}
+    label = _labelled(name, y, ACCENT, "middle right")
+    if not data.series.period.is_incomplete:
+        return [go.Scatter(x=x, y=y, customdata=links, line=line, **label)]
+    texts = label.pop("text")
     solid = go.Scatter(
-        name=name, x=x[:-1], y=y[:-1], customdata=links[:-1], mode=_mode(y[:-1]),
-        line={"color": ACCENT, "width": 2}, marker={"color": ACCENT, "size": 5},
+        x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
+        # Where both have the point before the last, the open one writes the name.
+        text=[*texts[:-2], ""], **label,
     )  # fmt: skip
     tail = go.Scatter(
-        x=x[-2:], y=y[-2:], customdata=links[-2:],
-        line={"color": ACCENT, "width": 2, "dash": "dot"},
+        x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
+        # The point before belongs to the solid line, which tells its value.
+        hoverinfo=["skip", "all"],
         marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT},
-        **{**_labelled(name, y[-2:], ACCENT), "mode": "lines+markers+text", "name": f"{name} so far".strip()},
+        **{**label, "mode": "lines+markers+text", "name": f"{name} so far".strip()},
     )  # fmt: skip
     return [solid, tail]
+
+
+def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> go.Scatter:
+    """A line to compare with: grey, thin."""
+    return go.Scatter(
+        x=data.moments, y=values, customdata=data.links,
+        line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
+    )  # fmt: skip
+
+
+def _last(values: Sequence[float | None]) -> float:
+    return next((value for value in reversed(values) if value is not None), 0.0)
 
 
 def _mode(values: Sequence[float | None]) -> str:
     """A lone point between gaps has no line to show it."""
     known = [value is not None for value in values]
     neighbours = zip([False, *known], known, [*known[1:], False], strict=False)
-    return (
-        "lines+markers" if any(here and not (left or right) for left, here, right in neighbours) else "lines"
-    )
+    is_lone = any(here and not (left or right) for left, here, right in neighbours)
+    return "lines+markers" if is_lone else "lines"
 
 
-def _labelled(name: str, values: Sequence[float | None], colour: str) -> dict[str, Any]:
+def _labelled(name: str, values: Sequence[float | None], colour: str, label_at: str) -> dict[str, Any]:
     """Write the line's name at its last measured point instead of in a legend."""
     last = max((number for number, value in enumerate(values) if value is not None), default=-1)
+    # An empty line between label and point: "top" and "bottom" alone move it by half a line.
+    label = {"top right": f" {name}<br> ", "bottom right": f" <br> {name}"}.get(label_at, f" {name}")
     return {
         "name": name,
-        "mode": "lines+text" if _mode(values) == "lines" else "lines+markers+text",
-        "text": [f" {name}" if number == last else "" for number in range(len(values))],
-        "textposition": "middle right",
+        "mode": f"{_mode(values)}+text",
+        "text": [label if number == last else "" for number in range(len(values))],
+        "textposition": label_at,
         "cliponaxis": False,
         "textfont": {"color": colour, "size": 12},
     }
 
 
-def _moments(period: Period) -> list[datetime]:
-    """Bucket starts by the team's wall clock: the chart knows no time zones."""
-    return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
-
-
-def _links(series: Series, link: Link) -> list[str]:
-    return [link(bucket) for bucket in series.period.buckets]
-
-
-def _opacities(period: Period) -> list[float]:
-    whole_buckets = len(period.edges) - 1
-    return [1.0] * (whole_buckets - 1) + [0.5 if period.is_incomplete else 1.0]
-
-
-def _figure(
-    period: Period, traces: list[Any], tick_format: str, hover_format: str, *, zeroline: bool = False
-) -> go.Figure:
+def _figure(data: ChartData, traces: list[Any], tick_format: str, hover_format: str) -> go.Figure:
+    """Lay the traces out: no box, a thin grid from zero, no tool bar."""
+    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
+    grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
     return go.Figure(
         traces,
         {
             "template": {},
-            "margin": {"l": 52, "r": 48, "t": 8, "b": 28},
+            "margin": {"l": 52, "r": 48, "t": 10, "b": 28},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": MUTED, "size": 12},
             "hovermode": "x unified",
-            "hoverlabel": {
-                "bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"},
-            },
+            "hoverlabel": hover,
             "showlegend": False,
             "bargap": 0.35,
             "uirevision": "constant",
-            "xaxis": {
-                "type": "date", "showgrid": False, "zeroline": False, "nticks": 6, "tickangle": 0, "fixedrange": True,
-                "linecolor": "var(--line)", "tickformat": "%H:%M" if period.step == "hour" else "%-d %b",
-                "hoverformat": "%-d %b %H:%M" if period.step == "hour" else "%A %-d %B",
-            },
+            "xaxis": _time_axis(data),
             "yaxis": {
-                "gridcolor": "var(--line)", "zeroline": zeroline, "zerolinecolor": MUTED, "rangemode": "tozero",
-                "nticks": 5, "fixedrange": True, "tickformat": tick_format, "hoverformat": hover_format,
+                **grid, "nticks": 5, "fixedrange": True,
+                "tickformat": tick_format, "hoverformat": hover_format,
             },
         },
     )  # fmt: skip
+
+
+def _time_axis(data: ChartData) -> dict[str, Any]:
+    """The same for every chart of a page, so that one day is at one place in all of them."""
+    moments, is_hourly = data.moments, data.series.period.step == "hour"
+    half = (moments[-1] - moments[0]) / max(1, len(moments) - 1) / 2
+    return {
+        "type": "date", "range": [moments[0] - half, moments[-1] + half], "fixedrange": True,
+        "showgrid": False, "zeroline": False, "nticks": 6, "tickangle": 0, "linecolor": "var(--line)",
+        "tickformat": "%H:%M" if is_hourly else "%-d %b",
+        "hoverformat": "%-d %b %H:%M" if is_hourly else "%A %-d %B",
+    }  # fmt: skip

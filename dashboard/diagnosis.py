@@ -76,7 +76,7 @@ def _truncated(total: Figures) -> Observation | None:
         "truncated",
         f"{percent(total.truncation_rate)} of the assemblies dropped something",
         "More records pass the window than the limit or the budget takes. Past 20 records this is normal.",
-        "Look at what was dropped in a few assemblies; if it was missed, narrow the window or raise the limit.",
+        "Look at what a few assemblies dropped; if it was missed, narrow the window or raise the limit.",
     )
 
 
@@ -88,7 +88,8 @@ def _flat(spread: ScoreSpread) -> Observation | None:
             "unviewed",
             "No record has been viewed",
             "The frequency part of every score is 0, so that age alone decides.",
-            "Read records through the page or the API, so that what is used counts; or set the frequency weight to 0.",
+            "Read records through the page or the API, so that what is used counts; or set the frequency "
+            "weight to 0.",
         )
     return Observation(
         "flat",

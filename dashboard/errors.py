@@ -15,6 +15,6 @@ def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
     return render(request, "404.html", {"reason": reason}, status=404)
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
+def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's signature
     # No request goes in: a context processor may be what failed.
     return render(None, "500.html", status=500)

@@ -36,8 +36,8 @@ class DayField(forms.DateField):
 
     widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
-    def to_python(self, value: object) -> date | None:
-        day = cast("date | None", super().to_python(value))
+    def to_python(self, value: Any) -> date | None:
+        day = super().to_python(value)
         if day is not None and not EARLIEST <= day <= LATEST:
             raise forms.ValidationError(f"Give a day from {EARLIEST:%Y} to {LATEST:%Y}.")
         return day
@@ -46,7 +46,7 @@ class DayField(forms.DateField):
 class MomentField(forms.CharField):
     """A day, or a date-time; without an offset it is the team's wall clock."""
 
-    def clean(self, value: Any) -> datetime | None:  # type: ignore[override]
+    def clean(self, value: Any) -> datetime | None:
         text = super().clean(value)
         if not text:
             return None

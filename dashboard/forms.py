@@ -90,7 +90,7 @@ class InputForm(forms.Form):
         return dict(cleaned)
 
     def clean(self) -> dict[str, Any]:
-        cleaned = cast("dict[str, Any]", super().clean() or {})
+        cleaned = super().clean() or {}
         if self.errors:
             return cleaned
         try:
@@ -156,6 +156,10 @@ class RecordEditForm(RecordFields):
     """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
 
     input_type = RecordPatch
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["date"].help_text = ""
 
     @classmethod
     def initial_of(cls, record: Record) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.db import connection
 
@@ -126,7 +127,7 @@ def read_stages(wanted: OverviewFilter) -> list[StageFigures]:
     ]
 
 
-def _fetch(query: str, wanted: OverviewFilter) -> list[tuple[object, ...]]:
+def _fetch(query: str, wanted: OverviewFilter) -> list[tuple[Any, ...]]:
     period = wanted.period
     with connection.cursor() as cursor:
         cursor.execute(
@@ -140,10 +141,10 @@ def _fetch(query: str, wanted: OverviewFilter) -> list[tuple[object, ...]]:
                 "edges": list(period.edges),
             },
         )
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
-def _figures(row: Sequence[object]) -> Figures:
+def _figures(row: Sequence[Any]) -> Figures:
     count, ratio, utilisation, truncated, saved, before, after, included, percentiles = row
     if not count:
         return Figures()
@@ -184,8 +185,10 @@ _SPREAD = """
                    SELECT 1 FROM contextopt_record r
                    WHERE r.space_id = s.id AND r.deleted_at IS NULL AND NOT r.pinned AND r.frequency > 0
                ) AS viewed,
-               (SELECT max(date) FROM contextopt_record r WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS newest,
-               (SELECT min(date) FROM contextopt_record r WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS oldest
+               (SELECT max(r.date) FROM contextopt_record r
+                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS newest,
+               (SELECT min(r.date) FROM contextopt_record r
+                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS oldest
         FROM contextopt_space s
         WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
         ORDER BY s.id LIMIT %(limit)s

@@ -34,7 +34,7 @@ class Comparison:
 
     fields: tuple[FieldChange, ...]
     notes: tuple[DiffLine, ...]
-    is_cut: bool
+    is_cut: bool = False
 
 
 def compare(before: RecordState, after: RecordState) -> Comparison:
@@ -45,7 +45,7 @@ def compare(before: RecordState, after: RecordState) -> Comparison:
         if getattr(before, name) != getattr(after, name)
     )
     if before.notes == after.notes:
-        return Comparison(fields, (), False)
+        return Comparison(fields, ())
     lines = _diff(before.notes[:NOTES_COMPARED].split("\n"), after.notes[:NOTES_COMPARED].split("\n"))
     is_cut = len(lines) > LINES_SHOWN or max(len(before.notes), len(after.notes)) > NOTES_COMPARED
     return Comparison(fields, tuple(lines[:LINES_SHOWN]), is_cut)

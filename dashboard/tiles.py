@@ -53,7 +53,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         ),
         Tile(
             "truncation", "Truncation rate", _points(now.truncation_rate), _unit(now.truncation_rate),
-            _change(now.truncation_rate, before.truncation_rate, "none", lambda d: f"{decimals(d * 100, 1)} pt"),
+            _change(now.truncation_rate, before.truncation_rate, "none", _in_points),
             "dropped something",
         ),
         Tile(
@@ -63,7 +63,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         ),
         Tile(
             "utilisation", "Budget used", _points(now.utilisation), _unit(now.utilisation),
-            _change(now.utilisation, before.utilisation, "none", lambda d: f"{decimals(d * 100, 1)} pt"),
+            _change(now.utilisation, before.utilisation, "none", _in_points),
             "of the context tokens", "target 80–95 %",
         ),
         Tile(
@@ -76,6 +76,10 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
 
 def _points(rate: float | None) -> str:
     return NONE if rate is None else whole(rate * 100)
+
+
+def _in_points(rate: float) -> str:
+    return f"{decimals(rate * 100, 1)} pt"
 
 
 def _unit(rate: float | None) -> str:
@@ -93,7 +97,7 @@ def _saved(now: Figures, before: Figures) -> tuple[float | None, float | None]:
 
 def _change(now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]) -> Change:
     if now is None or before is None:
-        return Change("", "nothing to compare")
+        return Change("", "")
     amount = say(abs(now - before))
     if not any(character in "123456789" for character in amount):
         return Change("", "no change")

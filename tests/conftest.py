@@ -14,6 +14,8 @@ def pytest_configure() -> None:
     """Have the embedded server up before the test database is made, unless one is named."""
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # WhiteNoise warns of a folder that is not there, and warnings are errors.
+    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
     if not settings.DATABASE_URL:
         postgres.ensure_running()
 

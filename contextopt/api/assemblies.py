@@ -9,7 +9,7 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from contextopt.api.access import READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.outputs import (
+from contextopt.api.assembly_outputs import (
     AssemblyDetail,
     AssemblyOut,
     AssemblyPage,
@@ -18,9 +18,8 @@ from contextopt.api.outputs import (
     VerificationOut,
     assembly_json,
     assembly_row,
-    created,
-    reply,
 )
+from contextopt.api.outputs import created, reply
 from contextopt.api.paging import PageQuery, by_moment, list_page
 from contextopt.api.problems import errors_of
 from contextopt.assembling import assemble_space

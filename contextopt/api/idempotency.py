@@ -70,6 +70,7 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
             status=response.status_code,
             body=response.content,
             content_type=response.get("Content-Type", ""),
+            location=response.get("Location", ""),
         )
         return response
     if stored.request_hash != digest:
@@ -106,6 +107,7 @@ def replay(stored: StoredResponse) -> HttpResponse:
     response = HttpResponse(
         bytes(stored.body), status=stored.status, headers={"Idempotency-Replayed": "true"}
     )
-    if stored.content_type:
-        response["Content-Type"] = stored.content_type
+    for name, value in (("Content-Type", stored.content_type), ("Location", stored.location)):
+        if value:
+            response[name] = value
     return response

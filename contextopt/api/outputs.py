@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from pydantic_core import to_json
 
 from contextopt.api.problems import FieldError
-from contextopt.models import ApiKey, Assembly, ContextConfig, Record, RecordRevision, Space, Team
+from contextopt.models import ApiKey, ContextConfig, Record, RecordRevision, Space, Team
 from contextopt.models.configs import SETTINGS
 
 
@@ -108,6 +108,7 @@ class RecordRow(TypedDict):
     last_viewed_at: datetime | None
     summary: str
     summary_tokens: int
+    created_by: str
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
@@ -195,162 +196,7 @@ class ConfigPage(TypedDict):
     next_cursor: str | None
 
 
-class AllocationOut(TypedDict):
-    """How the total is divided, in tokens."""
-
-    total: int
-    system: int
-    history: int
-    context: int
-    response: int
-
-
-class StatsOut(TypedDict):
-    """Figures of one assembly; `tokens_saved` is signed, against stage 3."""
-
-    records_filtered: int
-    records_included: int
-    records_dropped: int
-    tokens_used: int
-    tokens_available: int
-    utilisation: float | None
-    compression_ratio: float | None
-    truncated: bool
-    outside_window: int
-    deleted: int
-    stage3_tokens: int | None
-    tokens_saved: int | None
-    assembly_ms: float | None
-
-
-class CertificateOut(TypedDict):
-    """Tokens counted on the exact text, and its SHA-256."""
-
-    tokens: int
-    encoding: str
-    tokenizer_version: str
-    sha256: str
-
-
-class IncludedOut(TypedDict):
-    id: int
-    source: str
-    external_id: str
-    score: float
-    parts: dict[str, float]
-    tokens: int
-    pinned: bool
-
-
-class DroppedOut(IncludedOut):
-    reason: str
-
-
-class AssemblyOut(TypedDict):
-    """One decision with its proof. `id` is null for a preview, which is not logged."""
-
-    id: int | None
-    space: str
-    stage: int
-    as_of: datetime
-    config_version: int
-    overrides: dict[str, Any]
-    text: str
-    allocation: AllocationOut
-    stats: StatsOut
-    certificate: CertificateOut
-    included: list[IncludedOut]
-    dropped: list[DroppedOut]
-    counts: dict[str, int]
-
-
-class AssemblyRow(TypedDict):
-    """A logged assembly in numbers."""
-
-    id: int
-    kind: str
-    space: str | None
-    stage: int | None
-    config_version: int | None
-    conversation: str
-    model: str
-    actor: str
-    as_of: datetime
-    created_at: datetime
-    truncated: bool
-    records_filtered: int
-    records_included: int
-    records_dropped: int
-    compression_ratio: float | None
-    tokens_before: int | None
-    tokens_after: int
-    tokens_available: int
-    tokens_saved: int | None
-    utilisation: float | None
-    assembly_ms: float
-    encoding: str
-    tokenizer_version: str
-    sha256: str
-
-
-class AssemblyPage(TypedDict):
-    items: list[AssemblyRow]
-    next_cursor: str | None
-
-
-class LedgerEntryOut(IncludedOut):
-    kept: bool
-    reason: str
-
-
-class LedgerOut(TypedDict):
-    """Every candidate that was kept, the best hundred that were not, and counts of the rest."""
-
-    entries: list[LedgerEntryOut]
-    order: list[int]
-    counts: dict[str, int]
-
-
-class AssemblyDetail(AssemblyRow):
-    """A logged assembly with its text, its ledger and the settings that were in force."""
-
-    text: str
-    allocation: AllocationOut
-    ledger: LedgerOut
-    config: dict[str, Any]
-    request: dict[str, Any]
-    purged_at: datetime | None
-
-
-class DifferenceOut(TypedDict):
-    figure: str
-    stored: Any
-    recomputed: Any
-
-
-class VerificationOut(TypedDict):
-    """Every stored figure computed again from the stored text and ledger."""
-
-    id: int
-    ok: bool
-    differences: list[DifferenceOut]
-
-
-class BatchRow(TypedDict):
-    """One answer of a batch: an assembly, or why there is none."""
-
-    id: str
-    assembly: NotRequired[AssemblyOut]
-    errors: NotRequired[list[FieldError]]
-
-
-class BatchOut(TypedDict):
-    assembled: int
-    rejected: int
-    results: list[BatchRow]
-
-
-def _pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
+def pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
 
 
@@ -358,13 +204,10 @@ _KEY = tuple(KeyOut.__annotations__)
 _RECORD_ROW = tuple(RecordRow.__annotations__)
 _RECORD = (*_RECORD_ROW, "notes", "metadata")
 _REVISION = tuple(RevisionOut.__annotations__)
-_ASSEMBLY_FIGURES = tuple(
-    name for name in AssemblyRow.__annotations__ if name not in {"space", "config_version"}
-)
 
 
 def key_json(key: ApiKey) -> dict[str, Any]:
-    return _pick(key, _KEY)
+    return pick(key, _KEY)
 
 
 def team_json(team: Team) -> TeamOut:
@@ -384,44 +227,16 @@ def space_json(space: Space) -> SpaceOut:
 
 
 def record_row(record: Record) -> dict[str, Any]:
-    return _pick(record, _RECORD_ROW)
+    return pick(record, _RECORD_ROW)
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    return _pick(record, _RECORD)
+    return pick(record, _RECORD)
 
 
 def revision_json(revision: RecordRevision) -> dict[str, Any]:
-    return _pick(revision, _REVISION)
+    return pick(revision, _REVISION)
 
 
 def config_json(config: ContextConfig) -> dict[str, Any]:
-    return _pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))
-
-
-def assembly_row(assembly: Assembly) -> dict[str, Any]:
-    return {
-        **_pick(assembly, _ASSEMBLY_FIGURES),
-        "space": assembly.space.slug if assembly.space else None,
-        "config_version": assembly.config.version if assembly.config else None,
-    }
-
-
-def assembly_json(assembly: Assembly) -> dict[str, Any]:
-    """Return a logged assembly with its payload, which the caller loaded in the same query."""
-    payload = assembly.payload
-    return {
-        **assembly_row(assembly),
-        "text": payload.text,
-        "allocation": AllocationOut(
-            total=assembly.total_tokens,
-            system=assembly.system_tokens,
-            history=assembly.history_tokens,
-            context=assembly.tokens_available,
-            response=assembly.response_tokens,
-        ),
-        "ledger": payload.ledger,
-        "config": payload.config,
-        "request": payload.request,
-        "purged_at": payload.purged_at,
-    }
+    return pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))

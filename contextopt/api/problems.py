@@ -97,6 +97,11 @@ def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResp
     return problem(request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow})
 
 
+def length_required(request: HttpRequest) -> HttpResponse:
+    detail = "Send a Content-Length: a body in chunks is not read."
+    return problem(request, 411, "length-required", "Length required", detail)
+
+
 def bad_request(request: HttpRequest, detail: str) -> HttpResponse:
     return problem(request, 400, "bad-request", "Bad request", detail)
 

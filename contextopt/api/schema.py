@@ -29,12 +29,13 @@ REFUSALS = {
     403: "The key's scope does not allow this.",
     404: "There is no such thing, or it is another team's.",
     409: "The state of the thing does not allow this, or the same Idempotency-Key is being answered.",
+    411: "The body came in chunks, without a Content-Length.",
     413: "The body is too large, as sent or once unpacked.",
     415: "The body's type or encoding is not supported.",
     422: "Some fields are invalid; each is named.",
     503: "Something that the answer needs is down; try again after Retry-After seconds.",
 }
-BODY_REFUSALS = frozenset({413, 415})
+BODY_REFUSALS = frozenset({411, 413, 415})
 # The page's scripts and styles are served from here; its bundle sets styles inline.
 DOCS_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],

@@ -51,8 +51,16 @@ class ApiTransportMiddleware:
             return problems.not_found(request, missing)
         if not request.path_info.startswith(VERSION_PREFIX):
             return self.get_response(request)
+        if is_unread(request):
+            return problems.length_required(request)
         request.resolver_match = match
         return answer(request, match.func, match.args, match.kwargs)
+
+
+def is_unread(request: HttpRequest) -> bool:
+    """Tell whether the body came in chunks, which Django takes for no body at all under WSGI."""
+    meta = request.META
+    return "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH") and "wsgi.input" in meta
 
 
 def answer(

@@ -46,7 +46,7 @@ ENGINEERING = Story(
         Scene(
             "note",
             ("testing",),
-            "Flaky test in {service} explained",
+            "Flaky test of {column} in {service} explained",
             "It compared {column} of two rows made in the same millisecond. Sorted by id as well, ran it "
             "{n} hundred times, and removed the retry that had hidden it for a year.",
         ),
@@ -67,7 +67,7 @@ ENGINEERING = Story(
         Scene(
             "incident",
             ("deploy",),
-            "Deploy of {service} rolled back",
+            "Deploy of {service} rolled back over {column}",
             "The new version wrote {column} in a form that the old one could not read, and both ran for {n}"
             " minutes. Rule: read both forms one release before writing the new one.",
         ),
@@ -88,7 +88,7 @@ ENGINEERING = Story(
         Scene(
             "note",
             ("observability",),
-            "What the traces of {service} say",
+            "What the traces of {service} say about {data}",
             "Of 180 ms, {n} are spent waiting for a connection. The pool was sized for the old machine. "
             "Twice the pool made it worse; half the workers made it better.",
         ),
@@ -102,7 +102,7 @@ ENGINEERING = Story(
         Scene(
             "incident",
             ("clock",),
-            "{data} dated tomorrow",
+            "{data} of {service} dated tomorrow",
             "A machine's clock was {n} minutes ahead. We accept a little skew now and count it as today; "
             "anything further ahead is refused with the reason.",
         ),

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import frontmatter
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
@@ -72,7 +71,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _read_page(page: Page, committed: str | None) -> Found:
-    shown = os.fsencode(page.relative).decode("utf-8", "replace")
+    shown = readable(page.relative)
     try:
         text, changed = _read_text(page.path)
         front, body = split_front_matter(text)
@@ -118,7 +117,7 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
         raise UnusablePageError(
             1, "metadata", f"the front matter is longer than {FRONT_MATTER_MAX:,} characters"
         )
-    loaded = _load_yaml(found[0], found[1])
+    loaded = _load_yaml(found[1])
     body = text[found.end() :].strip()
     if loaded is None:
         return {}, body
@@ -129,10 +128,9 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     return {str(key).strip(): values.convert(value) for key, value in loaded.items()}, body
 
 
-def _load_yaml(block: str, inner: str) -> object:
+def _load_yaml(text: str) -> object:
     try:
-        metadata, _ = frontmatter.parse(block, handler=YAMLHandler())
-        return metadata or yaml.safe_load(inner)
+        return YAMLHandler().load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise UnusablePageError(line, "metadata", f"the front matter is not YAML: {error.problem}") from error
@@ -173,7 +171,7 @@ def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) 
         key.lower(): value for key, value in front.items() if key.lower() in OWN_FIELDS and value is not None
     }
     metadata = {key: value for key, value in front.items() if key.lower() not in OWN_FIELDS}
-    title = own.get("title") or find_heading(body) or page.path.stem
+    title = own.get("title") or find_heading(body) or readable(page.path.stem)
     return {
         "title": cut(str(title), limits.TITLE_MAX),
         "type": own.get("type", "document"),
@@ -206,6 +204,11 @@ def read_tags(value: object) -> object:
         return value
     tags = [str(tag).strip().lstrip("#") for tag in value if not isinstance(tag, list | dict | None)]
     return [tag for tag in tags if tag]
+
+
+def readable(name: str) -> str:
+    """Return a file's name with a sign in place of bytes that are not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_heading(text: str) -> str:

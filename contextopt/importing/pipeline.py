@@ -158,7 +158,7 @@ def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection
         problems = field_problems(error)
         first, rest = problems[0], problems[1:]
         also = [f"{problem.field}: {problem.message}" for problem in rest[:5]]
-        return _reject(row, first.field, "; ".join([first.message, *also]))
+        return _reject(row, first.field, "; ".join([_explain(first.message), *also]))
     if not data.external_id:
         data.external_id = identify_content(data)
     return CheckedRow(row, data)
@@ -187,6 +187,11 @@ def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
             kept_in_metadata.add(name[:100])
     fields["metadata"] = merged
     return ""
+
+
+def _explain(message: str) -> str:
+    # Bytes that are no UTF-8 come out of decoding as lone surrogates; see lines.decode.
+    return f"{message}, or bytes that are not UTF-8" if "lone surrogate" in message else message
 
 
 def _reject(row: RawRow, name: str, error: str) -> Rejection:

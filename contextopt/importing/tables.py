@@ -30,8 +30,10 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
         found = _next_row(reader, names, lines, file)
         if found is None:
             return
-        if isinstance(found, Rejection) or found.fields or lines.overlong:
-            yield _refuse_overlong(found, lines, before)
+        found = _refuse_overlong(found, lines, before)
+        # Spreadsheets end their files with rows of empty cells.
+        if isinstance(found, Rejection) or found.fields:
+            yield found
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

@@ -121,7 +121,8 @@ DROP FUNCTION contextopt_refuse_change();
 COMPRESSION = """
 DO $$
 BEGIN
-    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)) THEN
+    IF EXISTS (SELECT FROM pg_settings
+                WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)) THEN
         ALTER TABLE contextopt_assemblypayload
             ALTER COLUMN text SET COMPRESSION lz4, ALTER COLUMN baseline_text SET COMPRESSION lz4,
             ALTER COLUMN ledger SET COMPRESSION lz4;

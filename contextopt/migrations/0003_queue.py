@@ -8,7 +8,7 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 
-def install(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+def install(_apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     """Install pgmq's tables and functions, unless the server has them, as an extension or from before."""
     with schema_editor.connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('pgmq.meta') IS NOT NULL")
@@ -16,7 +16,7 @@ def install(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
             cursor.execute(pgmq.get_embedded_install_sql())
 
 
-def uninstall(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
+def uninstall(_apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     with schema_editor.connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS pgmq CASCADE")
 

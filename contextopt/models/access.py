@@ -106,9 +106,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self) -> Self:
         """Keys that are neither revoked nor expired."""
         now = timezone.now()
-        return self.filter(revoked_at=None).filter(
-            models.Q(expires_at=None) | models.Q(expires_at__gt=now)
-        )
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
 
     def create_with_secret(
         self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
@@ -173,17 +171,15 @@ class StoredResponse(models.Model):
     api_key = models.ForeignKey(ApiKey, models.DB_CASCADE, related_name="stored_responses")
     idempotency_key = models.CharField(max_length=255)
     request_hash = models.CharField(max_length=64)
-    # No status yet means that the first request is still being answered.
-    status = models.PositiveSmallIntegerField(null=True)
+    status = models.PositiveSmallIntegerField()
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
+    location = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["api_key", "idempotency_key"], name="stored_response_once"
-            ),
+            models.UniqueConstraint(fields=["api_key", "idempotency_key"], name="stored_response_once"),
         ]
         # Expired answers are swept by age.
         indexes: ClassVar = [models.Index(fields=["created_at"], name="stored_response_age")]

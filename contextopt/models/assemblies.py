@@ -90,6 +90,12 @@ class Assembly(models.Model):
             models.Index(fields=["team", "-created_at", "-id"], name="assembly_newest"),
             # The same for one space.
             models.Index(fields=["space", "-created_at", "-id"], name="assembly_space_newest"),
+            # The prompts of one conversation.
+            models.Index(
+                fields=["team", "conversation", "-created_at", "-id"],
+                condition=~Q(conversation=""),
+                name="assembly_conversation",
+            ),
             # Look-up of a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
         ]
@@ -122,7 +128,8 @@ class AssemblyPayload(models.Model):
 
     assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="payload", primary_key=True)
     text = models.TextField()
-    baseline_text = models.TextField(null=True, help_text="what stage 3 would have sent")
+    # None says that there was no comparison, which an empty text would not.
+    baseline_text = models.TextField(null=True, help_text="what stage 3 would have sent")  # noqa: DJ001
     ledger = models.JSONField()
     config = models.JSONField()
     request = models.JSONField(default=dict)

@@ -3,11 +3,14 @@
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 
 from contextopt.engine import values
+from contextopt.engine.errors import UnknownEncoding
+from contextopt.engine.tokens import get_tokenizer
 from contextopt.models.spaces import Space
 
 TOKENS_MAX = 200_000
@@ -68,7 +71,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
 
 
 class ContextConfig(models.Model):
-    """One immutable version of a space's settings. A database trigger refuses any change but of `is_active`."""
+    """One immutable version of a space's settings; a trigger refuses any change but of `is_active`."""
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
     version = models.PositiveIntegerField()
@@ -85,7 +88,7 @@ class ContextConfig(models.Model):
     context_tokens = _size(2_000)
     stage3_context_tokens = _size(4_000)
     total_tokens = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(10 * TOKENS_MAX)],
+        null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(4 * TOKENS_MAX)],
         help_text="Empty: the sum of the four parts.",
     )  # fmt: skip
     encoding = models.CharField(max_length=64, default="cl100k_base")
@@ -118,6 +121,17 @@ class ContextConfig(models.Model):
 
     def __str__(self) -> str:
         return f"{self.space} v{self.version}"
+
+    def clean(self) -> None:
+        """Refuse settings that no assembly could work with."""
+        if self.total_tokens is not None and self.total_tokens < self.response_tokens:
+            raise ValidationError(
+                {"total_tokens": f"must be at least the response's {self.response_tokens:,}"}
+            )
+        try:
+            get_tokenizer(self.encoding)
+        except UnknownEncoding as error:
+            raise ValidationError({"encoding": error.message}) from error
 
     def to_value(self, **overrides: Any) -> values.ContextConfig:
         """Return the engine's value, with a request's own settings in place of the stored ones.

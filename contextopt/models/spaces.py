@@ -50,7 +50,7 @@ class Space(models.Model):
     description = models.CharField(max_length=DESCRIPTION_MAX, blank=True)
     categories = ArrayField(models.CharField(max_length=CATEGORY_MAX), default=list, blank=True)
     is_demo = models.BooleanField(default=False)
-    # Set when the active config changed its encoding: summaries of records past this id are to be recounted.
+    # Set when the active config changed its encoding: summaries past this id are to be recounted.
     recount_from = models.BigIntegerField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -144,6 +144,7 @@ class Record(RecordState):
     frequency = models.GeneratedField(
         expression=Least("view_count", 10), output_field=models.SmallIntegerField(), db_persist=True
     )
+    created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -159,9 +160,7 @@ class Record(RecordState):
             models.CheckConstraint(
                 condition=Q(date__gte=DATE_MIN, date__lte=DATE_MAX), name="record_date_range"
             ),
-            models.CheckConstraint(
-                condition=Q(notes__length__lte=NOTES_MAX), name="record_notes_length"
-            ),
+            models.CheckConstraint(condition=Q(notes__length__lte=NOTES_MAX), name="record_notes_length"),
         ]
         indexes: ClassVar = [
             # The best candidates: the newest of each of the eleven frequencies.
@@ -181,7 +180,8 @@ class Record(RecordState):
             ),
             # The trash of a space.
             models.Index(
-                fields=["space", "-date", "-id"], condition=Q(deleted_at__isnull=False), name="record_deleted",
+                fields=["space", "-date", "-id"],
+                condition=Q(deleted_at__isnull=False), name="record_deleted",
             ),
             # Purges that a late assembly may have missed.
             models.Index(

@@ -28,8 +28,8 @@ def short_hash(digest: str) -> str:
 
 @register.filter
 def setting_words(value: object) -> str:
-    """Return a setting as text; none is what the engine writes for "no limit"."""
-    return formats.whole(value) if isinstance(value, int) else "all" if value is None else str(value)
+    """Return a setting as text, with a dash where none is set."""
+    return formats.whole(value) if isinstance(value, int) else formats.NONE if value is None else str(value)
 
 
 @register.filter

@@ -55,7 +55,7 @@ def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse
 def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:
     zone = ZoneInfo(time_zone)
     sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
-    for row in found.newest_first().values_list(*sources).iterator(chunk_size=CSV_CHUNK):
+    for row in found.order_by("-created_at", "-id").values_list(*sources).iterator(chunk_size=CSV_CHUNK):
         values = list(row)
         values[1], values[2] = (moment.astimezone(zone).isoformat() for moment in values[1:3])
         yield values

@@ -3,14 +3,12 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.api.configs import activate_config, publish_config
-from contextopt.engine.errors import InvalidValue
-from contextopt.errors import FieldProblem, InvalidInput, NotFound
+from contextopt.configuring import activate_config, publish_config
+from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import ConfigIn, SpacePatch
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.models.configs import SETTINGS
@@ -53,10 +51,6 @@ def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextCon
         return publish_config(space=space, data=form.value, created_by=request.actor)
     except InvalidInput as error:
         form.add_problems(error.problems)
-    except InvalidValue as error:
-        form.add_problems([FieldProblem(error.field, error.message)])
-    except ValidationError as error:
-        form.add_problems(FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items())
     return None
 
 

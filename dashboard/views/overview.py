@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Space
 from dashboard.access import TeamRequest, team_page
-from dashboard.charts import CHARTS, Chart, Link
+from dashboard.charts import CHARTS, Chart, ChartData, Link
 from dashboard.diagnosis import observe
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
@@ -51,7 +51,10 @@ def overview(request: TeamRequest) -> HttpResponse:
     polls = _polls(request)
     context = {**_frame(form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
     status = 200 if polls < MAX_POLLS else STOP_POLLING
-    return render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
+    response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
+    if request.htmx and request.htmx.target == "overview":
+        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
+    return response
 
 
 @require_GET
@@ -103,14 +106,13 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
     series, before = read_series(wanted), read_series(wanted.before())
     stages = read_stages(wanted)
     link = _link(form)
+    data = ChartData(series, before, link)
     return {
         "period": series.period,
         "total": series.total,
         "tiles": build_tiles(series.total, before.total),
         "panels": [_panel(chart, series, link) for chart in CHARTS.values()],
-        "charts": {
-            slug: chart.build(series, before, link).to_plotly_json() for slug, chart in CHARTS.items()
-        },
+        "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in CHARTS.items()},
         "observations": observe(series.total, stages, read_score_spread(wanted)),
         "stages": [(row, STAGE_NAMES.get(row.stage, "")) for row in stages],
         "demo": any(space.is_demo for space in form.spaces.values()),

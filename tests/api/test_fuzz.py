@@ -67,7 +67,7 @@ def secret(space) -> str:
 
 @schema.parametrize()
 @settings(
-    max_examples=12,
+    max_examples=8,
     derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],

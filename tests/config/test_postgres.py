@@ -20,7 +20,15 @@ from psycopg.conninfo import make_conninfo
 from config import postgres
 from config.errors import LockError, PostgresError, SetupError
 from config.lingering import linger
-from config.place import BASE_DIR, MAX_SOCKET_BYTES, SOCKET_NAME, Location, location
+from config.place import (
+    BASE_DIR,
+    MAX_SOCKET_BYTES,
+    PACKAGE,
+    SOCKET_NAME,
+    Location,
+    installed_bin_dir,
+    location,
+)
 from config.remains import postmaster
 
 START = """
@@ -233,12 +241,30 @@ def test_checkout_that_the_servers_account_cannot_enter(new_checkout: Callable[[
         assert query(place, "SELECT 1") == [(1,)]
         assert closed.stat().st_mode & 0o777 == 0o700
         assert place.home.stat().st_mode & 0o777 == 0o700
+        assert str(place.data_dir) in query(place, "SHOW data_directory")[0]
         closed.chmod(0o755)
         assert location(base_dir).data_dir == place.data_dir, "data must not seem lost when modes change"
     finally:
         postgres.release(place)
         postgres.shut_down(place)
         shutil.rmtree(place.home)
+
+
+@as_root
+def test_binaries_that_the_servers_account_cannot_reach(
+    new_checkout: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = new_checkout("environment")
+    packages = installed_bin_dir().parents[2]
+    for tree in packages.glob(f"{PACKAGE}*"):
+        shutil.copytree(tree, closed / tree.name)
+    closed.chmod(0o700)
+    monkeypatch.syspath_prepend(closed)
+    place = location(new_checkout("open"))
+    assert place.home in place.bin_dir.parents
+    postgres.ensure_running(place)
+    query(place, "CREATE EXTENSION vector")
+    assert query(place, "SELECT '[1]'::vector <-> '[3]'") == [(2.0,)]
 
 
 def test_place_that_cannot_be_written(new_checkout: Callable[[str], Path]) -> None:

@@ -222,3 +222,15 @@ def test_creating_needs_nothing_but_a_title(space: Space) -> None:
     record = create_record(space=space, data=RecordIn(title="Only a title"), actor="test")
     assert record.type == "note"
     assert record.date.tzinfo is not None
+
+
+def test_an_import_brings_views_and_deletion_and_later_leaves_them(space: Space) -> None:
+    given = rows(2, view_count=7, deleted_at=NOW)
+    upsert_records(space=space, rows=given, actor="test")
+    record = Record.objects.get(space=space, external_id="0")
+    assert (record.view_count, record.frequency, record.is_deleted) == (7, 7, True)
+    restore_record(record=record, actor="test")
+    view_record(record=record)
+    assert upsert_records(space=space, rows=given, actor="test")[0].status == "unchanged"
+    record.refresh_from_db()
+    assert (record.view_count, record.is_deleted) == (8, False)

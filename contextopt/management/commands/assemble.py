@@ -129,7 +129,8 @@ class Command(ReportingCommand):
                     answer = self._assemble(team, request, options).to_json()
                 except ValidationError as error:
                     problem = field_problems(error)[0]
-                    yield Rejection(row.line, problem.field, problem.message)
+                    # Of a field with several types the rest of the name is a type.
+                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
                 except InvalidValue as error:
                     yield Rejection(row.line, error.field, error.message)
                 except (ContextoptError, EngineError) as error:

@@ -64,7 +64,7 @@ class Command(BaseCommand):
             shown = "as CONTEXTOPT_ADMIN_PASSWORD says" if given else f"{password} (it is not shown again)"
             self._say(f"Made the first user: {ADMIN_NAME}, password {shown}")
         if not Record.objects.exists():
-            self._say("There are no records yet. For an example: .venv/bin/python manage.py demo")
+            self._say("There are no records yet. For an example: .venv/bin/python manage.py demo load")
         connections.close_all()
 
     def _serve(self, host: str, port: int, to_run: list[Program]) -> None:
@@ -196,7 +196,9 @@ def collect_static_files() -> None:
     if stamp.exists() and settings.STATIC_ROOT.exists() and stamp.read_text() == fingerprint:
         return
     stamp.unlink(missing_ok=True)
-    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    # Of plotly's package the pages need the library alone.
+    ignored = ["datasets", "widgetbundle.js"]
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0, ignore_patterns=ignored)
     stamp.write_text(fingerprint)
 
 

@@ -1,0 +1,5 @@
+"""The admin, by concept. What a page or the API decides by rules, the admin decides by the same functions."""
+
+from contextopt.admin import access, assemblies, configs, spaces
+
+__all__ = ["access", "assemblies", "configs", "spaces"]

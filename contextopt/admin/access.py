@@ -1,0 +1,127 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""Teams, people and keys."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.db.models import Count, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+from unfold.admin import TabularInline
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
+from contextopt.models import ApiKey, Membership, StoredResponse, Team, User
+
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, BaseAdmin):  # type: ignore[misc]
+    pass
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, BaseAdmin):  # type: ignore[type-arg,misc]
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+class MembershipInline(TabularInline):  # type: ignore[misc]
+    model = Membership
+    extra = 0
+    autocomplete_fields = ("user",)
+
+
+@admin.register(Team)
+class TeamAdmin(OwnerAdmin):
+    list_display = ("name", "slug", "time_zone", "member_count", "space_count", "created_at")
+    search_fields = ("name", "slug")
+    prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
+    inlines = (MembershipInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
+        teams: QuerySet[Team] = super().get_queryset(request)
+        return teams.annotate(
+            members=Count("memberships", distinct=True), owned_spaces=Count("spaces", distinct=True)
+        )
+
+    @display(description="Members", ordering="members")
+    def member_count(self, team: Any) -> int:
+        return int(team.members)
+
+    @display(description="Spaces", ordering="owned_spaces")
+    def space_count(self, team: Any) -> int:
+        return int(team.owned_spaces)
+
+
+@admin.register(Membership)
+class MembershipAdmin(BaseAdmin):
+    list_display = ("user", "team", "role", "created_at")
+    list_filter = ("role", "team")
+    list_select_related = ("user", "team")
+    search_fields = ("user__username", "user__email", "team__name")
+    autocomplete_fields = ("user", "team")
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(BaseAdmin):
+    """A key is revoked, never deleted: the log names it. Its secret is shown when it is made, once."""
+
+    list_display = ("name", "team", "scope", "prefix", "state", "last_used_at", "created_at")
+    list_filter = ("scope", "team", ("revoked_at", admin.EmptyFieldListFilter))
+    list_select_related = ("team",)
+    search_fields = ("name", "prefix", "team__name")
+    autocomplete_fields = ("team",)
+    actions = ("revoke",)
+    fields = ("team", "name", "scope", "expires_at")
+    readonly = ("team", "scope", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")
+
+    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
+        return self.fields if obj is None else ("name", "expires_at", *self.readonly)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
+        return () if obj is None else self.readonly
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: "ModelForm[ApiKey]", change: bool) -> None:
+        if change:
+            obj.save(update_fields=["name", "expires_at"])
+            return
+        key, secret = ApiKey.objects.create_with_secret(
+            team=obj.team,
+            name=obj.name,
+            scope=obj.scope,
+            expires_at=obj.expires_at,
+            created_by=actor(request),
+        )
+        become(obj, key)
+        messages.warning(request, f"The secret of this key, shown this once: {secret}")
+
+    @action(description="Revoke", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+        for key in queryset:
+            key.revoke()
+        messages.success(request, "The selected keys are refused from now on.")
+
+    @display(description="State", label={"usable": "success", "revoked": "danger"})
+    def state(self, key: ApiKey) -> str:
+        return "usable" if key.revoked_at is None else "revoked"
+
+
+@admin.register(StoredResponse)
+class StoredResponseAdmin(ViewOnlyAdmin):
+    list_display = ("idempotency_key", "api_key", "status", "created_at")
+    list_select_related = ("api_key",)
+    search_fields = ("=idempotency_key",)
+    fields = ("idempotency_key", "api_key", "status", "content_type", "request_hash", "created_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StoredResponse]:
+        answers: QuerySet[StoredResponse] = super().get_queryset(request)
+        return answers.defer("body")

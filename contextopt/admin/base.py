@@ -1,0 +1,123 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""What all admin pages share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from django.contrib.admin import ModelAdmin as DjangoModelAdmin
+from django.contrib.admin.options import ActionLocation
+from django.contrib.postgres.fields import ArrayField
+from django.core.paginator import Paginator
+from django.db import models
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+from pydantic import ValidationError
+from unfold import decorators
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from contextopt.inputs import Input, field_problems
+
+COUNTED_MAX = 10_000
+
+
+def display[F: Callable[..., Any]](**options: Any) -> Callable[[F], F]:
+    """Unfold's decorator, with the types that it lacks."""
+    return cast("Callable[[F], F]", decorators.display(**options))
+
+
+def action[F: Callable[..., Any]](**options: Any) -> Callable[[F], F]:
+    """Unfold's decorator, with the types that it lacks."""
+    return cast("Callable[[F], F]", decorators.action(**options))
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
+    """Counts and pages through ten thousand rows at most: past that, a filter finds more than a page does."""
+
+    @cached_property
+    def count(self) -> int:
+        rows = self.object_list
+        return rows.order_by()[:COUNTED_MAX].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class BaseAdmin(ModelAdmin):  # type: ignore[misc]
+    """A list that stays fast whatever the size of its table."""
+
+    show_full_result_count = False
+    list_disable_select_all = True
+    list_per_page = 50
+    list_max_show_all = 50
+    paginator = BoundedPaginator
+    list_filter_submit = False
+    formfield_overrides = {ArrayField: {"widget": UnfoldAdminTextInputWidget}}  # noqa: RUF012
+
+    def get_action_choices(
+        self,
+        request: HttpRequest,
+        default_choices: list[tuple[str, str]] | None = None,
+        action_location: ActionLocation = ActionLocation.CHANGE_LIST,
+    ) -> list[tuple[str, str]]:
+        # Unfold's own lacks the parameter that Django 6.1 passes; all that it adds is this label.
+        choices = default_choices or [("", "Select action")]
+        return DjangoModelAdmin.get_action_choices(self, request, choices, action_location)
+
+
+class OwnerAdmin(BaseAdmin):
+    """Rows that own many others, which the database deletes with them."""
+
+    def get_deleted_objects(
+        self, objs: Sequence[Model], request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Name the rows alone: listing what they own could load a million."""
+        name = str(self.model._meta.verbose_name_plural)
+        return [f"{obj}, with all that belongs to it" for obj in objs], {name: len(objs)}, set(), []
+
+
+class ViewOnlyAdmin(BaseAdmin):
+    """Rows that are kept by the product itself: to look at, never to touch."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+def actor(request: HttpRequest) -> str:
+    """Return how revisions and logs name the caller."""
+    return f"user:{request.user.get_username()}"
+
+
+def check_input(form: "ModelForm[Any]", schema: type[Input], values: dict[str, Any]) -> None:
+    """Put what the product's own rules say on the form's fields, so that saving cannot fail on them."""
+    try:
+        schema.model_validate(values)
+    except ValidationError as error:
+        for problem in field_problems(error):
+            name = problem.field.partition(".")[0]
+            form.add_error(name if name in form.fields else None, problem.message)
+
+
+def keep_untouched(form: "ModelForm[Any]", name: str, value: list[str]) -> list[str]:
+    """Return the stored list when the form sent back what it showed: a comma in an item is no border."""
+    stored: list[str] | None = form.initial.get(name)
+    shown = form.fields[name].prepare_value(stored)
+    return stored if stored is not None and form.data.get(form.add_prefix(name)) == shown else value
+
+
+def become(obj: Model, saved: Model) -> None:
+    """Have the form's object be the one that was saved by the product's own function."""
+    for field in saved._meta.concrete_fields:
+        if isinstance(field, models.GeneratedField):
+            continue
+        setattr(obj, field.attname, getattr(saved, field.attname))
+    obj._state.adding = False
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"

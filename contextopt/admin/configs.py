@@ -1,0 +1,74 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""Settings: versions are published, never edited."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.forms import ModelForm
+from django.http import HttpRequest
+
+from contextopt.admin.base import BaseAdmin, actor, become
+from contextopt.engine import UnknownEncoding, get_tokenizer
+from contextopt.models import ContextConfig
+from contextopt.models.configs import SETTINGS
+
+
+class PublishForm(ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = ContextConfig
+        fields = ("space", *SETTINGS, "note")
+
+    def clean_encoding(self) -> str:
+        name = str(self.cleaned_data["encoding"])
+        try:
+            get_tokenizer(name)
+        except UnknownEncoding as error:
+            self.add_error("encoding", error.message)
+        return name
+
+
+@admin.register(ContextConfig)
+class ContextConfigAdmin(BaseAdmin):
+    """Adding publishes the next version of a space's settings and makes it the active one."""
+
+    form = PublishForm
+    list_display = (
+        "space", "version", "is_active", "window_days", "max_records", "recency_weight", "frequency_weight",
+        "context_tokens", "created_by", "created_at",
+    )  # fmt: skip
+    list_filter = ("is_active", "window_days", "space")
+    list_select_related = ("space",)
+    search_fields = ("space__name", "space__slug", "note")
+    autocomplete_fields = ("space",)
+    ordering = ("-id",)
+
+    def get_fields(self, request: HttpRequest, obj: ContextConfig | None = None) -> tuple[str, ...]:
+        fields = tuple(PublishForm.Meta.fields)
+        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Begin with the active settings of the space that the address names."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        space_id = str(initial.pop("space", ""))
+        # An address may say anything: no number, or one past what the database has.
+        if not space_id.isdecimal() or len(space_id) > 18:
+            return initial
+        initial["space"] = int(space_id)
+        current = ContextConfig.objects.active().filter(space=initial["space"]).first()
+        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
+        return {**carried, **initial}
+
+    def has_change_permission(self, request: HttpRequest, obj: ContextConfig | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: ContextConfig | None = None) -> bool:
+        return False
+
+    def save_model(
+        self, request: HttpRequest, obj: ContextConfig, form: "ModelForm[ContextConfig]", change: bool
+    ) -> None:
+        settings = {name: form.cleaned_data[name] for name in SETTINGS}
+        published = ContextConfig.objects.publish(
+            space=obj.space, created_by=actor(request), note=obj.note, **settings
+        )
+        become(obj, published)

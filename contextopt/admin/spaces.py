@@ -1,0 +1,245 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""Spaces and records. Every change of a record goes the way that keeps its revision, summary and counters."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from unfold.enums import ActionVariant
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldBooleanWidget
+
+from contextopt import recording
+from contextopt.admin.base import (
+    OwnerAdmin,
+    ViewOnlyAdmin,
+    action,
+    actor,
+    become,
+    check_input,
+    display,
+    keep_untouched,
+)
+from contextopt.errors import PurgedRecord
+from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
+from contextopt.models import Record, RecordRevision, Space, SpaceCounts, SpaceHour
+from contextopt.purging import purge_record
+
+SPACE_FIELDS = ("name", "description", "categories")
+
+
+class SpaceForm(ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Space
+        fields = ("team", "slug", *SPACE_FIELDS)
+
+    def clean_categories(self) -> list[str]:
+        return keep_untouched(self, "categories", self.cleaned_data["categories"])
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        values = {name: data[name] for name in ("slug", *SPACE_FIELDS) if name in data}
+        check_input(self, SpaceIn, {"slug": self.instance.slug, **values})
+        return data
+
+
+@admin.register(Space)
+class SpaceAdmin(OwnerAdmin):
+    form = SpaceForm
+    list_display = ("name", "slug", "team", "live", "pinned", "deleted", "is_demo", "created_at")
+    list_filter = ("team", "is_demo")
+    list_select_related = ("team", "counts")
+    search_fields = ("name", "slug")
+    autocomplete_fields = ("team",)
+    actions = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Space]:
+        spaces: QuerySet[Space] = super().get_queryset(request)
+        return spaces.select_related("team", "counts")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Space | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("team", "slug", "live", "pinned", "deleted", "is_demo", "created_at")
+
+    def get_fields(self, request: HttpRequest, obj: Space | None = None) -> tuple[str, ...]:
+        shown = ("team", "slug", *SPACE_FIELDS)
+        return shown if obj is None else (*shown, "live", "pinned", "deleted", "is_demo", "created_at")
+
+    def save_model(self, request: HttpRequest, obj: Space, form: "ModelForm[Space]", change: bool) -> None:
+        given = {name: form.cleaned_data[name] for name in SPACE_FIELDS}
+        if change:
+            recording.update_space(space=obj, changes=SpacePatch(**given))
+        else:
+            data = SpaceIn(slug=obj.slug, **given)
+            become(obj, recording.create_space(team=obj.team, data=data, actor=actor(request)))
+
+    def delete_model(self, request: HttpRequest, obj: Space) -> None:
+        recording.delete_space(space=obj)
+
+    @display(description="Live records", ordering="counts__live")
+    def live(self, space: Space) -> int:
+        return space.counts.live
+
+    @display(description="Pinned", ordering="counts__pinned")
+    def pinned(self, space: Space) -> int:
+        return space.counts.pinned
+
+    @display(description="Deleted", ordering="counts__deleted")
+    def deleted(self, space: Space) -> int:
+        return space.counts.deleted
+
+
+class RecordForm(ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Record
+        fields = ("space", *recording.CONTENT, "source", "external_id")
+
+    def clean_tags(self) -> list[str]:
+        return keep_untouched(self, "tags", self.cleaned_data["tags"])
+
+    def clean_date(self) -> datetime:
+        # The form shows whole seconds; the fraction of an untouched date stays.
+        date: datetime = self.cleaned_data["date"]
+        stored = self.initial.get("date")
+        if isinstance(stored, datetime) and stored.replace(microsecond=0) == date:
+            return stored
+        return date
+
+    def clean_notes(self) -> str:
+        # Browsers send line breaks as CR LF; a record that was only looked at must not change.
+        return str(self.cleaned_data["notes"]).replace("\r\n", "\n")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        check_input(self, RecordIn, {name: value for name, value in data.items() if name != "space"})
+        return data
+
+
+class PurgeForm(BaseDialogForm):  # type: ignore[misc]
+    confirm = forms.BooleanField(
+        label="Erase this record's text for good", widget=UnfoldBooleanWidget, required=True
+    )
+
+
+@admin.register(Record)
+class RecordAdmin(OwnerAdmin):
+    form = RecordForm
+    list_display = ("title", "space", "type", "date", "view_count", "pinned", "summary_tokens", "state")
+    list_filter = ("space", "type", "pinned", ("deleted_at", admin.EmptyFieldListFilter))
+    list_select_related = ("space",)
+    search_fields = ("title", "=external_id")
+    search_help_text = "Part of the title, or a whole external id."
+    autocomplete_fields = ("space",)
+    ordering = ("-id",)
+    actions = ("restore",)
+    actions_detail = ("purge",)
+    computed = (
+        "view_count", "last_viewed_at", "summary", "summary_tokens", "summary_encoding", "deleted_at",
+        "purged_at", "created_at", "updated_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Record]:
+        records: QuerySet[Record] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_record_changelist"
+        return records.defer("notes", "metadata") if is_list else records
+
+    def get_fields(self, request: HttpRequest, obj: Record | None = None) -> tuple[str, ...]:
+        fields = tuple(RecordForm.Meta.fields)
+        return fields if obj is None else (*fields, *self.computed)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Record | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("space", "source", "external_id", *self.computed)
+
+    def has_change_permission(self, request: HttpRequest, obj: Record | None = None) -> bool:
+        if obj is not None and obj.purged_at is not None:
+            return False
+        return bool(super().has_change_permission(request, obj))
+
+    def save_model(self, request: HttpRequest, obj: Record, form: "ModelForm[Record]", change: bool) -> None:
+        data = form.cleaned_data
+        if change:
+            changes = {name: data[name] for name in form.changed_data if name in recording.CONTENT}
+            saved = recording.update_record(record=obj, changes=RecordPatch(**changes), actor=actor(request))
+        else:
+            given = {name: value for name, value in data.items() if name != "space"}
+            saved = recording.create_record(space=obj.space, data=RecordIn(**given), actor=actor(request))
+        become(obj, saved)
+
+    def delete_model(self, request: HttpRequest, obj: Record) -> None:
+        recording.delete_record(record=obj, actor=actor(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
+        for record in queryset.select_related("space"):
+            recording.delete_record(record=record, actor=actor(request))
+
+    @action(description="Restore the deleted", permissions=["change"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
+        restored = 0
+        for record in queryset.select_related("space"):
+            try:
+                recording.restore_record(record=record, actor=actor(request))
+                restored += 1
+            except PurgedRecord:
+                messages.error(request, f"Record {record.pk} was purged; there is nothing left to restore.")
+        messages.success(request, f"{restored} restored.")
+
+    @action(
+        description="Purge",
+        permissions=["delete"],
+        variant=ActionVariant.DANGER,
+        dialog={
+            "title": "Purge this record?",
+            "description": "Its text is erased here, in its revisions and in stored assemblies. No undo.",
+            "form_class": PurgeForm,
+            "form_submit_text": "Purge",
+        },
+    )
+    def purge(self, request: HttpRequest, form: PurgeForm, object_id: str) -> HttpResponse:
+        record = get_object_or_404(Record.objects.select_related("space"), pk=object_id)
+        self.log_change(request, purge_record(record=record), "Purged.")
+        messages.success(request, "The record's text was erased.")
+        # The dialog is sent by htmx, which follows this header.
+        address = reverse(f"{self.admin_site.name}:contextopt_record_change", args=[record.pk])
+        return HttpResponse(headers={"HX-Redirect": address})
+
+    @display(description="State", label={"live": "success", "deleted": "warning", "purged": "danger"})
+    def state(self, record: Record) -> str:
+        if record.purged_at is not None:
+            return "purged"
+        return "deleted" if record.is_deleted else "live"
+
+
+@admin.register(RecordRevision)
+class RecordRevisionAdmin(ViewOnlyAdmin):
+    list_display = ("record", "number", "change", "changed_by", "changed_at")
+    list_filter = ("change",)
+    list_select_related = ("record",)
+    search_fields = ("=record__id", "=changed_by")
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordRevision]:
+        revisions: QuerySet[RecordRevision] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_recordrevision_changelist"
+        return revisions.defer("notes", "metadata", "record__notes") if is_list else revisions
+
+
+@admin.register(SpaceCounts)
+class SpaceCountsAdmin(ViewOnlyAdmin):
+    list_display = ("space", "live", "pinned", "deleted")
+    list_select_related = ("space",)
+    search_fields = ("space__name", "space__slug")
+
+
+@admin.register(SpaceHour)
+class SpaceHourAdmin(ViewOnlyAdmin):
+    list_display = ("space", "hour", "live")
+    list_select_related = ("space",)
+    list_filter = ("space",)
+    ordering = ("-id",)

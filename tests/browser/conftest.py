@@ -1,0 +1,96 @@
+"""A real browser on the live server. Any console error or failed request fails the test."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from contextopt.models import Role, Team, User
+from tests import factories
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Playwright's own event loop runs in this thread, and Django would refuse its ORM to it.
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def team(transactional_db: None) -> Team:
+    return factories.make_team()
+
+
+@pytest.fixture
+def owner(team: Team) -> User:
+    return factories.make_user("olga", team, Role.ADMIN)
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer, owner: User) -> Iterator[Callable[..., Page]]:
+    """Open a tab of the owner's: `open_page(color_scheme="dark", viewport=…)`."""
+    contexts: list[BrowserContext] = []
+    faults: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            faults.append(f"console {message.type}: {message.text}")
+
+    def check(response: Response) -> None:
+        if response.status >= 400:
+            faults.append(f"{response.status} from {response.url}")
+
+    def get(**options: object) -> Page:
+        client = Client()
+        client.force_login(owner)
+        context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
+        context.set_default_timeout(10_000)
+        context.add_cookies(
+            [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: faults.append(f"exception: {error}"))
+        page.on("response", check)
+        page.on("requestfailed", lambda request: faults.append(f"failed: {request.url}"))
+        page.on("request", lambda request: _check_host(request.url, live_server.url, faults))
+        return page
+
+    yield get
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def _check_host(url: str, own: str, faults: list[str]) -> None:
+    if not url.startswith((own, "data:", "blob:")):
+        faults.append(f"another host: {url}")
+
+
+@pytest.fixture
+def check_accessibility() -> Callable[[Page], None]:
+    """Fail on what axe calls serious or critical."""
+
+    def check(page: Page) -> None:
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        grave = [
+            f"{item['id']}: {item['help']} ({node['target']})"
+            for item in found
+            if item["impact"] in {"serious", "critical"}
+            for node in item["nodes"][:3]
+        ]
+        assert grave == [], page.url
+
+    return check

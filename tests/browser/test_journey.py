@@ -1,0 +1,175 @@
+"""From the first record to the numbers, as a person and their software would go."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from contextopt.models import Membership, Space, Team, User
+from tests import factories
+
+SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
+PLACES = ("", " in staging", " at night", ", again", ", second try", " on the new cluster", " for the pilot")
+
+
+def call(server: LiveServer, key: str, path: str, body: object) -> dict[str, object]:
+    request = Request(
+        f"{server.url}/api/v1{path}",
+        data=json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    with urlopen(request) as response:
+        return json.load(response)
+
+
+def fill_by_api(server: LiveServer, team: Team) -> dict[str, object]:
+    """Fill a space and ask for contexts, as a caller's software does; return the last answer."""
+    _, key = factories.make_key(team)
+    call(server, key, "/spaces", {"slug": "support", "name": "Support notes", "categories": ["ops"]})
+    now = datetime.now(UTC)
+    records = [
+        {
+            "title": f"{subject}{place}",
+            "type": "incident",
+            "date": (now - timedelta(hours=9 * number)).isoformat(),
+            "notes": "Workers hold the old lock; restart one at a time and watch the queue drain. " * 4,
+            "tags": ["ops"],
+            "source": "journey",
+            "external_id": str(number),
+        }
+        for number, (subject, place) in enumerate(product(SUBJECTS, PLACES))
+    ]
+    call(server, key, "/spaces/support/records/bulk", {"records": records})
+    for _ in range(5):
+        answer = call(server, key, "/assemblies", {"space": "support", "conversation": "journey"})
+    call(server, key, "/assemblies", {"space": "support", "stage": 3})
+    return answer
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_from_records_to_numbers(
+    scheme: str,
+    live_server: LiveServer,
+    team: Team,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Nothing has been assembled yet")).to_be_visible()
+    check_accessibility(page)
+
+    answer = fill_by_api(live_server, team)
+    page.reload()
+    expect(page.locator("#tile-assemblies .value")).to_have_text("6")
+    expect(page.locator("#plot-ratio .main-svg").first).to_be_visible()
+    expect(page.locator("#plot-saved .bars path")).not_to_have_count(0)
+    check_accessibility(page)
+
+    # Filters work without a reload and can be shared.
+    page.evaluate("window.stillHere = true")
+    page.get_by_label("Stage", exact=True).select_option("4")
+    expect(page.locator("#tile-assemblies .value")).to_have_text("5")
+    page.get_by_role("link", name="7d").click()
+    expect(page).to_have_url(f"{live_server.url}/?range=7d&stage=4")
+    expect(page.locator("#plot-time .main-svg").first).to_be_visible()
+    assert page.evaluate("window.stillHere")
+    page.get_by_role("button", name="Table of Compression ratio").click()
+    expect(page.locator("#table-ratio")).to_be_visible()
+    page.get_by_role("link", name="List").first.click()
+
+    # The bar of a day leads to its assemblies, a row to the Inspector.
+    expect(page).to_have_url(re.compile(r"/assemblies/\?.*stage=4"))
+    expect(page.locator("#assemblies tbody tr")).to_have_count(5)
+    check_accessibility(page)
+    page.get_by_role("link", name=str(answer["id"]), exact=True).click()
+    expect(page.get_by_text("verified now")).to_be_visible()
+    expect(page.locator("#prompt")).to_contain_text("Queue stuck after deploy")
+    check_accessibility(page)
+    row = page.locator("#ledger tr[data-line]").first
+    row.focus()
+    expect(page.locator(f"#{row.get_attribute('data-line')}")).to_have_class("lit")
+    page.get_by_role("link", name="Dropped").click()
+    expect(page.locator("#ledger .tag.kept")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"\?show=dropped$"))
+
+
+def test_the_pages_of_a_space(
+    team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
+) -> None:
+    space = factories.make_space(team)
+    record = factories.make_record(space, date=datetime.now(UTC) - timedelta(days=1))
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/spaces/")
+    check_accessibility(page)
+    page.get_by_role("link", name="Support notes").click()
+    expect(page.locator("#preview .prompt")).to_contain_text("Queue stuck after deploy")
+    page.get_by_label("Stage").select_option("2")
+    expect(page.locator("#preview .prompt")).not_to_contain_text("Queue stuck after deploy")
+    check_accessibility(page)
+
+    # An edit, its history, a deletion and its undo.
+    page.get_by_role("link", name="Queue stuck after deploy").click()
+    page.get_by_label("Title").fill("Queue stuck after the deploy")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("Saved.")
+    expect(page.locator(".history li")).to_have_count(1)
+    check_accessibility(page)
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_contain_text("The record is back.")
+    record.refresh_from_db()
+    assert (record.title, record.is_deleted) == ("Queue stuck after the deploy", False)
+
+    # The budget's bar moves while it is typed; saving makes a version.
+    page.goto("/spaces/support/settings/")
+    page.get_by_label("Context", exact=True).fill("500")
+    words = "3,300 tokens: System 800, Context 500 of 500, History 1,000, Response 1,000"
+    expect(page.locator("#budget svg.allocation")).to_have_attribute("aria-label", words)
+    page.get_by_label("30 days").check()
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.locator("#version-2")).to_contain_text("in force")
+    check_accessibility(page)
+    config = Space.objects.get().configs.active().get()
+    assert (config.context_tokens, config.window_days) == (500, 30)
+
+
+def test_settings_help_and_theme(
+    team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
+) -> None:
+    page = open_page(color_scheme="light", viewport={"width": 1440, "height": 900})
+    page.goto("/settings/")
+    check_accessibility(page)
+    page.locator("#keys").get_by_label("Name").fill("ci")
+    page.get_by_role("button", name="Make a key").click()
+    expect(page.locator("#secret")).to_contain_text("ctx_")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check_accessibility(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 20, 22)"
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
+    # A choice outlives the page.
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("path", ["/", "/assemblies/", "/spaces/", "/spaces/support/", "/settings/"])
+def test_no_page_scrolls_sideways_on_a_phone(
+    path: str, live_server: LiveServer, team: Team, owner: User, open_page: Callable[..., Page]
+) -> None:
+    fill_by_api(live_server, team)
+    # With a second team there is a switcher in the navigation.
+    Membership.objects.create(team=factories.make_team("second"), user=owner)
+    page = open_page(viewport={"width": 390, "height": 844})
+    page.goto(path)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

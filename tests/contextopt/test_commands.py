@@ -1,0 +1,398 @@
+"""The commands as a shell sees them: exit codes, one JSON object, errors on standard error alone."""
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.management import base
+from contextopt.management.base import Progress, ReportingCommand, quiet_logs
+from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
+from contextopt.models.access import hash_key
+from tests.factories import NOW, make_assembly, make_record, make_space
+
+AS_OF = NOW.isoformat()
+type Answer = dict[str, Any]
+type Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def run_command(command: str | BaseCommand, *arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = 0
+        complaint = ""
+        try:
+            call_command(command, *[str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = int(str(stop.code))
+        except CommandError as error:
+            code, complaint = error.returncode, str(error)
+        out, err = capsys.readouterr()
+        return code, out, err + complaint
+
+    return run_command
+
+
+@pytest.fixture
+def default_space(db: None) -> Space:
+    space = make_space(Team.objects.ensure_default())
+    for number in range(25):
+        make_record(space, title=f"Note {number}", source="wiki", external_id=str(number), view_count=number)
+    return space
+
+
+def test_assemble_answers_with_the_fields_of_the_contract(default_space: Space, run: Run) -> None:
+    code, out, err = run("assemble", "support", "--as-of", AS_OF, "--json")
+    answer: Answer = json.loads(out)
+    assert (code, err, len(out.splitlines())) == (0, "", 1)
+    assert {"text", "stats", "certificate", "included", "dropped", "counts"} <= answer.keys()
+    assert answer["certificate"].keys() == {"tokens", "encoding", "tokenizer_version", "sha256"}
+    entry = {"id", "source", "external_id", "score", "parts", "tokens"}
+    assert entry <= answer["included"][0].keys()
+    assert {*entry, "reason"} <= answer["dropped"][0].keys()
+    assert (len(answer["included"]), len(answer["dropped"])) == (20, 5)
+    assert answer["counts"]["over_record_limit"] == 5
+    assert Assembly.objects.get(pk=answer["id"]).actor == "command"
+
+
+def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
+    options = {
+        "--stage": 4, "--window-days": "all", "--max-records": "all", "--context-tokens": 300,
+        "--system-tokens": 10, "--history-tokens": 20, "--response-tokens": 1_500, "--total-tokens": 6_000,
+        "--as-of": "2026-06-15", "--encoding": "cl100k_base", "--record-order": "stable",
+    }  # fmt: skip
+    pairs = [text for pair in options.items() for text in pair]
+    code, out, err = run("assemble", "support", *pairs, "--json", "--no-log")
+    answer: Answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert answer["id"] is None
+    assert not Assembly.objects.exists()
+    assert answer["overrides"]["window_days"] == "all"
+    assert answer["allocation"]["total"] == 6_000
+    assert answer["certificate"]["tokens"] <= 300
+    assert answer["as_of"].startswith("2026-06-15T00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "SPACE: there is no space 'nowhere'; there are: support"),
+        (["no such slug"], "SPACE: "),
+        (["support", "--window-days", "soon"], "--window-days: "),
+        (["support", "--window-days", "0"], "--window-days: "),
+        (["support", "--max-records", "-1"], "--max-records: "),
+        (["support", "--context-tokens", "1e9"], "--context-tokens: "),
+        (["support", "--response-tokens", "999"], "--response-tokens: "),
+        (["support", "--total-tokens", "99999999999999999999"], "--total-tokens: "),
+        (["support", "--as-of", "noon"], "--as-of: "),
+        (["support", "--as-of", "2026-01-01T00:00:00"], "--as-of: "),
+        (["support", "--encoding", "morse"], "--encoding: "),
+        (["support", "--record-order", "random"], "--record-order: "),
+        (["support", "--stage", "5"], "--stage"),
+        (["support", "--system-tokens", "3900"], "100 short"),
+        (["support", "--queries", "missing.jsonl"], "does not exist"),
+        (["support", "--team", "nobody"], "--team: there is no team 'nobody'"),
+    ],
+)
+def test_an_unusable_call_names_the_option_and_prints_no_answer(
+    default_space: Space, run: Run, arguments: list[str], message: str
+) -> None:
+    code, out, err = run("assemble", *arguments, "--json")
+    assert (out, Assembly.objects.count()) == ("", 0)
+    assert message in err
+    # Of a wrong choice argparse itself complains; from a shell that is 2 as well.
+    assert code == 2 or "--stage" in arguments
+
+
+def test_the_readable_answer_shows_text_division_and_ledger(default_space: Space, run: Run) -> None:
+    code, out, _ = run("assemble", "support", "--as-of", AS_OF)
+    assert code == 0
+    assert out.startswith("Space: Support notes\n")
+    assert "Prompt of 4,800: system 800, history 1,000, context 2,000, response 1,000" in out
+    assert "Records: 20 kept, 5 dropped, 0 outside the window, 0 deleted" in out
+    assert "logged as assembly" in out
+    assert sum(line.startswith("kept ") for line in out.splitlines()) == 20
+    assert sum(line.endswith("over record limit") for line in out.splitlines()) == 5
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_the_readable_answer_of_the_other_stages(default_space: Space, run: Run, stage: int) -> None:
+    code, out, _ = run("assemble", "support", "--stage", stage, "--as-of", AS_OF, "--no-log")
+    assert code == 0
+    assert "nothing to compare with" in out
+    assert "a preview, not logged" in out
+
+
+def test_queries_answer_one_line_each_and_name_the_bad_ones(
+    default_space: Space, run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "queries.jsonl"
+    lines = [
+        {"id": "a", "as_of": AS_OF},
+        "nonsense",
+        {"id": 7, "as_of": AS_OF, "max_records": 3},
+        {"as_of": AS_OF},
+        {"id": "b", "max_record": 3},
+        {"id": "c", "system_tokens": 3_900},
+        {"id": "d", "encoding": "morse"},
+        {"id": "e", "space": "elsewhere"},
+    ]
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    code, out, err = run("assemble", "support", "--queries", path, "--window-days", "7")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert [answer["id"] for answer in answers] == ["a", 7]
+    assert [len(answer["included"]) for answer in answers] == [20, 3]
+    assert all(answer["overrides"]["window_days"] == 7 for answer in answers)
+    assert {answer["assembly_id"] for answer in answers} == set(Assembly.objects.values_list("id", flat=True))
+    for number, field in [(2, "row"), (4, "id"), (5, "max_record"), (6, "row"), (7, "encoding"), (8, "row")]:
+        assert f"rejected line {number}: {field}: " in err
+
+
+def test_queries_cost_the_same_statements_each(default_space: Space, run: Run, tmp_path: Path) -> None:
+    def count(lines: int) -> int:
+        path = tmp_path / f"{lines}.jsonl"
+        path.write_text("".join(json.dumps({"id": n, "as_of": AS_OF}) + "\n" for n in range(lines)))
+        with CaptureQueriesContext(connection) as queries:
+            run("assemble", "support", "--queries", path)
+        return len(queries)
+
+    # Team and space, its tokenizer's name, then three statements a line.
+    assert (count(2), count(12)) == (3 + 2 * 3, 3 + 12 * 3)
+
+
+def test_a_key_is_printed_once_and_stored_as_a_hash(db: None, run: Run) -> None:
+    code, out, err = run("create_api_key", "ci", "--scope", "read")
+    secret = out.strip()
+    key = ApiKey.objects.get()
+    assert code == 0
+    assert (key.name, key.scope, key.team.slug) == ("ci", Scope.READ, "default")
+    assert key.secret_hash == hash_key(secret)
+    assert secret not in err
+
+
+def test_a_key_as_json_for_another_team(team: Team, run: Run) -> None:
+    code, out, err = run("create_api_key", "ci", "--team", team.slug, "--expires-at", "2030-01-01", "--json")
+    answer: Answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(answer) == ["key", "id", "name", "scope", "team"]
+    assert (answer["scope"], answer["team"]) == ("write", team.slug)
+    assert ApiKey.objects.get(secret_hash=hash_key(answer["key"])).expires_at is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["  "], "NAME: must not be blank"),
+        (["x" * 121], "NAME: "),
+        (["nul \x00"], "NAME: "),
+        (["ok", "--expires-at", "never"], "--expires-at: "),
+        (["ok", "--team", "nobody"], "--team: "),
+    ],
+)
+def test_a_key_that_cannot_be_made(db: None, run: Run, arguments: list[str], message: str) -> None:
+    code, out, err = run("create_api_key", *arguments)
+    assert (code, out, ApiKey.objects.count()) == (2, "", 0)
+    assert message in err
+
+
+def test_savings_are_verified_and_a_wrong_figure_is_found(default_space: Space, run: Run) -> None:
+    results = [make_assembly(default_space) for _ in range(3)]
+    code, out, err = run("verify_savings", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"checked": 3, "purged": 0, "differences": []}
+    payload = AssemblyPayload.objects.get(pk=results[1].id)
+    payload.text += "- one more\n"
+    payload.save()
+    code, out, _ = run("verify_savings", "--json")
+    answer: Answer = json.loads(out)
+    assert code == 1
+    assert answer["checked"] == 3
+    assert {item["assembly"] for item in answer["differences"]} == {results[1].id}
+    assert {"tokens_after", "sha256"} <= {item["figure"] for item in answer["differences"]}
+    assert {"assembly", "figure", "stored", "recomputed"} == set(answer["differences"][0])
+    code, out, _ = run("verify_savings")
+    assert code == 1
+    assert f"assembly {results[1].id}: sha256 is stored as" in out
+
+
+def test_savings_of_one_space_one_team_and_one_time(default_space: Space, run: Run, team: Team) -> None:
+    make_assembly(default_space, created_at=NOW)
+    make_assembly(make_space(default_space.team, "other"))
+    make_assembly(make_space(team, "theirs"))
+    for arguments, checked in [
+        ([], 2),
+        (["--space", "support"], 1),
+        (["--since", "2026-06-16"], 1),
+        (["--team", team.slug], 1),
+    ]:
+        assert json.loads(run("verify_savings", *arguments, "--json")[1])["checked"] == checked
+    assert run("verify_savings", "--space", "nowhere")[0] == 2
+    assert "--since: " in run("verify_savings", "--since", "whenever")[2]
+
+
+def test_verification_goes_by_bounded_chunks(
+    default_space: Space, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contextopt.management.commands.verify_savings.CHUNK", 2)
+    for _ in range(5):
+        make_assembly(default_space)
+    with CaptureQueriesContext(connection) as queries:
+        run("verify_savings")
+    # The team, then three chunks and the empty one that ends it.
+    assert len(queries) == 1 + 4
+
+
+class Interrupted(ReportingCommand):
+    def run(self, options: Any) -> int:
+        raise KeyboardInterrupt
+
+
+class WithoutReader(ReportingCommand):
+    def run(self, options: Any) -> int:
+        raise BrokenPipeError
+
+
+def test_an_interrupted_command_says_what_is_kept(db: None, run: Run) -> None:
+    code, out, err = run(Interrupted())
+    assert (code, out) == (130, "")
+    assert "Interrupted; nothing was changed." in err
+
+
+def test_an_interrupted_import_says_how_far_it_got(
+    db: None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"title": "A"}\n' * 5)
+    monkeypatch.setattr("contextopt.importing.pipeline.BATCH_ROWS", 2)
+    monkeypatch.setattr(base.Progress, "show", _interrupt)
+    code, out, err = run("import_records", "s", path)
+    assert (code, out) == (130, "")
+    assert "Interrupted. 2 read: 1 created, 0 updated, 1 unchanged" in err
+    assert Record.objects.count() == 1
+
+
+def _interrupt(self: Progress, text: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_reader_that_went_away_is_no_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "leave_stdout", lambda: None)
+    assert run(WithoutReader())[0] == 141
+
+
+def test_progress_is_shown_now_and_then() -> None:
+    sink = io.StringIO()
+    seldom, always = Progress(sink, seconds=60), Progress(sink, seconds=0)
+    seldom.show("seldom")
+    always.show("always")
+    assert sink.getvalue() == "always"
+
+
+def test_routine_events_are_kept_out_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("contextopt")
+    before = logger.level
+    monkeypatch.delenv("LOG_LEVEL", raising=False)
+    with quiet_logs(1):
+        assert logger.level == logging.WARNING
+    with quiet_logs(2):
+        assert logger.level == before
+    monkeypatch.setenv("LOG_LEVEL", "INFO")
+    with quiet_logs(1):
+        assert logger.level == before
+
+
+def test_every_command_takes_json_and_team() -> None:
+    names = [
+        "assemble",
+        "create_api_key",
+        "demo",
+        "import_git",
+        "import_markdown",
+        "import_records",
+        "verify_savings",
+    ]
+    for name in names:
+        module = __import__(f"contextopt.management.commands.{name}", fromlist=["Command"])
+        command: BaseCommand = module.Command()
+        assert isinstance(command, ReportingCommand)
+        options = {action.dest for action in command.create_parser("manage.py", name)._actions}
+        assert {"json", "team"} <= options
+        assert command.help
+
+
+def shell_environment(**changes: str) -> dict[str, str]:
+    """Return an environment whose commands work in the test database."""
+    known = connection.settings_dict
+    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
+    url = " ".join(f"{name}={known[key]}" for key, name in names.items() if known[key])
+    return {**os.environ, "DATABASE_URL": url, **changes}
+
+
+def manage(*arguments: str, stdin: bytes = b"", **changes: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as a shell does."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=settings.BASE_DIR,
+        env=shell_environment(**changes),
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_whole_round_from_a_shell(tmp_path: Path) -> None:
+    rows = b"".join(
+        b'{"title": "Note %d", "date": "2026-06-14", "notes": "\xc3\xa6"}\n' % n for n in range(30)
+    )
+    done = manage("import_records", "shell", "-", "--json", stdin=rows + b"bad\n")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["created"] == 30
+    done = manage("assemble", "shell", "--as-of", AS_OF, "--json", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "æ" in json.loads(done.stdout)["text"]
+    assert done.stdout.isascii()
+    assert done.stderr == b""
+    done = manage("assemble", "shell", "--stage", "9")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--stage" in done.stderr
+    done = manage("assemble", "missing")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_closed_pipe_leaves_no_trace_from_a_shell(tmp_path: Path) -> None:
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text("".join(f'{{"id": {n}}}\n' for n in range(300)))
+    manage("import_records", "shell", "-", stdin=b'{"title": "A"}\n')
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "assemble", "shell", "--queries", str(queries)],
+        cwd=settings.BASE_DIR,
+        env=shell_environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writer)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 141
+    assert err == b""

@@ -1,0 +1,134 @@
+import json
+import random
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+
+from contextopt.demo import ASSEMBLY_DAYS, STORIES, load_demo, remove_demo
+from contextopt.demo.stories import GAP, tell
+from contextopt.errors import Conflict
+from contextopt.inputs import RecordIn
+from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Team
+from contextopt.verification import verify_assembly
+from tests.factories import NOW, make_assembly, make_record, make_space
+
+SLUGS = ("demo-engineering", "demo-research", "demo-support")
+
+
+def load(team: Team, days: int = 3, assemblies_a_day: int = 8) -> None:
+    load_demo(team, now=NOW, actor="test", days=days, assemblies_a_day=assemblies_a_day)
+
+
+def figures(team: Team) -> list[tuple[object, ...]]:
+    """Return all that must be the same every time."""
+    rows = Assembly.objects.filter(team=team).order_by("id")
+    return list(rows.values_list("space__slug", "stage", "created_at", "tokens_after", "records_filtered"))
+
+
+def test_spaces_are_plainly_marked(team: Team) -> None:
+    load(team)
+    spaces = Space.objects.filter(team=team)
+    assert sorted(space.slug for space in spaces) == list(SLUGS)
+    assert all(space.is_demo and space.name.startswith("Demo: ") for space in spaces)
+    assert not Assembly.objects.filter(is_demo=False).exists()
+    assert not Record.objects.exclude(metadata={"demo": True}).exists()
+
+
+def test_records_differ_in_words_dates_views_and_pins(team: Team) -> None:
+    load(team)
+    for space in Space.objects.filter(team=team):
+        records = Record.objects.filter(space=space)
+        assert records.filter(pinned=True).count() >= 1
+        assert records.filter(view_count=0).exists()
+        assert records.filter(view_count__gte=5).exists()
+        assert not records.filter(date__gt=NOW).exists()
+        assert records.filter(date__gte=NOW - timedelta(days=14)).count() >= 10
+        assert records.values("title").distinct().count() > records.count() * 0.7
+
+
+def test_assemblies_were_really_made_and_hold(team: Team) -> None:
+    load(team)
+    assemblies = Assembly.objects.filter(team=team)
+    assert assemblies.count() == 3 * 8
+    assert {4} <= set(assemblies.values_list("stage", flat=True)) <= {2, 3, 4}
+    assert all(item.created_at == item.as_of for item in assemblies)
+    assert not assemblies.filter(created_at__gt=NOW).exists()
+    assert not assemblies.filter(created_at__lt=NOW - timedelta(days=4)).exists()
+    assert set(assemblies.values_list("config__version", flat=True)) == {1, 2}
+    for payload in AssemblyPayload.objects.select_related("assembly"):
+        assert verify_assembly(payload) == []
+
+
+def test_loading_twice_changes_nothing(team: Team) -> None:
+    load(team)
+    before = figures(team)
+    summary = load_demo(team, now=NOW + timedelta(days=9), actor="test")
+    assert figures(team) == before
+    assert summary.spaces == SLUGS
+    assert summary.assemblies == len(before)
+
+
+def test_the_same_moment_gives_the_same_demo(team: Team, other_team: Team) -> None:
+    load(team)
+    load(other_team)
+    assert figures(team) == figures(other_team)
+
+
+def test_removal_takes_the_demo_and_nothing_else(team: Team, other_team: Team) -> None:
+    own = make_space(team)
+    make_record(own)
+    make_assembly(own)
+    load(team)
+    load(other_team)
+    theirs = figures(other_team)
+    assert remove_demo(team).spaces == SLUGS
+    assert Space.objects.get(team=team) == own
+    assert (Record.objects.filter(space=own).count(), Assembly.objects.filter(space=own).count()) == (1, 1)
+    assert Assembly.objects.filter(team=team).count() == 1
+    assert figures(other_team) == theirs
+    assert remove_demo(team).spaces == ()
+    load(team)
+    assert Space.objects.filter(team=team, is_demo=True).count() == 3
+
+
+def test_a_space_of_that_name_is_not_touched(team: Team) -> None:
+    own = make_space(team, "demo-research")
+    with pytest.raises(Conflict, match="demo-research"):
+        load(team)
+    assert list(Space.objects.filter(team=team)) == [own]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.slug)
+def test_every_gap_is_filled_and_every_word_is_used(story: object) -> None:
+    from contextopt.demo.stories import Story
+
+    assert isinstance(story, Story)
+    rng = random.Random(0)
+    for number in range(1, 400):
+        told = tell(story, number, rng)
+        assert not GAP.search(told.title + told.notes + "".join(told.tags))
+        RecordIn(title=told.title, type=told.type, tags=list(told.tags), notes=told.notes)
+    text = "".join(scene.title + scene.notes + "".join(scene.tags) for scene in story.scenes)
+    assert set(GAP.findall(text)) - {"n", "number"} == set(story.words)
+    assert {tell(story, number, rng).type for number in range(50)} == {scene.type for scene in story.scenes}
+
+
+def test_second_settings_are_settings(team: Team) -> None:
+    load(team, days=1, assemblies_a_day=4)
+    for story in STORIES:
+        active = ContextConfig.objects.active().get(space__slug=story.slug)
+        assert active.version == 2
+        assert all(getattr(active, name) == value for name, value in story.second_settings.items())
+
+
+@pytest.mark.django_db
+def test_the_command_loads_and_removes(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("demo", "load", "--json")
+    loaded = json.loads(capsys.readouterr().out)
+    assert list(loaded) == ["spaces", "records", "assemblies"]
+    assert loaded["assemblies"] == ASSEMBLY_DAYS * 40
+    call_command("demo", "remove", "--json")
+    assert json.loads(capsys.readouterr().out) == loaded
+    call_command("demo", "remove")
+    assert capsys.readouterr().out == "There was nothing to be removed.\n"

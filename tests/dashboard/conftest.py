@@ -1,0 +1,63 @@
+"""The cast, each at a browser of their own."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from contextopt.models import Assembly, Record, Role, Space, Team, User
+from tests import factories
+
+HTMX = {"HX-Request": "true"}
+
+
+def log_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def owner_client(owner: User) -> Client:
+    return log_in(owner)
+
+
+@pytest.fixture
+def teammate_client(teammate: User) -> Client:
+    return log_in(teammate)
+
+
+@pytest.fixture
+def outsider_client(outsider: User) -> Client:
+    return log_in(outsider)
+
+
+@pytest.fixture
+def editor_client(team: Team) -> Client:
+    return log_in(factories.make_user("edda", team, Role.EDITOR))
+
+
+@pytest.fixture
+def record(space: Space) -> Record:
+    return factories.make_record(space, notes="first\nsecond", tags=["ops"])
+
+
+@pytest.fixture
+def assembly(space: Space, record: Record) -> Assembly:
+    result = factories.make_assembly(space)
+    return Assembly.objects.get(pk=result.id)
+
+
+@pytest.fixture
+def partial(owner_client: Client) -> Callable[..., str]:
+    """Ask as htmx does for the element of an id."""
+
+    def get(url: str, target: str) -> str:
+        response = owner_client.get(url, headers={**HTMX, "HX-Target": target})
+        assert response.status_code == 200
+        html = response.content.decode()
+        assert "<html" not in html
+        assert f'id="{target}"' in html
+        return html
+
+    return get

@@ -1,0 +1,175 @@
+"""Every address: who gets in."""
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, reverse
+
+from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space, Team, User
+from dashboard import urls
+from tests import factories
+from tests.dashboard.conftest import HTMX, log_in
+
+# What a member may open, and whether the address names something of the team.
+PAGES = {
+    "overview": False,
+    "overview_csv": False,
+    "assemblies": False,
+    "assemblies_csv": False,
+    "assembly": True,
+    "assembly_text": True,
+    "spaces": False,
+    "space": True,
+    "space_preview": True,
+    "space_settings": True,
+    "space_budget": True,
+    "record": True,
+    "settings": False,
+    "demo_status": False,
+}
+# What changes something: the role it needs, and whether it names something of the team.
+ACTIONS = {
+    "space_create": (Role.EDITOR, False),
+    "space_edit": (Role.EDITOR, True),
+    "space_import": (Role.EDITOR, True),
+    "space_settings": (Role.EDITOR, True),
+    "space_config_activate": (Role.EDITOR, True),
+    "record_new": (Role.EDITOR, True),
+    "record_edit": (Role.EDITOR, True),
+    "record_delete": (Role.EDITOR, True),
+    "record_restore": (Role.EDITOR, True),
+    "record_pin": (Role.EDITOR, True),
+    "record_undo": (Role.EDITOR, True),
+    "record_purge": (Role.ADMIN, True),
+    "settings_team": (Role.ADMIN, False),
+    "key_create": (Role.ADMIN, False),
+    "key_revoke": (Role.ADMIN, True),
+    "demo_load": (Role.ADMIN, False),
+    "demo_remove": (Role.ADMIN, False),
+}
+# Open to every member: it chooses among one's own teams.
+OPEN_ACTIONS = {"switch_team"}
+
+
+@pytest.fixture
+def address(team: Team, space: Space, record: Record, assembly: Assembly):
+    key = factories.make_key(team)[0]
+
+    def get(name: str) -> str:
+        known = {
+            "slug": "ratio" if name == "overview_csv" else space.slug,
+            "record_id": record.pk,
+            "assembly_id": assembly.pk,
+            "key_id": key.pk,
+            "number": 1,
+            "version": 1,
+        }
+        pattern = next(p for p in urls.urlpatterns if isinstance(p, URLPattern) and p.name == name)
+        return reverse(f"dashboard:{name}", kwargs={k: known[k] for k in pattern.pattern.converters})
+
+    return get
+
+
+def test_every_address_is_in_these_tables() -> None:
+    assert {p.name for p in urls.urlpatterns} == {*PAGES, *ACTIONS, *OPEN_ACTIONS}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_member_opens_it(name: str, address, teammate_client: Client) -> None:
+    assert teammate_client.get(address(name)).status_code == 200
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_anonymous_visitors_are_sent_to_the_login(name: str, address) -> None:
+    response = Client().get(address(name))
+    assert response.status_code == 302
+    assert response.headers["Location"] == f"{reverse('login')}?next={address(name)}"
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_anonymous_visitors_change_nothing(name: str, address) -> None:
+    assert Client().post(address(name)).status_code == 302
+
+
+@pytest.mark.parametrize("name", [n for n, is_owned in PAGES.items() if is_owned])
+def test_outsiders_find_nothing(name: str, address, outsider_client: Client) -> None:
+    assert outsider_client.get(address(name)).status_code == 404
+
+
+@pytest.mark.parametrize("name", [n for n, (_, is_owned) in ACTIONS.items() if is_owned])
+def test_outsiders_change_nothing(name: str, address, outsider_client: Client) -> None:
+    assert outsider_client.post(address(name)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
+    needed = ACTIONS[name][0]
+    roles = list(Role)
+    client = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
+    response = client.post(address(name))
+    assert response.status_code == 403
+    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in ACTIONS if n not in PAGES and n not in {"record_new", "space_import"}]
+)
+def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
+    assert owner_client.get(address(name)).status_code == 405
+
+
+def test_an_expired_session_reloads_instead_of_swapping_the_login_page_in(db: None) -> None:
+    response = Client().get(reverse("dashboard:overview"), headers=HTMX)
+    assert response.headers["HX-Refresh"] == "true"
+
+
+def test_a_user_without_a_team_is_told_so(db: None) -> None:
+    response = log_in(factories.make_user("lonely")).get(reverse("dashboard:overview"))
+    assert response.status_code == 403
+    assert "You belong to no team yet" in response.content.decode()
+
+
+def test_pages_show_the_chosen_team(owner: User, owner_client: Client, other_team: Team) -> None:
+    Membership.objects.create(team=other_team, user=owner, role=Role.VIEWER)
+    factories.make_space(other_team, "theirs", name="Their space")
+    response = owner_client.post(reverse("dashboard:switch_team"), {"team": other_team.pk}, follow=True)
+    assert response.status_code == 200
+    assert "Their space" in owner_client.get(reverse("dashboard:spaces")).content.decode()
+
+
+@pytest.mark.parametrize("team_id", ["", "x", "999999"])
+def test_a_team_of_others_cannot_be_chosen(team_id: str, owner_client: Client) -> None:
+    assert owner_client.post(reverse("dashboard:switch_team"), {"team": team_id}).status_code == 404
+
+
+def test_login_names_what_is_wrong(owner: User) -> None:
+    response = Client().post(reverse("login"), {"username": "olga", "password": "wrong"})
+    assert "do not go together" in response.content.decode()
+
+
+def test_login_leads_to_the_overview_and_logout_back(owner: User) -> None:
+    client = Client()
+    response = client.post(reverse("login"), {"username": "olga", "password": "correct horse"})
+    assert response.headers["Location"] == reverse("dashboard:overview")
+    assert client.post(reverse("logout")).headers["Location"] == reverse("login")
+
+
+def test_what_does_not_exist_is_a_404_page(owner_client: Client, space: Space) -> None:
+    for url in ("/nowhere/", f"/spaces/{space.slug}/records/{2**70}/", f"/assemblies/{2**70}/"):
+        response = owner_client.get(url)
+        assert response.status_code == 404
+        assert "Not found" in response.content.decode()
+
+
+def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
+    for name in [n for n in PAGES if not n.endswith("_csv") and n != "assembly_text"]:
+        html = owner_client.get(address(name)).content.decode()
+        assert " style=" not in html, name
+        assert "<style" not in html, name
+        assert "hx-on" not in html, name
+        assert "<script>" not in html, name
+
+
+def test_keys_of_others_stay(outsider_client: Client, team: Team) -> None:
+    key = factories.make_key(team)[0]
+    outsider_client.post(reverse("dashboard:key_revoke", args=[key.pk]))
+    assert ApiKey.objects.get(pk=key.pk).revoked_at is None

@@ -1,0 +1,213 @@
+import csv
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Assembly, AssemblyPayload, Space, Team
+from contextopt.purging import purge_record
+from dashboard.paging import PAGE_ROWS
+from tests.dashboard.test_metrics import log_row
+from tests.factories import NOW, make_assembly, make_record, make_space
+
+URL = "/assemblies/"
+
+
+def numbers(client: Client, query: str = "") -> list[int]:
+    """Return the ids that the list shows, in order."""
+    html = client.get(f"{URL}?{query}").content.decode()
+    return [
+        int(part.split("/")[0])
+        for part in html.split('<th scope="row"><a class="link" href="/assemblies/')[1:]
+    ]
+
+
+def test_the_newest_come_first(owner_client: Client, space: Space) -> None:
+    rows = [log_row(space, NOW - timedelta(hours=hours)) for hours in (2, 0, 1)]
+    assert numbers(owner_client) == [rows[1].pk, rows[2].pk, rows[0].pk]
+
+
+def test_an_empty_list_says_how_to_make_one(owner_client: Client, team: Team) -> None:
+    html = owner_client.get(URL).content.decode()
+    assert "No assemblies here" in html
+    assert "curl" in html
+
+
+def test_pages_lose_and_repeat_nothing(owner_client: Client, space: Space) -> None:
+    made = [log_row(space, NOW - timedelta(seconds=number // 3)).pk for number in range(PAGE_ROWS + 7)]
+    first = numbers(owner_client)
+    cursor = owner_client.get(URL).content.decode().split("before=")[1].split('"')[0]
+    # One that comes meanwhile moves nothing.
+    log_row(space, NOW + timedelta(hours=1))
+    second = numbers(owner_client, f"before={cursor}")
+    assert sorted(first + second) == made
+    assert len(second) == 7
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "1.2.3", "9" * 40, "999999999999999999.1", "%00", "-1.1"])
+def test_a_cursor_that_was_cut_is_page_one(cursor: str, owner_client: Client, space: Space) -> None:
+    log_row(space, NOW)
+    assert owner_client.get(f"{URL}?before={cursor}").status_code == 200
+
+
+def test_filters(owner_client: Client, space: Space) -> None:
+    other = make_space(space.team, "other")
+    plain = log_row(space, NOW)
+    elsewhere = log_row(
+        other, NOW - timedelta(days=1), stage=3, truncated=False, conversation="c-1", sha256="cd" * 32
+    )
+    assert numbers(owner_client, "space=other") == [elsewhere.pk]
+    assert numbers(owner_client, "stage=4") == [plain.pk]
+    assert numbers(owner_client, "truncated=no") == [elsewhere.pk]
+    assert numbers(owner_client, "conversation=c-1") == [elsewhere.pk]
+    assert numbers(owner_client, "find=cdcdcd") == [elsewhere.pk]
+    assert numbers(owner_client, f"find={plain.pk}") == [plain.pk]
+    assert numbers(owner_client, "start=2026-06-15") == [plain.pk]
+    assert numbers(owner_client, "end=2026-06-14") == [elsewhere.pk]
+    assert numbers(owner_client, "end=2026-06-15T12:00:00Z") == [elsewhere.pk]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["start=yesterday", "end=2026-13-01", "start=0001-01-01", "stage=9", "space=x", "find=nohex!", "find=abc",
+     "conversation=" + "x" * 201, "conversation=%00", "start=2026-01-01T00:00:00%2B99:00"],
+)  # fmt: skip
+def test_filters_that_cannot_be_read_say_so(query: str, owner_client: Client, space: Space) -> None:
+    log_row(space, NOW)
+    response = owner_client.get(f"{URL}?{query}")
+    assert response.status_code == 200
+    assert 'role="alert"' in response.content.decode()
+    assert numbers(owner_client, query) == []
+    assert owner_client.get(f"/assemblies.csv?{query}").status_code == 400
+
+
+def test_the_partial_is_the_list(partial, space: Space) -> None:
+    log_row(space, NOW)
+    assert "id_space" not in partial(URL, "assemblies")
+
+
+def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Space) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Assembly.objects.count() < wanted:
+            log_row(space, NOW)
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, spaces of the filter, the page with spaces and configs
+            owner_client.get(URL)
+        counts.append(len(queries))
+        assert not any("assemblypayload" in query["sql"] for query in queries)
+    assert counts == [5, 5]
+
+
+def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
+    Team.objects.update(time_zone="Europe/Oslo")
+    for number in range(PAGE_ROWS + 5):
+        log_row(space, datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(minutes=number), conversation="=1+1")
+    log_row(space, NOW, stage=3)
+    response = owner_client.get("/assemblies.csv?stage=4")
+    rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+    assert len(rows) == PAGE_ROWS + 5
+    assert rows[-1]["created_at"] == "2026-01-01T13:00:00+01:00"
+    assert rows[0]["space"] == "support"
+    # What a spreadsheet would run stays text.
+    assert rows[0]["conversation"] == "'=1+1"
+
+
+# One assembly
+
+
+def page_of(client: Client, assembly_id: int | None, query: str = "") -> str:
+    response = client.get(f"/assemblies/{assembly_id}/{query}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_the_inspector_shows_text_ledger_and_certificate(owner_client: Client, space: Space) -> None:
+    record = make_record(space, title="Queue <stuck>")
+    make_record(space, title="Long ago", date=NOW - timedelta(days=90))
+    result = make_assembly(space)
+    html = page_of(owner_client, result.id)
+    assert "Queue &lt;stuck&gt;" in html
+    assert f'id="line-{record.pk}"' in html
+    assert f'data-line="line-{record.pk}"' in html
+    assert "1 candidates; 1 outside the window, 0 deleted" in html
+    assert result.certificate.sha256 in html
+    assert "verified now" in html
+    assert "recency 10.0 of 10, frequency 0.0 of 10" in html
+
+
+def test_dropped_records_have_their_reason_in_words(owner_client: Client, space: Space) -> None:
+    for number in range(4):
+        make_record(space, title=f"Record {number}")
+    result = make_assembly(space, max_records=1)
+    assert "over the record limit" in page_of(owner_client, result.id)
+    kept = page_of(owner_client, result.id, "?show=kept")
+    assert "over the record limit" not in kept
+    assert page_of(owner_client, result.id, "?show=dropped").count('<span class="tag drop">dropped') == 3
+    assert "max_records" in kept  # what the request set for itself
+
+
+def test_the_ledger_is_a_partial(partial, assembly: Assembly) -> None:
+    assert "Certificate" not in partial(f"/assemblies/{assembly.pk}/?show=kept", "ledger")
+
+
+def test_what_the_ledger_does_not_name_is_counted(
+    owner_client: Client, space: Space, assembly: Assembly
+) -> None:
+    payload = assembly.payload
+    payload.ledger["counts"] = {"over_record_limit": 1_250}
+    AssemblyPayload.objects.filter(pk=payload.pk).update(ledger=payload.ledger)
+    assert "1,250 over the record limit" in page_of(owner_client, assembly.pk)
+
+
+def test_a_changed_text_is_found_out(owner_client: Client, assembly: Assembly) -> None:
+    AssemblyPayload.objects.filter(pk=assembly.pk).update(text=assembly.payload.text + "- more\n")
+    html = page_of(owner_client, assembly.pk)
+    assert "verified now" not in html
+    assert "differ" in html
+
+
+def test_the_raw_text_has_the_certificates_hash(owner_client: Client, assembly: Assembly) -> None:
+    response = owner_client.get(f"/assemblies/{assembly.pk}/text")
+    assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert hashlib.sha256(response.content).hexdigest() == assembly.sha256
+
+
+def test_a_purged_text_is_said_to_be_one(
+    owner_client: Client, space: Space, record, assembly: Assembly
+) -> None:
+    purge_record(record=record)
+    html = page_of(owner_client, assembly.pk)
+    assert "Some text was purged" in html
+    assert "Queue stuck" not in html
+
+
+def test_an_assembly_without_payload_shows_its_figures(owner_client: Client, space: Space) -> None:
+    row = log_row(space, NOW)
+    html = page_of(owner_client, row.pk)
+    assert "Only the figures are left" in html
+    assert owner_client.get(f"/assemblies/{row.pk}/text").status_code == 200
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_stages_without_scores(stage: int, owner_client: Client, space: Space) -> None:
+    make_record(space)
+    page_of(owner_client, make_assembly(space, stage=stage).id)
+
+
+def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
+    owner_client: Client, space: Space
+) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while space.records.count() < wanted:
+            make_record(space)
+        result = make_assembly(space)
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the assembly with payload, titles
+            page_of(owner_client, result.id)
+        counts.append(len(queries))
+    assert counts == [5, 5]

@@ -1,0 +1,124 @@
+"""The aggregation against figures worked out by hand."""
+
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Assembly, Space, Team
+from dashboard.metrics import OverviewFilter, read_score_spread, read_series, read_stages
+from dashboard.periods import recent_period
+from tests.factories import make_record, make_space, make_team
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+JUST_NOW = NOW - timedelta(minutes=1)
+
+
+def log_row(space: Space, created_at: datetime, **overrides: object) -> Assembly:
+    """Write a log row of chosen numbers."""
+    numbers = {
+        "stage": 4, "records_filtered": 10, "records_included": 4, "over_record_limit": 6,
+        "tokens_before": 500, "tokens_after": 400, "tokens_available": 2_000, "truncated": True,
+        "assembly_ms": 5.0, "as_of": created_at, "encoding": "cl100k_base", "tokenizer_version": "1",
+        "sha256": "ab" * 32,
+    }  # fmt: skip
+    return Assembly.objects.create(
+        team=space.team, space=space, created_at=created_at, **{**numbers, **overrides}
+    )
+
+
+def ask(team: Team, range_name: str = "14d", zone: str = "UTC", **overrides: object) -> OverviewFilter:
+    period = recent_period(range_name, NOW, ZoneInfo(zone))
+    return OverviewFilter(team_id=team.pk, period=period, **overrides)
+
+
+def test_totals_are_those_of_the_rows(space: Space) -> None:
+    for number in range(1, 101):
+        log_row(space, NOW - timedelta(hours=number), assembly_ms=float(number), truncated=number <= 25)
+    log_row(space, JUST_NOW, records_filtered=0, records_included=0, over_record_limit=0, truncated=False,
+            tokens_before=100, tokens_after=300, assembly_ms=50.5)  # fmt: skip
+    total = read_series(ask(space.team)).total
+    assert total.assemblies == 101
+    assert total.ratio == pytest.approx(0.4)
+    assert total.utilisation == pytest.approx((100 * 0.2 + 0.15) / 101)
+    assert total.truncation_rate == pytest.approx(25 / 101)
+    assert total.tokens_saved == 100 * 100 - 200
+    assert total.p50_ms == pytest.approx(median([*range(1, 101), 50.5]))
+    assert total.p95_ms == pytest.approx(95)
+    assert total.p99_ms == pytest.approx(99)
+
+
+def test_buckets_are_the_days_of_the_teams_zone(space: Space) -> None:
+    # 23:30 in UTC is the next day in Oslo.
+    log_row(space, datetime(2026, 6, 13, 23, 30, tzinfo=UTC))
+    utc = read_series(ask(space.team)).points
+    oslo = read_series(ask(space.team, zone="Europe/Oslo")).points
+    assert [number for number, point in enumerate(utc) if point.assemblies] == [11]
+    assert [number for number, point in enumerate(oslo) if point.assemblies] == [12]
+
+
+def test_points_add_up_to_the_total(space: Space) -> None:
+    for hours in range(0, 400, 7):
+        log_row(space, NOW - timedelta(hours=hours))
+    series = read_series(ask(space.team))
+    assert sum(point.assemblies for point in series.points) == series.total.assemblies > 0
+
+
+def test_filters_narrow(space: Space) -> None:
+    other = make_space(space.team, "other")
+    log_row(space, JUST_NOW)
+    log_row(other, JUST_NOW, stage=3, tokens_before=None)
+    assert read_series(ask(space.team)).total.assemblies == 2
+    assert read_series(ask(space.team, space_id=space.pk)).total.assemblies == 1
+    assert read_series(ask(space.team, stage=3)).total.tokens_saved == 0
+
+
+def test_teams_and_periods_are_apart(space: Space) -> None:
+    theirs = make_space(make_team("rivals"))
+    log_row(theirs, JUST_NOW)
+    log_row(space, NOW - timedelta(days=20))
+    wanted = ask(space.team)
+    assert read_series(wanted).total.assemblies == 0
+    assert read_series(wanted.before()).total.assemblies == 1
+
+
+def test_nothing_measured_is_none_and_not_zero(team: Team) -> None:
+    total = read_series(ask(team)).total
+    assert total.ratio is None
+    assert total.p95_ms is None
+    assert total.saving_rate is None
+
+
+def test_stages_stand_side_by_side(space: Space) -> None:
+    for tokens in (100, 200, 900):
+        log_row(space, JUST_NOW, stage=3, tokens_before=None, tokens_after=tokens)
+    log_row(space, JUST_NOW, tokens_before=100, tokens_after=150)
+    third, fourth = read_stages(ask(space.team))
+    assert (third.stage, third.assemblies, third.median_tokens, third.saving_rate) == (3, 3, 200, None)
+    assert (fourth.tokens_saved, fourth.saving_rate) == (-50, -0.5)
+
+
+def test_each_question_is_one_query(space: Space) -> None:
+    log_row(space, JUST_NOW)
+    wanted = ask(space.team)
+    for question in (read_series, read_stages, read_score_spread):
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            question(wanted)
+        assert len(queries) == 1
+
+
+def test_the_spread_of_scores(space: Space) -> None:
+    wanted = ask(space.team)
+    assert not read_score_spread(wanted).has_records
+    make_record(space, date=NOW)
+    make_record(space, date=NOW - timedelta(hours=2))
+    spread = read_score_spread(wanted)
+    assert (spread.has_records, spread.is_viewed, spread.has_ages) == (True, False, False)
+    make_record(space, date=NOW - timedelta(days=3), view_count=1)
+    spread = read_score_spread(wanted)
+    assert (spread.is_viewed, spread.has_ages) == (True, True)

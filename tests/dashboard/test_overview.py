@@ -1,0 +1,176 @@
+import csv
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+from django.urls import reverse
+
+from contextopt.models import Role, Space, Team
+from dashboard.charts import CHARTS
+from dashboard.views.overview import MAX_POLLS
+from tests import factories
+from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.test_metrics import log_row
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+@pytest.fixture
+def logged(space: Space) -> Space:
+    """Fourteen days with an assembly each, and fourteen before them."""
+    for days in range(28):
+        log_row(space, NOW - timedelta(days=days, minutes=1), assembly_ms=5.0 + (days >= 14))
+    return space
+
+
+def html_of(client: Client, url: str = "/") -> str:
+    response = client.get(url)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def figures_of(html: str) -> dict[str, object]:
+    island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
+    return json.loads(island)
+
+
+def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client)
+    assert "0.40" in html
+    assert "target 80–95 %" in html
+    assert '<span class="sr">down</span> 1.0 ms' in html
+
+
+def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> None:
+    html = html_of(owner_client)
+    assert "manage.py import_git demo ." in html
+    assert "/api/v1/assemblies" in html
+    assert "Load demo data" in html
+
+
+def test_an_empty_period_says_so(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/?range=custom&first=2020-01-01&last=2020-01-05")
+    assert "No assemblies in this period" in html
+
+
+def test_the_island_has_every_chart(owner_client: Client, logged: Space) -> None:
+    assert set(figures_of(html_of(owner_client))) == set(CHARTS)
+
+
+def test_partials_are_parts_of_the_page(partial, logged: Space) -> None:
+    whole = partial("/?range=7d", "overview")
+    assert "filter-space" in whole
+    figures = partial("/?range=7d", "figures")
+    assert "filter-space" not in figures
+    assert "tile-ratio" in figures
+
+
+def test_caches_tell_page_and_partial_apart(owner_client: Client, logged: Space) -> None:
+    assert "HX-Request" in owner_client.get("/").headers["Vary"]
+
+
+def test_filters_go_into_the_address(owner_client: Client, logged: Space) -> None:
+    headers = {**HTMX, "HX-Target": "overview"}
+    response = owner_client.get("/?range=7d&first=&last=&space=support&stage=", headers=headers)
+    assert response.headers["HX-Push-Url"] == "/?range=7d&space=support"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "range=1y", "stage=9", "space=nowhere", "range=custom", "range=custom&first=x&last=y",
+        "range=custom&first=2026-02-01&last=2026-01-01", "range=custom&first=0001-01-01&last=9999-12-31",
+        "range=custom&first=2020-01-01&last=2026-01-01", "polls=x", "polls=99999999999", "range=%00",
+    ],
+)  # fmt: skip
+def test_filters_that_make_no_sense_show_the_default(query: str, owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, f"/?{query}")
+    assert "tile-ratio" in html
+
+
+def test_a_custom_range_out_of_bounds_names_its_limit(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/?range=custom&first=2020-01-01&last=2026-01-01")
+    assert "at most 400 days" in html
+
+
+def test_a_space_narrows_the_figures(owner_client: Client, logged: Space) -> None:
+    factories.make_space(logged.team, "quiet", name="Quiet")
+    assert "No assemblies in this period" in html_of(owner_client, "/?space=quiet")
+
+
+def test_polls_end_after_an_hour(owner_client: Client, logged: Space) -> None:
+    headers = {**HTMX, "HX-Target": "figures"}
+    first = owner_client.get("/?polls=1", headers=headers)
+    assert first.status_code == 200
+    assert "every 30s" in first.content.decode()
+    last = owner_client.get(f"/?polls={MAX_POLLS}", headers=headers)
+    assert last.status_code == 286
+    assert "every 30s" not in last.content.decode()
+
+
+def test_a_point_leads_to_its_assemblies(owner_client: Client, logged: Space) -> None:
+    figures = figures_of(html_of(owner_client, "/?space=support"))
+    link = figures["saved"]["data"][0]["customdata"][-1]
+    html = html_of(owner_client, link)
+    assert html.count('<th scope="row"><a') == 1
+
+
+def test_csv_has_the_charts_numbers(owner_client: Client, logged: Space) -> None:
+    response = owner_client.get(reverse("dashboard:overview_csv", args=["time"]))
+    rows = list(csv.reader(b"".join(response.streaming_content).decode().splitlines()))
+    assert rows[0] == ["start", "end", "assemblies", "p50 ms", "p95 ms", "p99 ms"]
+    assert len(rows) == 15
+    assert rows[-1][2:] == ["1", "5.0", "5.0", "5.0"]
+
+
+def test_a_chart_that_is_not_there(owner_client: Client, team: Team) -> None:
+    assert owner_client.get(reverse("dashboard:overview_csv", args=["magic"])).status_code == 404
+
+
+def test_viewers_are_offered_no_demo(teammate_client: Client, team: Team) -> None:
+    assert "Load demo data" not in html_of(teammate_client)
+
+
+def test_the_same_queries_for_two_assemblies_as_for_twenty(
+    owner_client: Client, logged: Space, django_assert_num_queries
+) -> None:
+    for _ in range(2):
+        with django_assert_num_queries(9):
+            # session, user, memberships with teams, spaces, is there any assembly,
+            # figures of the period, of the period before, stages, spread of scores
+            html_of(owner_client)
+        for minutes in range(18):
+            log_row(logged, NOW - timedelta(minutes=minutes))
+
+
+def test_demo_data_is_marked_and_can_be_removed(team: Team, owner_client: Client) -> None:
+    space = factories.make_space(team)
+    Space.objects.filter(pk=space.pk).update(is_demo=True)
+    log_row(space, NOW - timedelta(minutes=1), is_demo=True)
+    assert "Demo data" in html_of(owner_client)
+    owner_client.post(reverse("dashboard:demo_remove"))
+    assert not Space.objects.filter(pk=space.pk).exists()
+
+
+def test_times_are_the_teams(team: Team, owner_client: Client, logged: Space) -> None:
+    Team.objects.filter(pk=team.pk).update(time_zone="Asia/Kolkata")
+    assert "15 Jun 2026, 17:30, Asia/Kolkata" in html_of(owner_client)
+
+
+def test_worth_a_look_says_cause_and_remedy(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client)
+    assert "look-half-empty" in html
+    assert "look-truncated" in html
+    assert "look-slow" not in html
+
+
+def test_reviewers_see_it_too(team: Team, logged: Space) -> None:
+    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)))

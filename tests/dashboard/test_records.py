@@ -1,0 +1,179 @@
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.inputs import RecordPatch
+from contextopt.models import Record, Space
+from contextopt.recording import delete_record, update_record
+from dashboard.forms import RecordEditForm
+from tests.dashboard.conftest import HTMX
+from tests.factories import make_record
+
+NEW = "/spaces/support/records/new/"
+
+
+def url_of(record: Record, action: str = "") -> str:
+    return f"/spaces/support/records/{record.pk}/{action}"
+
+
+def fields_of(record: Record, **changes: str) -> dict[str, Any]:
+    """Return what a browser would send of the untouched form."""
+    form = RecordEditForm(initial=RecordEditForm.initial_of(record))
+    values = {name: form[name].value() for name in form.fields}
+    values["date"] = form["date"].value().strftime("%Y-%m-%dT%H:%M:%S")
+    values["notes"] = values["notes"].replace("\n", "\r\n")
+    given = {name: value for name, value in values.items() if value not in (None, False)}
+    return {**given, **changes}
+
+
+# Reading
+
+
+def test_reading_a_record_counts_a_view(owner_client: Client, record: Record) -> None:
+    for _ in range(2):
+        assert "Queue stuck after deploy" in owner_client.get(url_of(record)).content.decode()
+    record.refresh_from_db()
+    assert record.view_count == 2
+
+
+@pytest.mark.parametrize(("query", "headers"), [("?from=edit", {}), ("", HTMX)])
+def test_what_is_no_reading_counts_none(
+    query: str, headers: dict, owner_client: Client, record: Record
+) -> None:
+    owner_client.get(url_of(record) + query, headers=headers)
+    record.refresh_from_db()
+    assert record.view_count == 0
+
+
+def test_viewers_read_and_are_offered_no_form(teammate_client: Client, record: Record) -> None:
+    html = teammate_client.get(url_of(record)).content.decode()
+    assert "first\nsecond" in html
+    assert "Purge" not in html
+    assert 'name="title"' not in html
+
+
+def test_a_record_of_another_space_is_not_here(owner_client: Client, record: Record) -> None:
+    assert owner_client.get(f"/spaces/elsewhere/records/{record.pk}/").status_code == 404
+
+
+# Writing
+
+
+def test_an_editor_adds_a_record(editor_client: Client, space: Space) -> None:
+    data = {
+        "title": "New", "type": "note", "date": "2026-06-01T10:00:00", "tags": "a, b", "notes": "x\r\ny",
+        "pinned": "on", "metadata": '{"k": 1}', "source": "hand", "external_id": "1",
+    }  # fmt: skip
+    response = editor_client.post(NEW, data)
+    record = space.records.get()
+    assert response.headers["Location"] == url_of(record, "?from=edit")
+    assert (record.tags, record.notes, record.pinned, record.metadata) == (["a", "b"], "x\ny", True, {"k": 1})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("title", ""), ("title", "x" * 1_001), ("type", "x" * 65), ("date", "soon"),
+     ("date", "1800-01-01T00:00:00"),
+     ("tags", "x" * 101),
+     ("position", "9" * 30), ("metadata", "[1]"), ("metadata", "{"), ("notes", "a\x00b"),
+     ("metadata", '{"a": "\\u0000"}'), ("external_id", "taken"), ("thread", "x" * 201)],
+)  # fmt: skip
+def test_a_record_that_cannot_be_names_the_field(
+    field: str, value: str, owner_client: Client, space: Space
+) -> None:
+    make_record(space, source="s", external_id="taken")
+    data = {"title": "New", "type": "note", "source": "s", field: value}
+    response = owner_client.post(NEW, data)
+    assert response.status_code == 422
+    assert f'id="id_{field}_error"' in response.content.decode()
+    assert space.records.count() == 1
+
+
+def test_an_edit_is_kept_with_the_state_before(editor_client: Client, record: Record) -> None:
+    response = editor_client.post(
+        url_of(record, "edit"), fields_of(record, notes="first\r\nthird", tags="ops, db")
+    )
+    assert response.status_code == 302
+    record.refresh_from_db()
+    assert (record.notes, record.tags) == ("first\nthird", ["ops", "db"])
+    html = editor_client.get(url_of(record)).content.decode()
+    assert "<del>- second\n</del>" in html
+    assert "<ins>+ third\n</ins>" in html
+    assert "user:edda" in html
+
+
+def test_the_untouched_form_changes_nothing(editor_client: Client, record: Record) -> None:
+    editor_client.post(url_of(record, "edit"), fields_of(record))
+    assert not record.revisions.exists()
+
+
+def test_an_edit_that_cannot_be_keeps_the_record(editor_client: Client, record: Record) -> None:
+    response = editor_client.post(url_of(record, "edit"), fields_of(record, title=" "))
+    assert response.status_code == 422
+    assert 'id="id_title_error"' in response.content.decode()
+
+
+def test_deleting_offers_an_undo(editor_client: Client, record: Record) -> None:
+    html = editor_client.post(url_of(record, "delete"), follow=True).content.decode()
+    assert "is deleted" in html
+    assert f'action="{url_of(record, "restore")}"' in html
+    record.refresh_from_db()
+    assert record.is_deleted
+    editor_client.post(url_of(record, "restore"))
+    record.refresh_from_db()
+    assert not record.is_deleted
+
+
+def test_pinning_and_back(editor_client: Client, record: Record) -> None:
+    for expected in (True, False):
+        editor_client.post(url_of(record, "pin"))
+        record.refresh_from_db()
+        assert record.pinned is expected
+
+
+def test_back_to_an_earlier_state(editor_client: Client, record: Record) -> None:
+    update_record(record=record, changes=RecordPatch(title="Changed"), actor="test")
+    editor_client.post(url_of(record, "undo/1"))
+    record.refresh_from_db()
+    assert record.title == "Queue stuck after deploy"
+    html = editor_client.post(url_of(record, "undo/99"), follow=True).content.decode()
+    assert "Not changed" in html
+
+
+def test_purging_needs_the_word(owner_client: Client, record: Record) -> None:
+    owner_client.post(url_of(record, "purge"), {"confirm": "yes"})
+    record.refresh_from_db()
+    assert record.purged_at is None
+    html = owner_client.post(url_of(record, "purge"), {"confirm": " Purge "}, follow=True).content.decode()
+    assert "This record was purged" in html
+    assert "Queue stuck" not in html
+
+
+def test_a_purged_record_stays_as_it_is(owner_client: Client, record: Record) -> None:
+    owner_client.post(url_of(record, "purge"), {"confirm": "purge"})
+    for action in ("restore", "pin"):
+        html = owner_client.post(url_of(record, action), follow=True).content.decode()
+        assert "erased for good" in html
+    assert owner_client.post(url_of(record, "edit"), {"title": "x", "type": "note"}).status_code == 409
+
+
+def test_the_page_asks_as_often_for_twenty_revisions_as_for_two(owner_client: Client, record: Record) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while record.revisions.count() < wanted:
+            changes = RecordPatch(title=f"Title {record.revisions.count()}")
+            update_record(record=record, changes=changes, actor="test")
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the record with its space, the count of the view and its result,
+            # the revisions
+            owner_client.get(url_of(record))
+        counts.append(len(queries))
+    assert counts == [7, 7]
+
+
+def test_the_trash_leads_back(editor_client: Client, record: Record) -> None:
+    delete_record(record=record, actor="test")
+    assert "Restore" in editor_client.get(url_of(record)).content.decode()

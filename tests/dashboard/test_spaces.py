@@ -1,0 +1,187 @@
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Assembly, Record, Space, Team
+from contextopt.recording import delete_record
+from dashboard.forms import UPLOAD_MAX_BYTES
+from dashboard.paging import PAGE_ROWS
+from tests.factories import NOW, make_record, make_space
+
+URL = "/spaces/support/"
+
+
+def html_of(client: Client, url: str = URL) -> str:
+    response = client.get(url)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+# The list
+
+
+def test_the_list_counts_records(owner_client: Client, space: Space) -> None:
+    make_record(space, pinned=True)
+    delete_record(record=make_record(space), actor="test")
+    html = html_of(owner_client, "/spaces/")
+    assert "Support notes" in html
+    cells = [part.split("<")[0] for part in html.split('<td class="n">')[1:]]
+    assert cells == ["1", "1", "1"]
+
+
+def test_an_empty_list_says_what_to_do(owner_client: Client, team: Team) -> None:
+    assert "No spaces yet" in html_of(owner_client, "/spaces/")
+
+
+def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Space.objects.count() < wanted:
+            make_space(team, f"s{Space.objects.count()}")
+        with CaptureQueriesContext(connection) as queries:
+            html_of(owner_client, "/spaces/")  # session, user, memberships, spaces with counts
+        counts.append(len(queries))
+    assert counts == [4, 4]
+
+
+def test_an_editor_makes_a_space(editor_client: Client, team: Team) -> None:
+    data = {"name": "Runbooks", "slug": "runbooks", "description": "How to.", "categories": "db, web, db"}
+    response = editor_client.post("/spaces/new", data)
+    assert response.headers["Location"] == "/spaces/runbooks/"
+    space = Space.objects.get(slug="runbooks")
+    assert space.categories == ["db", "web"]
+    assert space.configs.active().get().created_by == "user:edda"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("slug", "no good"), ("slug", "x" * 65), ("slug", "support"), ("name", ""), ("name", "x" * 121),
+     ("description", "x" * 1_001), ("categories", ",".join(f"c{n}" for n in range(21))), ("name", "a\x00b")],
+)  # fmt: skip
+def test_a_space_that_cannot_be_names_the_field(
+    field: str, value: str, owner_client: Client, space: Space
+) -> None:
+    response = owner_client.post("/spaces/new", {"name": "A", "slug": "a", field: value})
+    assert response.status_code == 422
+    assert f'id="id_{field}_error"' in response.content.decode()
+    assert Space.objects.count() == 1
+
+
+# One space
+
+
+def test_records_and_their_filters(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Alpha", type="ticket", tags=["ops"], source="git")
+    make_record(space, title="Beta", pinned=True)
+    delete_record(record=make_record(space, title="Gamma"), actor="test")
+    assert "Gamma" not in html_of(owner_client)
+    for query, shown in [("type=ticket", "Alpha"), ("tag=ops", "Alpha"), ("source=git", "Alpha"),
+                         ("show=pinned", "Beta"), ("show=deleted", "Gamma")]:  # fmt: skip
+        html = html_of(owner_client, f"{URL}?{query}")
+        assert [name for name in ("Alpha", "Beta", "Gamma") if name in html] == [shown]
+
+
+@pytest.mark.parametrize("query", ["type=" + "x" * 65, "show=all", "tag=%00", "before=x"])
+def test_filters_that_cannot_be_read(query: str, owner_client: Client, space: Space) -> None:
+    html_of(owner_client, f"{URL}?{query}")
+
+
+def test_records_come_in_pages(owner_client: Client, space: Space) -> None:
+    for number in range(PAGE_ROWS + 3):
+        make_record(space, title=f"Record {number:03}", date=NOW - timedelta(minutes=number))
+    html = html_of(owner_client)
+    cursor = html.split("before=")[1].split('"')[0]
+    older = html_of(owner_client, f"{URL}?before={cursor}")
+    assert "Record 049" in html
+    assert "Record 050" in older
+    assert "Record 049" not in older
+
+
+def test_the_records_are_a_partial(partial, space: Space) -> None:
+    assert "What would be sent" not in partial(URL, "records")
+
+
+def test_a_space_asks_as_often_for_twenty_records_as_for_two(owner_client: Client, space: Space) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while space.records.count() < wanted:
+            make_record(space)
+        with CaptureQueriesContext(connection) as queries:
+            html_of(owner_client)  # session, user, memberships, the space, its records
+        counts.append(len(queries))
+        assert not any('"notes"' in query["sql"] for query in queries)
+    assert counts == [5, 5]
+
+
+# The preview
+
+
+def test_the_preview_logs_nothing(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Seen")
+    html = html_of(owner_client, f"{URL}preview/?as_of=2026-06-15T12:00")
+    assert "[note] Seen" in html
+    assert "1 of 1" in html
+    assert not Assembly.objects.exists()
+
+
+def test_the_preview_follows_its_controls(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Old", date=NOW - timedelta(days=20))
+    as_of = "as_of=2026-06-15T12:00"
+    assert "[note] Old" not in html_of(owner_client, f"{URL}preview/?{as_of}")
+    assert "[note] Old" in html_of(owner_client, f"{URL}preview/?{as_of}&window=30")
+    assert "[note] Old" in html_of(owner_client, f"{URL}preview/?{as_of}&stage=3")
+
+
+@pytest.mark.parametrize("query", ["stage=5", "window=9", "as_of=soon"])
+def test_a_preview_that_cannot_be(query: str, owner_client: Client, space: Space) -> None:
+    assert 'role="alert"' in html_of(owner_client, f"{URL}preview/?{query}")
+
+
+def test_the_preview_is_a_partial(partial, space: Space) -> None:
+    partial(f"{URL}preview/", "preview")
+
+
+# Imports
+
+
+def upload(client: Client, content: bytes, name: str = "rows.jsonl"):
+    return client.post(f"{URL}import/", {"file": SimpleUploadedFile(name, content)})
+
+
+def test_a_file_is_imported_and_its_bad_lines_named(editor_client: Client, space: Space) -> None:
+    lines = [{"title": "One", "external_id": "1"}, {"title": ""}, {"title": "Three", "colour": "red"}]
+    response = upload(editor_client, "\n".join(map(json.dumps, lines)).encode())
+    html = response.content.decode()
+    assert response.status_code == 200
+    assert "3 rows read" in html
+    assert '<td class="n">2</td><td class="mono">title</td>' in html
+    assert "colour" in html
+    assert sorted(space.records.values_list("title", flat=True)) == ["One", "Three"]
+
+
+def test_importing_twice_changes_nothing(editor_client: Client, space: Space) -> None:
+    content = b"title,external_id\nOne,1\n"
+    upload(editor_client, content, "rows.csv")
+    html = upload(editor_client, content, "rows.csv").content.decode()
+    assert "<dt>Unchanged</dt><dd>1</dd>" in html
+    assert space.records.count() == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x1f\x8b\x08\x00", b"\xff\xfea\x00", b"x" * (UPLOAD_MAX_BYTES + 1)]
+)
+def test_files_that_cannot_be_read(content: bytes, editor_client: Client, space: Space) -> None:
+    response = upload(editor_client, content)
+    assert response.status_code == 422
+    assert 'id="id_file_error"' in response.content.decode()
+
+
+def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
+    assert editor_client.post(f"{URL}import/").status_code == 422
+    assert editor_client.get(f"{URL}import/").status_code == 200
+    assert not Record.objects.exists()

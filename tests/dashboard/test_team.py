@@ -1,0 +1,78 @@
+import pytest
+from django.test import Client
+
+from contextopt.api.access import find_key
+from contextopt.models import ApiKey, Space, Team
+from tests import factories
+from tests.dashboard.conftest import HTMX
+
+URL = "/settings/"
+
+
+def test_members_and_keys_are_listed(teammate_client: Client, team: Team) -> None:
+    factories.make_key(team, name="ci")
+    html = teammate_client.get(URL).content.decode()
+    assert "tom" in html
+    assert "ci" in html
+    assert "Make a key" not in html
+
+
+def test_the_team_gets_a_name_and_a_clock(owner_client: Client, team: Team) -> None:
+    owner_client.post(f"{URL}team", {"name": "Platform", "time_zone": "Europe/Oslo"})
+    team.refresh_from_db()
+    assert (team.name, team.time_zone) == ("Platform", "Europe/Oslo")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("name", ""), ("name", "x" * 121), ("time_zone", "Mars/Olympus"), ("name", "a\x00")]
+)
+def test_a_team_that_cannot_be(field: str, value: str, owner_client: Client, team: Team) -> None:
+    response = owner_client.post(f"{URL}team", {"name": "A", "time_zone": "UTC", field: value})
+    assert response.status_code == 422
+    assert f'id="id_{field}_error"' in response.content.decode()
+
+
+def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None:
+    response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "write"})
+    secret = response.content.decode().split('<pre id="secret">')[1].split("<")[0]
+    assert response.headers["Cache-Control"] == "no-store"
+    key = find_key(secret)
+    assert key is not None
+    assert (key.team, key.scope, key.created_by) == (team, "write", "user:olga")
+    assert secret not in owner_client.get(URL).content.decode()
+
+
+@pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 121), ("scope", "root")])
+def test_a_key_that_cannot_be(field: str, value: str, owner_client: Client, team: Team) -> None:
+    response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "read", field: value})
+    assert response.status_code == 422
+    assert not ApiKey.objects.exists()
+
+
+def test_a_revoked_key_stays_listed(owner_client: Client, team: Team) -> None:
+    key, secret = factories.make_key(team)
+    html = owner_client.post(f"{URL}keys/{key.pk}/revoke", follow=True).content.decode()
+    assert find_key(secret) is None
+    assert "revoked" in html
+
+
+def test_the_demo_status_waits_and_ends(owner_client: Client, team: Team) -> None:
+    headers = {**HTMX, "HX-Target": "demo"}
+    waiting = owner_client.get("/demo/?polls=1", headers=headers)
+    assert waiting.status_code == 200
+    assert "every 2s" in waiting.content.decode()
+    stuck = owner_client.get("/demo/?polls=60", headers=headers)
+    assert (stuck.status_code, "takes too long" in stuck.content.decode()) == (286, True)
+    Space.objects.filter(pk=factories.make_space(team).pk).update(is_demo=True)
+    done = owner_client.get("/demo/?polls=2", headers=headers)
+    assert (done.status_code, "is there" in done.content.decode()) == (286, True)
+
+
+def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
+    owner_client: Client, team: Team, django_assert_num_queries
+) -> None:
+    for wanted in (2, 20):
+        while ApiKey.objects.count() < wanted:
+            factories.make_key(team)
+        with django_assert_num_queries(6):  # session, user, memberships, demo?, keys, members with users
+            owner_client.get(URL)
