@@ -31,7 +31,7 @@ _TIME = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _VARIABLE = re.compile(r"[\"'`“‘].*?[\"'`”’]|\S*[/\\]\S*|0x[0-9a-fA-F]+|\d+|[=_.*~-]{3,}")
-_STEP = re.compile(r"^(?:##\[group\]Run |##\[command\]|\[command\]|\$ \S|\+ \S|> \S+@\S+ \w|Run \S)")
+_COMMAND = re.compile(r"^(?:\[command\]|\$ \S|\+ \S|> \S+@\S+ \w)")
 _RUN = re.compile(r"^##\[group\]Run ")
 _JOB = re.compile(r"^Complete job name: \S")
 _FINAL = re.compile(r"^##\[error\]|^ERROR: Job failed|^The command .* exited with [1-9]")
@@ -44,15 +44,19 @@ _VALUES = {
     Marker.DETAIL: 4.0,
     Marker.MENTION: 1.0,
 }
+_PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.MENTION)
 _AROUND = {
     Marker.ERROR: ((0.6, 0.35, 0.2), (0.75, 0.65, 0.55, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15)),
-    Marker.TROUBLE: ((0.35, 0.2), (0.4, 0.3, 0.2)),
+    Marker.SUMMARY: ((), (0.55, 0.5, 0.45, 0.4, 0.35)),
+    Marker.TROUBLE: ((0.35, 0.2), (0.45, 0.4, 0.35, 0.25)),
 }
 """Shares of a marker's value for the lines before it and after it, the nearest first."""
 _REPEATED = 0.45
 """What each further line of one kind is worth, against the one before."""
 _OUTSIDE = 0.25
 """What a line outside the step that failed is worth."""
+_STEP_END, _LOG_END = 6.0, 2.0
+"""The worth of the last line: where a step failed it is near the cause, else it is often tidying up."""
 _MUST = 1_000.0
 _CHARS_PER_END_LINE = 40
 _MIN_END_LINES = 30
@@ -73,7 +77,7 @@ def latest_error_within(text: str, budget_tokens: int, tokenizer: Tokenizer) -> 
 
 def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> str:
     check_text("text", text)
-    log = _clean(text)
+    log = clean_log(text)
     whole = "\n".join(_collapse(list(enumerate(log.split("\n"))), "")).strip("\n")
     if len(whole) <= chars * 2 and cost(whole) <= budget:
         return whole
@@ -97,7 +101,7 @@ def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> 
         picked.pop()
 
 
-def _clean(text: str) -> str:
+def clean_log(text: str) -> str:
     """Drop colours, time stamps and what a carriage return has overwritten."""
     text = _ANSI.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
@@ -193,7 +197,10 @@ class _Lines:
         return sorted((chosen | blanks).items())
 
     def _kind(self, index: int) -> str:
-        return _VARIABLE.sub("#", self.texts[index][:300]).strip()[:80]
+        line = self.texts[index][:300]
+        kind = _VARIABLE.sub("#", line).strip()[:80]
+        # A line that is but a path or a number is of no kind but its own.
+        return line if kind.strip("# ") == "" else kind
 
     def _values(self) -> dict[int, float]:
         start, end = self._failed_step()
@@ -201,11 +208,14 @@ class _Lines:
         for index, marker in self.markers.items():
             inside = start <= index <= end
             value = _VALUES[marker] * (1.0 if inside else _OUTSIDE)
-            first, last = (start, end) if inside else (0, len(self.texts) - 1)
-            self._spread(values, index, value, range(first, last + 1))
+            if inside:
+                self._spread(values, index, value, range(start, end + 1))
+            else:
+                values[index] = max(values.get(index, 0.0), value)
+        near = _STEP_END if self.texts[end].startswith("##[error]") else _LOG_END
         for index in range(max(0, end - self.end_lines), end + 1):
             if self.texts[index].strip():
-                values[index] = max(values.get(index, 0.0), 0.5 + 2.0 / (1 + end - index))
+                values[index] = max(values.get(index, 0.0), 0.5 + near / (1 + end - index))
         for index in self._must(start, end):
             values[index] = values.get(index, 0.0) + _MUST
         return values
@@ -232,14 +242,19 @@ class _Lines:
 
     def _must(self, start: int, end: int) -> Iterator[int]:
         inside = [index for index in self.markers if start <= index <= end]
-        for wanted in (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.MENTION):
-            first = next((index for index in inside if self.markers[index] is wanted), None)
-            if first is not None:
-                yield first
-                break
+        firsts = [
+            next((index for index in inside if self.markers[index] is wanted), None) for wanted in _PLAINEST
+        ]
+        first = next((index for index in firsts if index is not None), None)
+        if first is not None:
+            yield first
         yield end
         summaries = [index for index in inside if self.markers[index] is Marker.SUMMARY]
         yield from summaries[-1:]
         if _RUN.match(self.texts[start]):
             yield start
+        elif first is not None:
+            yield from [index for index in range(first, start - 1, -1) if _COMMAND.match(self.texts[index])][
+                :1
+            ]
         yield from [index for index in range(start) if _JOB.match(self.texts[index])][-1:]

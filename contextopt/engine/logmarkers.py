@@ -50,7 +50,8 @@ _SHAPES = re.compile(
 _QUIET = re.compile(
     r"""^\s*(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | ^\s*[✓✔√]\s
       | ^\s*(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b | (?:\.\.\.\s*ok|\sPASSED|\sPASSED\s+\[\s*\d+%\])\s*$
-      | ^\s*\[(?:DEBUG|INFO|TRACE)\] | ^\#\#\[(?:group|endgroup|debug|section|warning)\]
+      | ^\s*[\w./\\-]+::[\w:]+(?:\[.*\])?\s*$ | ^\s*\[(?:DEBUG|INFO|TRACE)\]
+      | ^\#\#\[(?:group|endgroup|debug|section|warning)\]
       | ^::(?:group|debug|warning)
       | ^\s*(?:shell|env|with):\s | \bpipefail\b | ^\s*set\s-[a-z]+\b
       | ^\s*(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking|Requirement|Get:\d)\b
@@ -97,8 +98,8 @@ _ANY_CASE_ERROR = re.compile(
 )
 _TROUBLE = re.compile(
     r"""\b(?:permission|access)\ denied\b | \bcommand\ not\ found\b | \bno\ such\ (?:file|module|package)\b
-      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|load|read|install|
-          accessible|exist|import|be\ \w+|compile|complete)
+      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|load|read|
+          install|accessible|exist|import|be\ \w+|compile|complete)
       | \bcannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
       | \bunable\ to\ \w+ | \bfailed\ (?:to|with|due|in|at|on|after)\b | \btimed\ out\b
       | \bconnection\ (?:refused|reset)\b
@@ -107,14 +108,14 @@ _TROUBLE = re.compile(
       | \b[45]\d\d\ (?:Bad|Internal|Service|Forbidden|Unauth|Not\ Found)
       | \b(?:unauthorized|forbidden)\b | \bdid\ not\ complete\b | \bcode\ style\ issues\b
       | \bwould\ (?:be\ )?reformat
-      | \bsession\ \S+\ failed\b
+      | \bsession\ \S+\ failed\b | \bFailed\ asserting\b | ^\s*\d{1,3}\)\s+\S*[:\\#]{1,2}\w
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _PLACE = re.compile(r"^(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?:?\s+\S")
 _DETAIL = re.compile(
     r"""^\s*-->\s | ^\s+at\s.*:\d+ | ^\s*File\ ".*",\ line\ \d+ | ^_{3,}\ .+\ _{3,}$
-      | ^\s*[-+]?\s*(?:Expected|Received|Actual|Got|got|want|left|right)\b.*:
+      | ^\s*[-+]?\s*(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:
     """,
     re.VERBOSE | re.IGNORECASE,
 )

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.deltas import (
+    DEFAULT_LIMITS,
     DELETED,
     NEW_FILE,
     REVERTED,
@@ -51,7 +52,7 @@ LINES = [f"value_{number} = {number}\n" for number in range(60)]
 TEXT = "".join(LINES)
 
 
-def delta(before: dict[str, str], after: dict[str, str], limits: DeltaLimits = DeltaLimits()) -> FileDeltas:
+def delta(before: dict[str, str], after: dict[str, str], limits: DeltaLimits = DEFAULT_LIMITS) -> FileDeltas:
     return build_delta(fully_sent(before), after, TOKENIZER.count, limits)
 
 

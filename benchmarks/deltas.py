@@ -1,0 +1,178 @@
+"""What a retry costs as a delta: real consecutive versions of files, each delta applied back."""
+
+import itertools
+import re
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
+from contextopt.engine import Tokenizer, get_tokenizer
+from contextopt.engine.deltas import (
+    DEFAULT_LIMITS,
+    FULL_FILE,
+    UNCUT,
+    Content,
+    apply_change,
+    build_delta,
+    fully_sent,
+    is_binary,
+)
+
+MAX_SHARE = 0.08
+MAX_FILE_BYTES = 1_000_000
+PATHOLOGICAL_LINES = 50_000
+_GENERATED = re.compile(r"(?:\.lock|-lock\.(?:json|yaml)|PKG-INFO|/SOURCES\.txt)$")
+_SDIST = re.compile(r"(?P<name>.+)-(?P<version>\d[^-]*)\.tar\.gz")
+
+
+class Change(NamedTuple):
+    """One file in two consecutive versions."""
+
+    path: str
+    old: str
+    new: str
+
+
+def measure_deltas(
+    sources: Sequence[Path], *, limit: int = 3_000, tokenizer: Tokenizer | None = None
+) -> Section:
+    """Measure over git checkouts and folders of released source packages (`NAME-VERSION.tar.gz`)."""
+    counter = tokenizer or get_tokenizer("cl100k_base")
+    changes = [change for source in sources for change in itertools.islice(find_changes(source), limit)]
+    deltas, fulls, cut, milliseconds = [], [], [], []
+    restored = fallbacks = 0
+    for change in changes:
+        base, current = fully_sent({change.path: change.old}), {change.path: change.new}
+        start = time.perf_counter()
+        (uncut,) = build_delta(base, current, counter.count, UNCUT).changed_files
+        milliseconds.append(1_000 * (time.perf_counter() - start))
+        (shown,) = build_delta(base, current, counter.count, DEFAULT_LIMITS).changed_files
+        restored += apply_change(uncut, change.old) == change.new
+        fallbacks += uncut.diff.startswith(FULL_FILE)
+        deltas.append(counter.count(uncut.diff))
+        cut.append(counter.count(shown.diff))
+        fulls.append(counter.count(change.new))
+    share = sum(deltas) / max(1, sum(fulls))
+    figures = (
+        _percent(
+            "delta, uncut, of the full file's tokens", share, len(changes), at_most(MAX_SHARE, share, "≤ 8 %")
+        ),
+        _percent("delta at the default limits", sum(cut) / max(1, sum(fulls)), len(changes)),
+        _percent(
+            "applied back byte for byte",
+            restored / max(1, len(changes)),
+            len(changes),
+            at_least(1.0, restored / max(1, len(changes)), "100 %"),
+        ),
+        Figure.of("one delta", Sample(tuple(milliseconds) or (0.0,))),
+        *_pathological(),
+    )
+    notes = (
+        f"{len(changes):,} changed files; {fallbacks} went whole, since the diff would have been larger.",
+        "Sums over all files: a large file weighs as much as it costs.",
+        "Releases are compared within one series, 1.2.3 with 1.2.4.",
+        "Left out: lock files and what the packaging writes; no agent is sent those.",
+    )
+    return Section("Retry deltas", figures, notes)
+
+
+def find_changes(source: Path) -> Iterator[Change]:
+    """Yield what changed between consecutive versions, in a checkout or a folder of source packages."""
+    return _git_changes(source) if (source / ".git").exists() else _release_changes(source)
+
+
+def _release_changes(folder: Path) -> Iterator[Change]:
+    packages = [(match, path) for path in folder.iterdir() if (match := _SDIST.fullmatch(path.name))]
+    packages.sort(key=lambda package: (_project(package[0]), _version(package[0]["version"])))
+    for _, releases in itertools.groupby(packages, key=lambda package: _project(package[0])):
+        before: dict[str, str] = {}
+        series: tuple[int, ...] = ()
+        for match, path in releases:
+            version, after = _version(match["version"]), _read_package(path)
+            # Patch releases are near to what an agent changes between attempts; a new series is not.
+            if version[:2] == series:
+                yield from _changed(before, after)
+            before, series = after, version[:2]
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> Iterator[Change]:
+    for path in sorted(before.keys() & after.keys()):
+        if before[path] != after[path] and not _GENERATED.search(path):
+            yield Change(path, before[path], after[path])
+
+
+def _project(match: re.Match[str]) -> str:
+    return re.sub(r"[-_.]+", "-", match["name"]).lower()
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def _read_package(path: Path) -> dict[str, str]:
+    """Return the package's text files by their path below the package's own folder."""
+    files: dict[str, str] = {}
+    with tarfile.open(path) as package:
+        for member in package:
+            content = package.extractfile(member) if member.isfile() else None
+            if content and member.size <= MAX_FILE_BYTES:
+                files |= _text(member.name.partition("/")[2], content.read())
+    return files
+
+
+def _text(path: str, content: bytes) -> dict[str, str]:
+    try:
+        text: Content = content.decode()
+    except UnicodeDecodeError:
+        return {}
+    return {} if is_binary(text) else {path: str(text)}
+
+
+def _git_changes(checkout: Path) -> Iterator[Change]:
+    log = _git(
+        checkout,
+        "log",
+        "--no-merges",
+        "--diff-filter=M",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+        "--format=",
+        "-z",
+    )
+    fields = log.split(b"\0")
+    for header, path in zip(fields[::2], fields[1::2], strict=False):
+        _, _, old, new, _ = header.decode().strip().lstrip(":").split(" ")
+        texts = [_text("", _git(checkout, "cat-file", "blob", blob)) for blob in (old, new)]
+        if all(texts) and not _GENERATED.search(path.decode(errors="replace")):
+            yield Change(path.decode(errors="replace"), texts[0][""], texts[1][""])
+
+
+def _git(checkout: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(checkout), *arguments], capture_output=True, check=True).stdout
+
+
+def _pathological() -> Iterator[Figure]:
+    """Time the inputs that make other diffs quadratic."""
+    unique = [f"line {number}\n" for number in range(PATHOLOGICAL_LINES)]
+    two = ["x\n" if number * 7_919 % 97 % 2 else "y\n" for number in range(PATHOLOGICAL_LINES)]
+    cases = {
+        "reversed": (unique, unique[::-1]),
+        "two lines repeated": (two, two[::-1]),
+        "sorted": (unique, sorted(unique)),
+    }
+    for name, (old, new) in cases.items():
+        start = time.perf_counter()
+        build_delta(fully_sent({"a": "".join(old)}), {"a": "".join(new)}, len, UNCUT)
+        seconds = time.perf_counter() - start
+        yield Figure(
+            f"{PATHOLOGICAL_LINES:,} lines, {name}", "s", 1, seconds, bar=at_most(5.0, seconds, "≤ 5 s")
+        )
+
+
+def _percent(what: str, share: float, runs: int, bar: Bar | None = None) -> Figure:
+    return Figure(what, "%", runs, 100 * share, bar=bar)
