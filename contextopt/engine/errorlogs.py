@@ -44,7 +44,7 @@ _VALUES = {
     Marker.DETAIL: 4.0,
     Marker.MENTION: 1.0,
 }
-_PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.MENTION)
+_PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.DETAIL, Marker.MENTION)
 _AROUND = {
     Marker.ERROR: ((0.6, 0.35, 0.2), (0.75, 0.65, 0.55, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15)),
     Marker.SUMMARY: ((), (0.55, 0.5, 0.45, 0.4, 0.35)),
@@ -242,10 +242,7 @@ class _Lines:
 
     def _must(self, start: int, end: int) -> Iterator[int]:
         inside = [index for index in self.markers if start <= index <= end]
-        firsts = [
-            next((index for index in inside if self.markers[index] is wanted), None) for wanted in _PLAINEST
-        ]
-        first = next((index for index in firsts if index is not None), None)
+        first = min(inside, key=lambda index: (_PLAINEST.index(self.markers[index]), index), default=None)
         if first is not None:
             yield first
         yield end
@@ -254,7 +251,6 @@ class _Lines:
         if _RUN.match(self.texts[start]):
             yield start
         elif first is not None:
-            yield from [index for index in range(first, start - 1, -1) if _COMMAND.match(self.texts[index])][
-                :1
-            ]
+            before = range(first, start - 1, -1)
+            yield from islice((index for index in before if _COMMAND.match(self.texts[index])), 1)
         yield from [index for index in range(start) if _JOB.match(self.texts[index])][-1:]

@@ -54,7 +54,8 @@ _QUIET = re.compile(
       | ^\#\#\[(?:group|endgroup|debug|section|warning)\]
       | ^::(?:group|debug|warning)
       | ^\s*(?:shell|env|with):\s | \bpipefail\b | ^\s*set\s-[a-z]+\b
-      | ^\s*(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking|Requirement|Get:\d)\b
+      | ^\s*(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking)\b
+      | ^\s*(?:Requirement|Get:\d)\b
       | ^\s*[\w.-]*(?:error|fail|exception)[\w.-]*\s*[:=]\s*(?:true|false|null|none|\d+|\S*://\S*)?\s*$
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -98,8 +99,8 @@ _ANY_CASE_ERROR = re.compile(
 )
 _TROUBLE = re.compile(
     r"""\b(?:permission|access)\ denied\b | \bcommand\ not\ found\b | \bno\ such\ (?:file|module|package)\b
-      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|load|read|
-          install|accessible|exist|import|be\ \w+|compile|complete)
+      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|
+          load|read|install|accessible|exist|import|be\ \w+|compile|complete)
       | \bcannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
       | \bunable\ to\ \w+ | \bfailed\ (?:to|with|due|in|at|on|after)\b | \btimed\ out\b
       | \bconnection\ (?:refused|reset)\b

@@ -238,7 +238,8 @@ def test_the_order_of_hashing_changes_nothing() -> None:
         "from contextopt.engine.deltas import *\n"
         "from contextopt.engine.errorlogs import latest_error\n"
         "old = {f'f{n}.py': ''.join(f'line {n} {k}\\n' for k in range(20)) for n in range(12)}\n"
-        "new = {f'g{n}.py': old[f'f{n}.py'] + 'more\\n' for n in range(6)} | {f'f{n}.py': 'x' for n in range(6, 9)}\n"
+        "new = {f'g{n}.py': old[f'f{n}.py'] + 'more\\n' for n in range(6)}\n"
+        "new |= {f'f{n}.py': 'x' for n in range(6, 9)}\n"
         "print(build_delta(fully_sent(old), new, len))\n"
         "print(latest_error('\\n'.join(f'file{n}.py:3: error: bad {n}' for n in range(300))))\n"
     )

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,20 +70,10 @@ def test_the_documented_example() -> None:
     assert (full, delta, full - delta) == (5_375, 725, 4_650)
     assert 2 * (full - delta) == 9_300
     assert HEURISTIC.count(retry_context(5)) == 1_100
-    attempt = make_attempt(context=context)
     for files, tokens, percent in ((2, 725, 86.5), (5, 1_100, 79.5)):
-        sent = retry_context(files)
-        outcome = plan_retry(attempt, {}, {}, HEURISTIC)
-        assert outcome.context.estimated_tokens == outcome.delta_tokens
-        shown = RetryPlan("retry", "", sent_as(sent, tokens), full, {})
-        assert (shown.saved_tokens, shown.saved_percent) == (full - tokens, percent)
-
-
-def sent_as(context: RetryContext, tokens: int) -> RetryContext:
-    values = {name: getattr(context, name) for name in ("task_summary", "plan_summary", "latest_error")}
-    return RetryContext(
-        **values, changed_files=(), diagnosis=context.diagnosis, attempt_number=1, estimated_tokens=tokens
-    )
+        counted = replace(retry_context(files), estimated_tokens=HEURISTIC.count(retry_context(files)))
+        outcome = RetryPlan("retry", "", counted, full, {})
+        assert (outcome.delta_tokens, outcome.saved_percent) == (tokens, percent)
 
 
 @pytest.mark.parametrize("root_cause", ["implementation_error", "cosmic_rays"])
@@ -95,7 +86,8 @@ def test_an_implementation_error_and_the_unknown_get_the_delta_alone(root_cause:
     (changed,) = outcome.context.changed_files
     assert changed.diff == "@@ -7,3 +7,3 @@\n price_6 = 6\n-price_7 = 7\n+price_7 = 8\n price_8 = 8\n"
     assert outcome.task == (
-        f"Fix the cart\n\n[RETRY 2] Diagnosis: {root_cause} — The price is off by one. Suggestion: Count from zero"
+        f"Fix the cart\n\n[RETRY 2] Diagnosis: {root_cause} — The price is off by one. "
+        "Suggestion: Count from zero"
     )
     assert outcome.delta_tokens == TOKENIZER.count(outcome.context.render()) < outcome.full_context_tokens
     assert outcome.receiver_files == fully_sent(AFTER)
