@@ -5,6 +5,7 @@ from rank to rank; it is shown whole if it fits, else as the hunks that the task
 the signatures of the rest. What a file leaves of its share goes to those after it.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -14,6 +15,7 @@ from contextopt.engine.errors import InvalidValue
 from contextopt.engine.lexical import Bm25, LexicalIndex, terms
 from contextopt.engine.text import flatten
 from contextopt.engine.tokens import MAX_CHARS_PER_TOKEN, Tokenizer
+from contextopt.engine.validation import MAX_INT, check_int
 
 FULL = "full"
 HUNKS = "hunks"
@@ -37,22 +39,28 @@ class Ranked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the budget is shared: the first file may take `first`, each next `decay` of that, never under `least`.
+    """How the budget is shared.
 
-    `paths` is kept for the paths of what is not shown, `most` bounds their number.
+    `density` times the root of the budget in thousands is how many files may be shown: 8,000 tokens show
+    about 17. Their shares fall evenly, the last file's being `tail` of the first's. `paths` is kept for the
+    paths of what is not shown, `most_paths` bounds their number.
     """
 
-    first: float = 0.15
-    decay: float = 0.9
-    least: float = 0.03
+    density: float = 6.0
+    tail: float = 0.15
     paths: float = 0.03
-    most_shown: int = 60
     most_paths: int = 50
 
     def __post_init__(self) -> None:
-        shares = (self.first, self.decay, self.least, self.paths)
-        if not all(0 <= share <= 1 for share in shares):
-            raise InvalidValue("policy", "shares must be from 0 to 1")
+        if not (self.density > 0 and 0 < self.tail <= 1 and 0 <= self.paths <= 1):
+            raise InvalidValue("policy", "density must be above 0, shares from 0 to 1")
+
+    def shares(self, budget: int) -> list[float]:
+        """Return what each file may take, in tokens, the best first; together the budget but for `paths`."""
+        count = max(1, round(self.density * math.sqrt(budget / 1000)))
+        ratio = self.tail ** (1 / max(1, count - 1))
+        raw = [ratio**place for place in range(count)]
+        return [budget * (1 - self.paths) * share / sum(raw) for share in raw]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +73,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """How a file is shown; `spans` are its lines that are there in full, both ends included."""
+    """How a file is shown: `spans` are its lines that are there in full, both ends included, `heads` the
+    first lines of the definitions that only their signatures stand for."""
 
     path: str
     mode: str
     tokens: int
     spans: tuple[tuple[int, int], ...] = ()
+    heads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,7 @@ class _Section(NamedTuple):
     mode: str
     tokens: int
     spans: tuple[tuple[int, int], ...] = ()
+    heads: tuple[int, ...] = ()
 
 
 class _Unit(NamedTuple):
@@ -105,31 +116,30 @@ def pack(
     tokenizer: Tokenizer,
     *,
     query: str = "",
-    policy: Policy = Policy(),  # noqa: B008  # frozen
+    policy: Policy = Policy(),  # frozen
 ) -> Packed:
     """Show as much of the best files as fits; `tokens` is the count of `text` and never over the budget."""
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 0:
-        raise InvalidValue("budget", "must be a whole number of tokens, 0 or more")
+    check_int("budget", budget, 0, MAX_INT)
     words = dict.fromkeys(terms(query), 1.0)
     shown: list[tuple[str, _Section]] = []
-    left = budget - int(budget * policy.paths)
-    carried, share = 0.0, policy.first
+    shares = policy.shares(budget)
+    left, carried = int(sum(shares)), 0.0
     rest: list[str] = []
     for file in ranked:
-        # What is left would show next to nothing of anything; trying every file would only take time.
-        if left < budget * policy.least / 2 or len(shown) == policy.most_shown:
+        source = sources.get(file.path)
+        if len(shown) == len(shares) or left < shares[-1] / 2:
+            # What is left would show next to nothing of anything; trying every file would only take time.
             rest.append(file.path)
             continue
-        source = sources.get(file.path)
-        allowance = min(left, int(budget * max(share, policy.least) + carried))
-        section = _fitted(file.path, source, allowance, words, tokenizer) if source else None
+        carried += shares[len(shown)]
+        section = _fitted(file.path, source, min(left, int(carried)), words, tokenizer) if source else None
         if section is None:
+            carried -= shares[len(shown)]
             rest.append(file.path)
             continue
         shown.append((file.path, section))
         left -= section.tokens
-        carried = max(0.0, carried + budget * max(share, policy.least) - section.tokens)
-        share *= policy.decay
+        carried -= section.tokens
     return _checked(shown, rest[: policy.most_paths], budget, tokenizer)
 
 
@@ -143,7 +153,10 @@ def _checked(
         shown.pop()
         body = "".join(section.text for _, section in shown)
         tokens = tokenizer.count(body)
-    files = [PackedFile(path, section.mode, section.tokens, section.spans) for path, section in shown]
+    files = [
+        PackedFile(path, section.mode, section.tokens, section.spans, section.heads)
+        for path, section in shown
+    ]
     named = len(rest)
     while named:
         listed = OTHERS_HEADER + "\n" + "".join(f"{flatten(path)}\n" for path in rest[:named])
@@ -230,7 +243,7 @@ def _rendered(
         last = max(heads or chosen)
         return _rendered(path, lines, units, chosen - {last}, heads - {last}, allowance, tokenizer)
     spans = tuple((units[number].start, units[number].end) for number in sorted(chosen))
-    return _Section(text, mode, tokens, spans)
+    return _Section(text, mode, tokens, spans, tuple(units[number].start for number in sorted(heads)))
 
 
 def _units(lines: Sequence[str], parsed: ParsedFile) -> Iterator[_Unit]:

@@ -108,21 +108,21 @@ class History:
 
     @classmethod
     def of(cls, changes: Iterable[Change], paths: Iterable[str]) -> Self:
-        """Relate changes to the files that are there now; a file that moved is known by the end of its path."""
+        """Relate changes to the files there are now; one that moved is known by the end of its path."""
         ordered = sorted(changes, key=lambda change: (utc("date", change.date), change.message, change.paths))
         kept = [change for change in ordered if len(change.paths) <= MAX_PATHS_PER_CHANGE]
         current = tuple(sorted(paths))
         places = _Places(current)
         touches = [
-            (number, place)
-            for number, change in enumerate(kept)
-            for place in places.find_all(change.paths)
+            (number, place) for number, change in enumerate(kept) for place in places.find_all(change.paths)
         ]
         array = np.array(touches, dtype=np.int64).reshape(-1, 2)
         start = utc("date", kept[0].date) if kept else datetime.min.replace(tzinfo=UTC)
         return cls(
             paths=current,
-            messages=LexicalIndex.build({f"{number:09}": terms(change.message) for number, change in enumerate(kept)}),
+            messages=LexicalIndex.build(
+                {f"{number:09}": terms(change.message) for number, change in enumerate(kept)}
+            ),
             start=start,
             days=np.array([(utc("date", change.date) - start) / _DAY for change in kept], dtype=np.float64),
             sizes=np.array([max(1, len(change.paths)) for change in kept], dtype=np.float64),
@@ -138,8 +138,8 @@ class _Places:
         self._numbers = {path: number for number, path in enumerate(paths)}
         self._ends: dict[str, int | None] = {}
         for path, number in self._numbers.items():
-            end = _end(path)
-            self._ends[end] = None if end in self._ends else number
+            if end := _end(path):
+                self._ends[end] = None if end in self._ends else number
 
     def find_all(self, paths: Iterable[str]) -> list[int]:
         found = {self._numbers.get(path, self._ends.get(_end(path))) for path in paths}
@@ -147,6 +147,7 @@ class _Places:
 
 
 def _end(path: str) -> str:
+    """Return the file's name with its folder; "" of one that lies in none."""
     return "/".join(path.split("/")[-2:]) if "/" in path else ""
 
 
@@ -176,7 +177,7 @@ class Ranker:
         query: str,
         now: datetime,
         seeds: Iterable[str] = (),
-        weights: Weights = Weights(),  # noqa: B008  # frozen
+        weights: Weights = Weights(),  # frozen
         limit: int | None = None,
     ) -> list[RankedFile]:
         """Return the best files, all without a limit; equal ones by path. Unknown seeds are passed over."""
@@ -225,7 +226,7 @@ class Ranker:
         return np.maximum(0.0, (now - self.history.start) / _DAY - self.history.days)
 
     def _similar(self, words: Mapping[str, float], now: datetime) -> Signal:
-        """Give a file what the past changes that say the same gave it, a small change more than a large one."""
+        """Give a file what past changes that say the same gave it, a small one more than a large one."""
         history = self.history
         found = history.messages.scores(words, Bm25())
         if len(found) > SIMILAR_CHANGES:
@@ -243,9 +244,7 @@ class Ranker:
         """Spread from files over the changes that touched them to what else those touched."""
         history = self.history
         weight = 0.5 ** (self._ages(now) / 365)
-        mass = np.bincount(
-            history.changes, weights=start[history.files], minlength=len(history.sizes)
-        )
+        mass = np.bincount(history.changes, weights=start[history.files], minlength=len(history.sizes))
         touched = np.bincount(history.files, minlength=len(history.paths))
         share = mass * weight / history.sizes**1.5
         gained = np.bincount(history.files, weights=share[history.changes], minlength=len(history.paths))

@@ -1,7 +1,7 @@
 """Tree-sitter grammars, each loaded once, and the walk that all languages share."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import tree_sitter
@@ -17,6 +17,14 @@ from contextopt.engine.codegraph.values import Import, Symbol
 
 MAX_SIGNATURE_CHARS = 300
 MAX_PROBLEMS = 20
+
+# A grammar tells of its progress some four times, in dense code twenty times, for each thousand bytes. After
+# an error each step may take milliseconds. Steps are counted and not timed, so that the same bytes always
+# end the same.
+_MAX_STEPS = 12_000
+_MAX_STEPS_AFTER_ERROR = 500
+_CHUNK = 65_536
+_WITH_METHODS = frozenset({"class", "impl", "trait"})
 
 _POINTERS: dict[str, Callable[[], object]] = {
     "python": tree_sitter_python.language,
@@ -64,7 +72,9 @@ def _query(name: str, query: str) -> tree_sitter.Query:
 
 def read(language: str, dialect: Dialect, content: bytes) -> Reading:
     """Read a file; what the grammar cannot make out is passed over and its lines are reported."""
-    root = tree_sitter.Parser(_language(language)).parse(content).root_node
+    root = _parse(language, content)
+    if root is None:
+        return Reading((), (), "", (), problems=(1,))
     captures = tree_sitter.QueryCursor(_query(language, dialect.query)).captures(root)
     imports: list[Import] = []
     symbols: list[Symbol] = []
@@ -87,6 +97,26 @@ def read(language: str, dialect: Dialect, content: bytes) -> Reading:
         references=tuple(sorted(references - own)),
         problems=_problems(root) if root.has_error else (),
     )
+
+
+def _parse(language: str, content: bytes) -> Node | None:
+    """Return the root of the tree; None if the grammar gets lost in the content."""
+    steps = steps_after_error = 0
+
+    def is_lost(_offset: int, has_error: bool) -> bool:  # tree-sitter calls it
+        nonlocal steps, steps_after_error
+        steps += 1
+        steps_after_error += has_error
+        return steps > _MAX_STEPS or steps_after_error > _MAX_STEPS_AFTER_ERROR
+
+    def chunk(offset: int, _point: object) -> bytes:
+        return content[offset : offset + _CHUNK]
+
+    try:
+        tree = tree_sitter.Parser(_language(language)).parse(chunk, progress_callback=is_lost)
+    except ValueError:
+        return None
+    return tree.root_node
 
 
 def text(node: Node) -> str:
@@ -149,10 +179,9 @@ def _nested(symbols: list[Symbol]) -> tuple[Symbol, ...]:
         while around and around[-1].end < symbol.end:
             around.pop()
         kind = symbol.kind
-        if kind == "function" and around and around[-1].kind in ("class", "impl", "trait"):
+        if kind == "function" and around and around[-1].kind in _WITH_METHODS:
             kind = "method"
-        symbol = Symbol(symbol.name, kind, symbol.start, symbol.end, symbol.signature, len(around))
-        nested.append(symbol)
+        nested.append(replace(symbol, kind=kind, depth=len(around)))
         around.append(symbol)
     return tuple(nested)
 

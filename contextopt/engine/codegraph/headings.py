@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from contextopt.engine.codegraph.values import Symbol
 
@@ -30,7 +31,7 @@ def _hashes(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 def _underlined(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Yield titles with a line beneath; the depth of a sign is where it first comes in the document."""
     signs: list[str] = []
-    for number, (title, beneath) in enumerate(zip(lines, lines[1:], strict=False), 1):
+    for number, (title, beneath) in enumerate(pairwise(lines), 1):
         found = _UNDERLINE.fullmatch(beneath)
         if found and title.strip() and not title[0].isspace() and not _UNDERLINE.fullmatch(title):
             if len(beneath.rstrip()) < len(title.rstrip()):

@@ -18,7 +18,10 @@ from contextopt.engine.codegraph.values import Import
 
 MAX_EXTENDS = 5
 
-_EXTENSIONS = (".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mts", ".cts", ".mjs", ".cjs", ".json", ".vue", ".svelte")
+_EXTENSIONS = (
+    *(".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mts", ".cts", ".mjs", ".cjs"),
+    *(".json", ".vue", ".svelte"),
+)
 # What TypeScript writes for a file that is there under its source's ending.
 _COMPILED = {".js": (".ts", ".tsx", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 
@@ -32,7 +35,8 @@ _COMMON = """
 (generator_function_declaration) @function
 (class_declaration) @class
 (method_definition) @method
-(program (lexical_declaration (variable_declarator value: [(arrow_function) (function_expression)])) @function)
+(program
+  (lexical_declaration (variable_declarator value: [(arrow_function) (function_expression)])) @function)
 (program (export_statement
   (lexical_declaration (variable_declarator value: [(arrow_function) (function_expression)])) @function))
 """
@@ -101,10 +105,7 @@ class JavaScriptResolver:
         if folder is None:
             return EXTERNAL
         rest = "/".join(parts[size:])
-        if rest:
-            places = [join(folder, rest), join(folder, f"src/{rest}")]
-        else:
-            places = self._entries(folder)
+        places = [join(folder, rest), join(folder, f"src/{rest}")] if rest else self._entries(folder)
         found = next((found for place in places if place is not None and (found := self._at(place))), None)
         return self._result(found, path, MISSING)
 

@@ -9,7 +9,7 @@ from contextopt.engine.codegraph.grammars import Dialect, Reading, read
 from contextopt.engine.codegraph.manifests import read_manifest
 from contextopt.engine.codegraph.values import ParsedFile, Symbol
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 512_000
 MAX_MEAN_LINE = 500
 """A longer mean line is that of minified or generated code, or of data."""
 MAX_REFERENCES = 500
@@ -87,7 +87,7 @@ def parse_file(path: str, content: bytes) -> ParsedFile:
     manifest = read_manifest(path.rpartition("/")[2], text)
     if manifest is not None:
         return _manifest(digest, count, manifest)
-    symbols = _DOCUMENTS[language](lines) if language in _DOCUMENTS else ()
+    symbols = _DOCUMENTS[language](lines[:count]) if language in _DOCUMENTS else ()
     return ParsedFile(language, digest, lines=count, symbols=symbols)
 
 

@@ -34,7 +34,7 @@ def _imports(capture: str, node: Node) -> Iterator[Import]:
             yield Import(text(_unaliased(child)), line(node))
     elif capture == "_from":
         yield _from(node)
-    elif capture == "_dynamic" and "." != unquoted(node)[:1]:
+    elif capture == "_dynamic" and unquoted(node)[:1] != ".":
         yield Import(unquoted(node), line(node), "dynamic")
 
 
@@ -75,7 +75,9 @@ class PythonResolver:
         if targets:
             return Resolution(targets)
         top = item.target.partition(".")[0]
-        return MISSING if any(self._is_importable(root, top) for root in self._tops.get(top, ())) else EXTERNAL
+        return (
+            MISSING if any(self._is_importable(root, top) for root in self._tops.get(top, ())) else EXTERNAL
+        )
 
     def _relative(self, path: str, item: Import) -> Resolution:
         base = join(parent(path), "/".join([".."] * (item.level - 1)) or ".")
@@ -85,9 +87,7 @@ class PythonResolver:
         targets = self._targets(path, item.target, item.names, base)
         return Resolution(targets) if targets or own else MISSING
 
-    def _targets(
-        self, path: str, module: str, names: Iterable[str], base: str | None
-    ) -> tuple[str, ...]:
+    def _targets(self, path: str, module: str, names: Iterable[str], base: str | None) -> tuple[str, ...]:
         """Return the file of the module, or of the modules and re-exports that the names stand for."""
         own = self._module(path, module, base)
         found: set[str] = set()

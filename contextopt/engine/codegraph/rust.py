@@ -5,7 +5,15 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.codegraph.fileset import EXTERNAL, MISSING, FileSet, Resolution, ancestors, join, parent
+from contextopt.engine.codegraph.fileset import (
+    EXTERNAL,
+    MISSING,
+    FileSet,
+    Resolution,
+    ancestors,
+    join,
+    parent,
+)
 from contextopt.engine.codegraph.grammars import Dialect, line, text
 from contextopt.engine.codegraph.values import Import
 
@@ -45,20 +53,20 @@ def use_paths(tree: str) -> Iterator[str]:
     prefixes: list[list[str]] = [[]]
     current: list[str] = []
     is_alias = False
-    for token in [*tokens, ","]:
-        if token == "{":
+    for sign in [*tokens, ","]:
+        if sign == "{":
             prefixes.append(prefixes[-1] + current)
             current = []
-        elif token in (",", "}"):
+        elif sign in (",", "}"):
             if current:
                 yield "::".join(part for part in prefixes[-1] + current if part != "*").removesuffix("::self")
             current, is_alias = [], False
-            if token == "}" and len(prefixes) > 1:
+            if sign == "}" and len(prefixes) > 1:
                 prefixes.pop()
-        elif token == "as":
+        elif sign == "as":
             is_alias = True
-        elif token != "::" and not is_alias:
-            current.append(token.removeprefix("r#"))
+        elif sign != "::" and not is_alias:
+            current.append(sign.removeprefix("r#"))
 
 
 def _inline_modules(node: Node) -> int:
@@ -114,8 +122,12 @@ class RustResolver:
             place = join(parent(path), item.target)
             candidates = [place] if place else []
         else:
-            folder = _module_folder(path)
-            candidates = [_in(folder, f"{item.target}.rs"), _in(folder, f"{item.target}/mod.rs")]
+            # A file of tests/, examples/ or src/bin/ is a crate of its own: its modules lie beside it.
+            candidates = [
+                _in(folder, f"{item.target}{ending}")
+                for folder in (_module_folder(path), parent(path))
+                for ending in (".rs", "/mod.rs")
+            ]
         found = self._fileset.first(candidates)
         if found is None:
             # Inside an inline module the folder has that module's name, which is not kept.

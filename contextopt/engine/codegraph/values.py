@@ -63,7 +63,9 @@ class ParsedFile:
         return cls(
             **{
                 **value,
-                "imports": tuple(Import(**{**item, "names": tuple(item["names"])}) for item in value["imports"]),
+                "imports": tuple(
+                    Import(**{**item, "names": tuple(item["names"])}) for item in value["imports"]
+                ),
                 "symbols": tuple(Symbol(**item) for item in value["symbols"]),
                 "references": tuple(value["references"]),
                 "problems": tuple(value["problems"]),

@@ -1,0 +1,118 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine.errors import InvalidValue
+from contextopt.engine.lexical import Bm25, LexicalIndex, path_terms, split_identifier, stem, terms
+
+WORDS = st.sampled_from(["user", "order", "token", "cache", "index", "graph"])
+DOCUMENTS = st.dictionaries(
+    st.sampled_from([f"{letter}.py" for letter in "abcdefgh"]),
+    st.dictionaries(WORDS, st.integers(1, 9), max_size=6),
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("getHTTPResponse", ("get", "http", "respons")),
+        ("get_http_response", ("get", "http", "respons")),
+        ("SQLAlchemy2", ("sql", "alchemy")),
+        ("__init__", ("init",)),
+        ("parseJSON", ("pars", "json")),
+        ("sha256", ("sha", "256")),
+        ("x", ()),
+        ("größe", ("gröss",)),
+        ("Straße_Nummer", ("strass", "nummer")),
+        ("数据库", ("数据", "据库")),
+        ("数", ("数",)),
+        ("a" * 81, ()),
+    ],
+)
+def test_split_identifier(word: str, parts: tuple[str, ...]) -> None:
+    assert split_identifier(word) == parts
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("signals", "signal"),
+        ("queries", "query"),
+        ("parsing", "parsed"),
+        ("caches", "cache"),
+        ("running", "run"),
+        ("classes", "class"),
+        ("indexes", "index"),
+        ("updated", "updates"),
+    ],
+)
+def test_forms_of_a_word_meet(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize("word", ["is", "bus", "class", "red", "king", "this", "as"])
+def test_short_words_and_no_plurals_stay(word: str) -> None:
+    assert stem(word) == word
+
+
+def test_prose_meets_code() -> None:
+    assert set(terms("fix the user sessions")) & set(terms("def getUserSession(): ...")) == {
+        stem("user"),
+        stem("session"),
+    }
+
+
+def test_a_file_name_counts_more_than_its_folders() -> None:
+    counted = path_terms("flask/app.py")
+    assert counted["app"] > counted["flask"]
+
+
+def test_a_rare_term_outweighs_a_common_one() -> None:
+    index = LexicalIndex.build({"a": {"common": 1, "rare": 1}, "b": {"common": 1}, "c": {"common": 1}})
+    scores = index.scores({"common": 1.0, "rare": 1.0}, Bm25())
+    assert scores[0] > scores[1] == scores[2] > 0
+
+
+def test_unknown_terms_and_empty_collections_score_nothing() -> None:
+    assert LexicalIndex.build({}).scores({"a": 1.0}, Bm25()).tolist() == []
+    assert LexicalIndex.build({"x": {}}).scores({"a": 1.0}, Bm25()).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("k1", "b"), [(-1, 0.5), (1, -0.1), (1, 1.1), (float("nan"), 0.5)])
+def test_parameters_are_checked(k1: float, b: float) -> None:
+    with pytest.raises(InvalidValue):
+        Bm25(k1, b)
+
+
+@given(DOCUMENTS, st.dictionaries(WORDS, st.floats(0.1, 3), max_size=4))
+def test_the_index_scores_as_documents_one_by_one(
+    documents: dict[str, dict[str, int]], query: dict[str, float]
+) -> None:
+    index = LexicalIndex.build(documents)
+    frequencies = Counter(term for document in documents.values() for term in document)
+    lengths = [sum(document.values()) for document in documents.values()]
+    mean = sum(lengths) / len(lengths) if lengths else 0.0
+    alone = [
+        Bm25().score(query, documents[key], frequencies, len(documents), mean) for key in sorted(documents)
+    ]
+    assert np.allclose(index.scores(query, Bm25()), alone)
+
+
+@given(DOCUMENTS, DOCUMENTS, st.sets(st.sampled_from(["a.py", "b.py", "z.py"])))
+def test_an_update_equals_building_anew(
+    before: dict[str, dict[str, int]], changed: dict[str, dict[str, int]], removed: set[str]
+) -> None:
+    updated = LexicalIndex.build(before).updated(changed, removed)
+    anew = LexicalIndex.build({k: v for k, v in before.items() if k not in removed} | changed)
+    query = {"user": 1.0, "graph": 0.5, "token": 2.0, "cache": 1.5}
+    assert updated.keys == anew.keys
+    assert updated.scores(query, Bm25()).tolist() == anew.scores(query, Bm25()).tolist()
+
+
+@given(st.text())
+def test_any_text_has_terms(text: str) -> None:
+    assert all(count > 0 and term for term, count in terms(text).items())
