@@ -64,7 +64,9 @@ def _mentioned(query: str, words: set[str], paths: list[str]) -> set[str]:
     return {
         path
         for path in paths
-        if path in said or Path(path).name in said or (len(Path(path).stem) >= 5 and Path(path).stem.lower() in stems)
+        if path in said
+        or Path(path).name in said
+        or (len(Path(path).stem) >= 5 and Path(path).stem.lower() in stems)
     }
 
 

@@ -68,7 +68,10 @@ def from_releases(listing: Path, packages: Path, *, releases: int, cases: int) -
         until = chosen[number + 1][1] if number + 1 < len(chosen) else 0
         once = Counter(file["path"] for commit in commits[until:position] for file in commit["files"])
         diffs = _Diffs(snapshots[number], later, {path for path, count in once.items() if count == 1})
-        tasks = (_listed_case(commit, snapshots[number], diffs) for commit in reversed(commits[following + 1 : position]))
+        tasks = (
+            _listed_case(commit, snapshots[number], diffs)
+            for commit in reversed(commits[following + 1 : position])
+        )
         yield Snapshot(
             repository=data["repository"],
             name=name,
@@ -167,7 +170,9 @@ class _Diffs:
             return ()
         old, new = decode(self.before[path]).split("\n"), decode(self.after[path]).split("\n")
         codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        changed = (range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal")
+        changed = (
+            range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal"
+        )
         return tuple(line for lines in changed for line in lines)
 
 

@@ -20,14 +20,102 @@ QUERY_MS = 200.0
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _BUDGET = 8_000
 _LIMIT = 200
-_WORDS = (
-    "account batch cache client config cursor date decode delta encode engine event field file filter flag "
-    "group handler header index item job key limit line list loader lock map merge message method model name "
-    "node object offset option order packet page parser patch path plan policy pool port query queue rate "
-    "record region render reply request result retry route rule scan schema scope score search session shard "
-    "signal size slot source space stage state store stream table task template term thread token tree type "
-    "unit update user value vector version view window worker writer"
-).split()
+_WORDS = [
+    "account",
+    "batch",
+    "cache",
+    "client",
+    "config",
+    "cursor",
+    "date",
+    "decode",
+    "delta",
+    "encode",
+    "engine",
+    "event",
+    "field",
+    "file",
+    "filter",
+    "flag",
+    "group",
+    "handler",
+    "header",
+    "index",
+    "item",
+    "job",
+    "key",
+    "limit",
+    "line",
+    "list",
+    "loader",
+    "lock",
+    "map",
+    "merge",
+    "message",
+    "method",
+    "model",
+    "name",
+    "node",
+    "object",
+    "offset",
+    "option",
+    "order",
+    "packet",
+    "page",
+    "parser",
+    "patch",
+    "path",
+    "plan",
+    "policy",
+    "pool",
+    "port",
+    "query",
+    "queue",
+    "rate",
+    "record",
+    "region",
+    "render",
+    "reply",
+    "request",
+    "result",
+    "retry",
+    "route",
+    "rule",
+    "scan",
+    "schema",
+    "scope",
+    "score",
+    "search",
+    "session",
+    "shard",
+    "signal",
+    "size",
+    "slot",
+    "source",
+    "space",
+    "stage",
+    "state",
+    "store",
+    "stream",
+    "table",
+    "task",
+    "template",
+    "term",
+    "thread",
+    "token",
+    "tree",
+    "type",
+    "unit",
+    "update",
+    "user",
+    "value",
+    "vector",
+    "version",
+    "view",
+    "window",
+    "worker",
+    "writer",
+]
 _ENDINGS = ("py", "py", "py", "ts", "go", "rs", "java", "md")
 
 
@@ -45,7 +133,11 @@ def measure_speed(files: int, *, queries: int = 40) -> Section:
         f"File retrieval: speed on {files:,} generated files ({size:.0f} MB)",
         (
             Figure(
-                "index all", "s", 1, index_seconds, bar=at_most(INDEX_SECONDS, index_seconds, "≤ 60 s, 2 cores")
+                "index all",
+                "s",
+                1,
+                index_seconds,
+                bar=at_most(INDEX_SECONDS, index_seconds, "≤ 60 s, 2 cores"),
             ),
             Figure.of(
                 "index again after one changed file",
@@ -95,9 +187,14 @@ def _content(rng: random.Random, ending: str, folder: str, package: int) -> str:
 
 
 def _definition(rng: random.Random, ending: str) -> str:
-    name, body = _name(rng), [f"{_name(rng)}({_name(rng)}, {rng.randrange(99)})" for _ in range(rng.randint(3, 12))]
+    name, body = (
+        _name(rng),
+        [f"{_name(rng)}({_name(rng)}, {rng.randrange(99)})" for _ in range(rng.randint(3, 12))],
+    )
     if ending == "py":
-        return f"\n\ndef {name}(self, {_name(rng)}):\n" + "".join(f"    {_name(rng)} = {line}\n" for line in body)
+        return f"\n\ndef {name}(self, {_name(rng)}):\n" + "".join(
+            f"    {_name(rng)} = {line}\n" for line in body
+        )
     if ending == "md":
         return f"\n## {name}\n\n" + "".join(f"The {line} of the {_name(rng)}.\n" for line in body)
     opening = {"ts": "export function {}() {{", "go": "func {}() {{", "rs": "pub fn {}() {{"}
@@ -128,7 +225,9 @@ def _ask(index: RepositoryIndex, contents: Mapping[str, bytes], queries: int) ->
     rng = random.Random(8)
     paths = sorted(contents)
     changes = [
-        Change(_NOW - timedelta(hours=7 * age), f"Fix {_name(rng)} of {_name(rng)}", tuple(rng.sample(paths, 3)))
+        Change(
+            _NOW - timedelta(hours=7 * age), f"Fix {_name(rng)} of {_name(rng)}", tuple(rng.sample(paths, 3))
+        )
         for age in range(3_000)
     ]
     ranker = index.ranker(changes)
