@@ -170,10 +170,12 @@ class _Diffs:
             return ()
         old, new = decode(self.before[path]).split("\n"), decode(self.after[path]).split("\n")
         codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        changed = (
+        spans = (
             range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal"
         )
-        return tuple(line for lines in changed for line in lines)
+        # What is added at the end stands for the last line that has something on it.
+        last = max((number for number, line in enumerate(old, 1) if line.strip()), default=1)
+        return tuple(sorted({min(line, last) for span in spans for line in span}))
 
 
 def _package(packages: Path, repository: str, version: str) -> Path:
