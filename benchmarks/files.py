@@ -175,7 +175,10 @@ def _measure_case(prepared: Prepared, case: Case, tally: Tally, policy: Policy) 
                 packed = pack(ranked, prepared.sources, budget, _TOKENIZER, query=case.query, policy=policy)
                 _measure_packed(prepared, packed, case, wanted, budget, recorder)
             else:
-                recorder.add(f"at {budget:,}", _share(wanted, _whole_files(prepared, order, budget)))
+                whole = _whole_files(prepared, order, budget)
+                recorder.add(f"at {budget:,}", _share(wanted, whole))
+                for path in case.lines:
+                    recorder.add(f"changed lines at {budget:,}", float(path in whole))
 
 
 def _measure_ranking(
