@@ -3,15 +3,31 @@
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.configs import ContextConfig
+from contextopt.models.phases import PhaseProfile
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
+from contextopt.models.tasks import (
+    Action,
+    Attempt,
+    AttemptState,
+    Blob,
+    ReceiverFile,
+    Task,
+    TaskState,
+)
 
 __all__ = [
+    "Action",
     "ApiKey",
     "Assembly",
     "AssemblyPayload",
+    "Attempt",
+    "AttemptState",
+    "Blob",
     "ContextConfig",
     "Kind",
     "Membership",
+    "PhaseProfile",
+    "ReceiverFile",
     "Record",
     "RecordRevision",
     "Role",
@@ -20,6 +36,8 @@ __all__ = [
     "SpaceCounts",
     "SpaceHour",
     "StoredResponse",
+    "Task",
+    "TaskState",
     "Team",
     "User",
 ]

@@ -41,7 +41,7 @@ class Assembly(models.Model):
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="assemblies")
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SPACE)
     stage = models.PositiveSmallIntegerField(null=True)
-    phase = models.CharField(max_length=32, blank=True)
+    phase = models.CharField(max_length=64, blank=True)
     model = models.CharField(max_length=120, blank=True)
     conversation = models.CharField(max_length=200, blank=True)
     actor = models.CharField(max_length=160, blank=True)

@@ -1,0 +1,229 @@
+"""Tasks of coding agents, their attempts, and the files that each receiver was last sent."""
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Length
+from django.utils import timezone
+
+from contextopt.engine.deltas import SentFile
+from contextopt.engine.retries import ROOT_CAUSE_CHARS
+from contextopt.models.access import Team
+from contextopt.models.assemblies import Assembly
+
+models.CharField.register_lookup(Length)
+
+TASK_DESCRIPTION_MAX = 100_000
+TASK_EXTERNAL_ID_MAX = 200
+REPOSITORY_MAX = 200
+RECEIVER_MAX = 64
+DEFAULT_RECEIVER = "agent"
+# A path is part of an index row, which has 2,704 bytes.
+PATH_MAX = 500
+FILE_CHARS_MAX = 1_000_000
+BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
+# The files of a task are remembered this long after its last attempt.
+FILES_LIFE = timedelta(days=30)
+
+
+class TaskState(models.TextChoices):
+    OPEN = "open", "Open"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    IMPOSSIBLE = "impossible", "Impossible"
+
+
+def files_expiry() -> datetime:
+    return timezone.now() + FILES_LIFE
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def of(self, team: Team) -> Self:
+        return self.filter(team=team)
+
+    def newest_first(self) -> Self:
+        return self.order_by("-created_at", "-id")
+
+    def with_expired_files(self) -> Self:
+        """Tasks whose files are due to be forgotten, the longest due first."""
+        return self.filter(expires_at__lt=timezone.now()).order_by("expires_at")
+
+
+class Task(models.Model):
+    """What an agent was asked to do. Attempts hang on it, and whatever else is learned of it.
+
+    At `expires_at` the remembered files are forgotten; the task and its attempts stay.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="tasks")
+    external_id = models.CharField(max_length=TASK_EXTERNAL_ID_MAX, blank=True)
+    description = models.TextField(max_length=TASK_DESCRIPTION_MAX)
+    repository = models.CharField(max_length=REPOSITORY_MAX, blank=True)
+    state = models.CharField(max_length=12, choices=TaskState, default=TaskState.OPEN)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(auto_now=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["team", "external_id"], condition=~Q(external_id=""), name="task_external_once"
+            ),
+            models.CheckConstraint(condition=Q(state__in=TaskState.values), name="task_state"),
+            models.CheckConstraint(
+                condition=Q(description__length__gte=1, description__length__lte=TASK_DESCRIPTION_MAX),
+                name="task_description",
+            ),
+        ]
+        indexes: ClassVar = [
+            # Lists of a team, newest first.
+            models.Index(fields=["team", "-created_at", "-id"], name="task_newest"),
+            # The sweep looks for files that are due.
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="task_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return self.description[:80]
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == TaskState.OPEN
+
+
+class Action(models.TextChoices):
+    """What the agent does next."""
+
+    REPLAN = "replan", "Plan again"
+    RETRY = "retry", "Retry with the delta"
+    REFETCH = "refetch", "Retry with everything"
+    STOP = "stop", "Stop"
+    WAIT = "wait", "Wait, then the same again"
+
+
+class AttemptState(models.TextChoices):
+    READY = "ready", "Ready"
+    WAITING = "waiting", "Waiting"
+
+
+class AttemptQuerySet(models.QuerySet["Attempt"]):
+    def due(self) -> Self:
+        """Attempts that are still marked as waiting though their wait is over, the longest over first."""
+        waiting = self.filter(state=AttemptState.WAITING, available_at__lte=timezone.now())
+        return waiting.order_by("available_at")
+
+    def with_task(self) -> Self:
+        """Load the task in the same query."""
+        return self.select_related("task")
+
+
+class Attempt(models.Model):
+    """What a failed attempt was answered with: one retry of a task, numbered from 1 without gaps.
+
+    Rows never change but for the end of a wait; a trigger refuses it.
+    """
+
+    task = models.ForeignKey(Task, models.DB_CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    receiver = models.CharField(max_length=RECEIVER_MAX)
+    root_cause = models.CharField(max_length=ROOT_CAUSE_CHARS)
+    diagnosis = models.JSONField()
+    plan = models.JSONField()
+    error = models.TextField(blank=True)
+    action = models.CharField(max_length=8, choices=Action)
+    state = models.CharField(max_length=8, choices=AttemptState, default=AttemptState.READY)
+    available_at = models.DateTimeField()
+    retry_context = models.JSONField()
+    full_tokens = models.PositiveIntegerField()
+    delta_tokens = models.PositiveIntegerField()
+    changed_files = models.PositiveIntegerField(default=0)
+    encoding = models.CharField(max_length=64)
+    assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="attempt")
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = AttemptQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task", "number"], name="attempt_number_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="attempt_number"),
+            models.CheckConstraint(condition=Q(receiver__length__gte=1), name="attempt_receiver"),
+            models.CheckConstraint(condition=Q(action__in=Action.values), name="attempt_action"),
+            models.CheckConstraint(
+                condition=Q(state=AttemptState.READY) | Q(state=AttemptState.WAITING, action=Action.WAIT),
+                name="attempt_state",
+            ),
+            models.CheckConstraint(condition=Q(available_at__gte=F("created_at")), name="attempt_available"),
+        ]
+        indexes: ClassVar = [
+            # Waits that are over.
+            models.Index(
+                fields=["available_at"], condition=Q(state=AttemptState.WAITING), name="attempt_waiting"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of task {self.task_id}"
+
+    @property
+    def saved_tokens(self) -> int:
+        """Tokens fewer than everything; negative when the delta cost more."""
+        return self.full_tokens - self.delta_tokens
+
+    @property
+    def saved_percent(self) -> float:
+        """The saving in per cent, to one decimal; 0 where there was nothing to save."""
+        return round(100 * self.saved_tokens / self.full_tokens, 1) if self.full_tokens else 0.0
+
+
+class Blob(models.Model):
+    """A file's content, stored once a team however many tasks and receivers have it."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="blobs")
+    sha256 = models.CharField(max_length=64)
+    size = models.PositiveIntegerField(help_text="bytes")
+    content = models.BinaryField()
+    # Written by every attempt that brings the content, so that a sweep at the same moment leaves it.
+    used_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "sha256"], name="blob_once"),
+            models.CheckConstraint(condition=Q(size__lte=BLOB_BYTES_MAX), name="blob_size"),
+        ]
+        # The sweep looks for contents that no receiver has any more.
+        indexes: ClassVar = [models.Index(fields=["used_at"], name="blob_age")]
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
+class ReceiverFile(models.Model):
+    """What one receiver has of one file: the content it was last fully sent, if it ever was."""
+
+    task = models.ForeignKey(Task, models.DB_CASCADE, related_name="receiver_files")
+    receiver = models.CharField(max_length=RECEIVER_MAX)
+    path = models.CharField(max_length=PATH_MAX)
+    blob = models.ForeignKey(Blob, models.DB_CASCADE, null=True, related_name="receiver_files")
+    is_partial = models.BooleanField(default=False, help_text="something cut was sent since")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task", "receiver", "path"], name="receiver_file_once"),
+            models.CheckConstraint(
+                condition=Q(blob__isnull=False) | Q(is_partial=True), name="receiver_file_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.path} at {self.receiver}"
+
+    def to_value(self) -> SentFile:
+        """Return the engine's value; the blob is loaded with it."""
+        content = bytes(self.blob.content).decode() if self.blob else None
+        return SentFile(content, self.is_partial)
