@@ -23,12 +23,19 @@ METADATA_DEPTH_MAX = 20
 def refuse_unstorable(text: str) -> str:
     if "\x00" in text:
         raise ValueError("contains a NUL character, which cannot be stored")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("contains a lone surrogate, which is not a character") from None
+    if has_surrogate(text):
+        raise ValueError("contains a lone surrogate, which is not a character")
     return text
+
+
+def has_surrogate(text: str) -> bool:
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def refuse_blank(text: str) -> str:
@@ -62,16 +69,18 @@ def check_moment(moment: datetime) -> datetime:
 
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """Refuse what PostgreSQL cannot store as JSON, or what is too big or too deep to be looked at."""
-    _check_json(metadata, METADATA_DEPTH_MAX)
+    check_json(metadata, METADATA_DEPTH_MAX)
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > limits.METADATA_MAX_BYTES:
         raise ValueError(f"must be at most {limits.METADATA_MAX_BYTES:,} bytes of JSON, it has {size:,}")
     return metadata
 
 
-def _check_json(value: object, depth: int) -> None:
+def check_json(value: object, depth: int, deepest: int | None = None) -> None:
+    """Refuse what PostgreSQL cannot store as JSON, and what is nested deeper than `depth`."""
+    deepest = depth if deepest is None else deepest
     if depth < 0:
-        raise ValueError(f"must be nested at most {METADATA_DEPTH_MAX} deep")
+        raise ValueError(f"must be nested at most {deepest} deep")
     match value:
         case str():
             refuse_unstorable(value)
@@ -82,10 +91,10 @@ def _check_json(value: object, depth: int) -> None:
         case dict():
             for name, inner in value.items():
                 refuse_unstorable(name)
-                _check_json(inner, depth - 1)
+                check_json(inner, depth - 1, deepest)
         case list():
             for inner in value:
-                _check_json(inner, depth - 1)
+                check_json(inner, depth - 1, deepest)
 
 
 Text = Annotated[str, AfterValidator(refuse_unstorable)]

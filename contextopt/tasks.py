@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from celery import shared_task
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
 from contextopt import demo
+from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.models import Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import summarise_again
+from contextopt.remembering import drop_orphan_blobs, forget_expired_files
+from contextopt.retrying import end_waits
 
 # An answer to a repeated write is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
@@ -26,14 +31,42 @@ SWEEP_LOCK = 0x636F6E7465787431
 
 @shared_task
 def sweep() -> None:
-    """Do what is due: drop old answers, finish purges, recount summaries of spaces that changed encoding."""
+    """Do what is due: drop old answers, finish purges, end waits, forget files, recount summaries."""
     with only_here(SWEEP_LOCK) as is_ours:
         if not is_ours:
             return
         StoredResponse.objects.filter(created_at__lt=timezone.now() - STORED_RESPONSE_LIFE).delete()
         finish_purges()
+        end_waits()
+        forget_expired_files()
         for space in Space.objects.filter(recount_from__isnull=False)[:10]:
             recount_summaries.delay(space.pk)
+
+
+@shared_task
+def end_retry_waits() -> None:
+    """Make ready the attempts whose wait is over. What a lost job leaves, the sweep does."""
+    end_waits()
+
+
+def schedule_end_of_wait() -> None:
+    """Have the job run when a wait that begins with this transaction is over.
+
+    A queue that is down fails no request: the error is logged, and the sweep ends the wait.
+    """
+    # A second more, since the database's clock and the queue's may differ.
+    seconds = ENVIRONMENT_WAIT_SECONDS + 1
+    # A countdown would hold the job back in a worker, past the visibility timeout of this queue.
+    name = "countdown" if settings.CELERY_BROKER_URL else "DelaySeconds"
+    delay: dict[str, Any] = {name: seconds}
+    transaction.on_commit(lambda: end_retry_waits.apply_async(**delay), robust=True)
+
+
+@shared_task
+def drop_contents() -> None:
+    """Delete file contents that no receiver has any more."""
+    while drop_orphan_blobs():
+        pass
 
 
 @shared_task

@@ -1,17 +1,20 @@
 """Proof after the fact: every stored figure of an assembly, computed again from its payload."""
 
 import hashlib
-from collections import Counter
+from collections import Counter as Multiset
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from contextopt.engine import ContextConfig
 from contextopt.engine.budget import allocate
+from contextopt.engine.counters import Counter, HeuristicCounter, RenderedCounter
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.models import Assembly, AssemblyPayload, Kind
 
 type Figure = tuple[str, object]
+
+SAVINGS = (Kind.PHASE, Kind.RETRY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,19 @@ def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
         UnknownEncoding: the tokenizer of that time is not at hand.
     """
     assembly = payload.assembly
-    figures = [*_from_ledger(payload), *_from_config(payload)]
-    if payload.purged_at is None:
-        figures += _from_text(payload, get_tokenizer(assembly.encoding))
+    figures = _from_saving(payload) if assembly.kind in SAVINGS else _from_space(payload)
     return [
         Difference(name, stored, value)
         for name, value in figures
         if (stored := _stored(assembly, payload, name)) != value
     ]
+
+
+def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
+    yield from _from_ledger(payload)
+    yield from _from_config(payload)
+    if payload.purged_at is None:
+        yield from _from_text(payload, get_tokenizer(payload.assembly.encoding))
 
 
 def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
@@ -62,8 +70,41 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figur
         yield f"tokens of record {record_id}", tokenizer.count(line)
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A stored text, and the characters of each field in it: the text alone cannot tell those."""
+
+    text: str
+    chars: list[int]
+
+    def render(self) -> str:
+        return self.text
+
+    def field_chars(self) -> list[int]:
+        return self.chars
+
+
+def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
+    ledger, counter = payload.ledger, _counter(payload.assembly)
+    before = counter.count(_Measured(payload.baseline_text or "", ledger["chars"]["before"]))
+    after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
+    yield "tokens_before", before
+    yield "tokens_after", after
+    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    yield "tokens_available", payload.config.get("budget_tokens", max(before, after))
+    cuts = ledger.get("trimmed") or [file for file in ledger.get("changed_files", []) if file["is_truncated"]]
+    yield "truncated", bool(cuts)
+
+
+def _counter(assembly: Assembly) -> Counter:
+    heuristic = HeuristicCounter()
+    if assembly.encoding == heuristic.name:
+        return heuristic
+    return RenderedCounter(get_tokenizer(assembly.encoding))
+
+
 def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
-    counts = Counter(payload.ledger["counts"])
+    counts = Multiset(payload.ledger["counts"])
     included = sum(entry["kept"] for entry in payload.ledger["entries"])
     yield "records_included", included
     yield "records_filtered", included + counts.total()

@@ -3,10 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from contextopt.agentinputs import AttemptIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.engine.agentcontext import AgentContext, ContextFile
+from contextopt.filtering import FilterResult, filter_agent_context
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
-from contextopt.models import ApiKey, Membership, Record, Role, Scope, Space, Team, User
+from contextopt.models import ApiKey, Membership, Record, Role, Scope, Space, Task, Team, User
 from contextopt.recording import create_record, create_space
+from contextopt.retrying import AttemptResult, create_task, record_attempt
+from contextopt.savings import choose_counter
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
@@ -41,6 +46,49 @@ def make_record(space: Space, **overrides: Any) -> Record:
         Record.objects.filter(pk=record.pk).update(**state)
         record.refresh_from_db()
     return record
+
+
+def make_agent_context(**overrides: Any) -> AgentContext:
+    """Return the full context of the documented table: 5,175 tokens by the heuristic."""
+    files = tuple(ContextFile(f"src/module_{number}.py", "f" * 2_000) for number in range(5))
+    fields: dict[str, Any] = {
+        "tree": "t" * 2_000, "package_manifest": "m" * 200, "files": files, "memories": ("y" * 500,) * 10,
+        "docs": ("d" * 1_000,) * 3, "tools": ("o" * 100,) * 5, "task": "Remember the user at login.",
+    }  # fmt: skip
+    return AgentContext(**{**fields, **overrides})
+
+
+def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> FilterResult:
+    """Filter the documented context for a phase and log it."""
+    counter = choose_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    context = overrides.pop("context", None) or make_agent_context()
+    return filter_agent_context(
+        team_id=team.pk, phase=phase, context=context, counter=counter, actor="test", **overrides
+    )
+
+
+def make_task(team: Team, **overrides: Any) -> Task:
+    data = {"description": "Fix the rounding of prices in the cart."}
+    return create_task(team=team, data=TaskIn(**{**data, **overrides}), actor="test")
+
+
+def make_attempt(task: Task, **overrides: Any) -> AttemptResult:
+    """Post a failed attempt of the task; `root_cause` may be given too."""
+    counter = choose_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    root_cause = overrides.pop("root_cause", "implementation_error")
+    data: dict[str, Any] = {
+        "files": {"cart.py": "price = 1\n"},
+        "plan": ["Read the cart", "Round the price", "Run the tests"],
+        "error": "E   AssertionError: assert 7 == 8",
+        "diagnosis": {"root_cause": root_cause, "reason": "Off by one", "suggested_action": "Count from 0"},
+    }
+    return record_attempt(
+        team_id=task.team_id,
+        task_id=task.pk,
+        data=AttemptIn(**{**data, **overrides}),
+        counter=counter,
+        actor="test",
+    )
 
 
 def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
