@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from contextopt.engine.agentcontext import FIELDS, MAX_NESTING, AgentContext
 from contextopt.engine.errors import InvalidValue
@@ -51,11 +51,11 @@ def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
     return files
 
 
-def check_text_files(files: dict[str, str | None]) -> dict[str, str | None]:
-    for path, content in check_files(files).items():
-        if content and "\x00" in content:
-            raise ValueError(f"{flatten(path)[:80]!r} contains a NUL character: leave binary files out")
-    return files
+def list_files(files: object) -> object:
+    """Take an object of contents by path for a list of files."""
+    if not isinstance(files, dict):
+        return files
+    return [{"path": path, "content": text} for path, text in files.items() if text is not None]
 
 
 def _check_file(path: str, content: str) -> None:
@@ -74,7 +74,6 @@ FilePath = Annotated[Text, Field(min_length=1, max_length=PATH_MAX), AfterValida
 Item = Annotated[dict[str, Any], AfterValidator(check_item)]
 Items = Annotated[list[Text | Item], Field(max_length=ITEMS_MAX)]
 Files = Annotated[dict[str, str | None], AfterValidator(check_files)]
-TextFiles = Annotated[dict[str, str | None], AfterValidator(check_text_files)]
 Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
 CounterName = Literal["tokenizer", "heuristic"]
 Encoding = Annotated[Text, Field(min_length=1, max_length=64)]
@@ -107,13 +106,20 @@ class ContextFileIn(Input):
     content: Annotated[Text, Field(max_length=FILE_CHARS_MAX)]
 
 
+ContextFiles = Annotated[
+    list[ContextFileIn],
+    Field(max_length=FILES_MAX, description="Or an object of contents by path."),
+    BeforeValidator(list_files),
+]
+
+
 class AgentContextIn(Input):
     """All that an agent could be sent. Lists are in order of relevance, the best first."""
 
     tree: Text | None = None
     tree_paths: Annotated[list[Text], Field(max_length=PATHS_MAX)] | None = None
     package_manifest: Text | None = None
-    files: Annotated[list[ContextFileIn], Field(max_length=FILES_MAX)] | TextFiles | None = None
+    files: ContextFiles | None = None
     memories: Items | None = None
     docs: Items | None = None
     tools: Items | None = None
@@ -125,11 +131,8 @@ class AgentContextIn(Input):
         Raises:
             InvalidInput: a path comes twice, or it is more than can be counted.
         """
-        values = self.model_dump(exclude_none=True)
-        if isinstance(values.get("files"), Mapping):
-            values["files"] = {path: text for path, text in values["files"].items() if text is not None}
         with naming(place):
-            context = AgentContext.from_json(values)
+            context = AgentContext.from_json(self.model_dump(exclude_none=True))
         if (size := len(context.render())) > CONTEXT_CHARS_MAX:
             raise InvalidInput.of(
                 place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, it has {size:,}"

@@ -3,12 +3,24 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from contextopt.agentinputs import AttemptIn, TaskIn
+from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
-from contextopt.models import ApiKey, Membership, Record, Role, Scope, Space, Task, Team, User
+from contextopt.models import (
+    ApiKey,
+    Membership,
+    PhaseProfile,
+    Record,
+    Role,
+    Scope,
+    Space,
+    Task,
+    Team,
+    User,
+)
+from contextopt.profiles import publish_profile
 from contextopt.recording import create_record, create_space
 from contextopt.retrying import AttemptResult, create_task, record_attempt
 from contextopt.savings import choose_counter
@@ -56,6 +68,10 @@ def make_agent_context(**overrides: Any) -> AgentContext:
         "docs": ("d" * 1_000,) * 3, "tools": ("o" * 100,) * 5, "task": "Remember the user at login.",
     }  # fmt: skip
     return AgentContext(**{**fields, **overrides})
+
+
+def make_profile(team: Team, phase: str = "building", **settings: Any) -> PhaseProfile:
+    return publish_profile(team=team, phase=phase, data=ProfileIn(**settings), created_by="test")
 
 
 def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> FilterResult:

@@ -2,7 +2,6 @@ import pytest
 import structlog
 from django.db import DatabaseError, IntegrityError, transaction
 
-from contextopt.agentinputs import ProfileIn
 from contextopt.engine.phases import DEFAULT_PROFILES
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -13,10 +12,10 @@ from contextopt.profiles import (
     find_profile,
     profile_in_force,
     profiles_in_force,
-    publish_profile,
 )
 from contextopt.verification import verify_assembly
 from tests.factories import make_agent_context, make_filtering
+from tests.factories import make_profile as publish
 
 # phase, kept, saved, per cent: the documented table
 TABLE = [
@@ -27,10 +26,6 @@ TABLE = [
     ("reviewing", 1_250, 3_925, 76),
     ("completing", 0, 5_175, 100),
 ]
-
-
-def publish(team: Team, phase: str = "building", **settings: object) -> PhaseProfile:
-    return publish_profile(team=team, phase=phase, data=ProfileIn(**settings), created_by="test")
 
 
 @pytest.mark.parametrize(("phase", "kept", "saved", "percent"), TABLE)

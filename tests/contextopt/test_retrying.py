@@ -1,0 +1,369 @@
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import structlog
+import time_machine
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from contextopt import tasks
+from contextopt.engine.deltas import SentFile
+from contextopt.errors import Conflict, NotFound
+from contextopt.models import Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, Task, Team
+from contextopt.models.tasks import FILES_LIFE
+from contextopt.remembering import drop_orphan_blobs, forget_expired_files, load_receiver_files
+from contextopt.retrying import end_waits
+from contextopt.verification import verify_assembly
+from tests.factories import make_agent_context, make_attempt, make_task, make_team
+
+LINES = [f"price_{number} = {number}\n" for number in range(80)]
+BEFORE = {"cart.py": "".join(LINES), "web.py": "import cart\n" * 40}
+AFTER = {**BEFORE, "cart.py": BEFORE["cart.py"].replace("price_7 = 7\n", "price_7 = 8\n")}
+
+
+def changed_paths(result: Any) -> dict[str, str]:
+    return {file.path: file.kind for file in result.retry.plan.context.changed_files}
+
+
+def memory(task: Task, receiver: str = "agent") -> dict[str, SentFile]:
+    return load_receiver_files(task, receiver)
+
+
+def test_the_first_attempts_files_are_the_baseline(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    result = make_attempt(task, files=AFTER)
+    assert (result.attempt.number, result.attempt.action) == (1, "retry")
+    assert changed_paths(result) == {"cart.py": "changed"}
+    assert "-price_7 = 7\n+price_7 = 8\n" in result.retry.sent.render()
+    assert result.attempt.delta_tokens < result.attempt.full_tokens / 2
+    assert memory(task)["cart.py"] == SentFile(AFTER["cart.py"])
+
+
+def test_a_second_attempt_is_told_of_what_changed_since_the_first(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    make_attempt(task, files=AFTER)
+    again = make_attempt(task, files=AFTER)
+    assert (again.attempt.number, changed_paths(again)) == (2, {})
+    gone = make_attempt(task, files={"cart.py": AFTER["cart.py"], "web.py": None, "new.py": "x = 1\n"})
+    assert (gone.attempt.number, changed_paths(gone)) == (3, {"web.py": "deleted", "new.py": "new"})
+    assert "[RETRY 3] Diagnosis: implementation_error — Off by one" in gone.retry.plan.task
+    assert set(memory(task)) == {"cart.py", "new.py"}
+
+
+def test_each_receiver_has_a_memory_of_its_own(team: Team) -> None:
+    task = make_task(team, files=BEFORE, receiver="builder")
+    seen = make_attempt(task, files=AFTER, receiver="builder")
+    unseen = make_attempt(task, files=AFTER, receiver="reviewer")
+    assert changed_paths(seen) == {"cart.py": "changed"}
+    assert changed_paths(unseen) == {"cart.py": "new", "web.py": "new"}
+    assert [seen.attempt.number, unseen.attempt.number] == [1, 2]
+    # Of the second nothing was sent whole, so nothing may be built on.
+    assert memory(task, "reviewer")["cart.py"] == SentFile(None, is_partial=True)
+
+
+def test_before_says_what_others_sent(team: Team) -> None:
+    task = make_task(team)
+    assert changed_paths(make_attempt(task, files=AFTER, before=BEFORE)) == {"cart.py": "changed"}
+
+
+def test_a_cut_delta_does_not_move_the_base(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    rewritten = {**BEFORE, "cart.py": BEFORE["cart.py"].replace(" = ", " = 10 + ")}
+    cut = make_attempt(task, files=rewritten)
+    assert cut.retry.plan.context.changed_files[0].is_truncated
+    assert memory(task)["cart.py"] == SentFile(BEFORE["cart.py"], is_partial=True)
+    assert Assembly.objects.get(pk=cut.attempt.assembly_id).truncated
+    small = make_attempt(task, files=AFTER)
+    assert "-price_7 = 7\n+price_7 = 8\n" in small.retry.sent.render()
+    assert memory(task)["cart.py"] == SentFile(AFTER["cart.py"])
+
+
+@pytest.mark.parametrize(
+    ("root_cause", "action"),
+    [
+        ("bad_plan", "replan"),
+        ("implementation_error", "retry"),
+        ("cosmic_rays", "retry"),
+        ("missing_context", "refetch"),
+        ("environment_error", "wait"),
+        ("impossible_task", "stop"),
+    ],
+)
+def test_the_action_follows_the_root_cause(team: Team, root_cause: str, action: str) -> None:
+    task = make_task(team, files=BEFORE)
+    attempt = make_attempt(task, files=AFTER, root_cause=root_cause).attempt
+    attempt.refresh_from_db()
+    assert (attempt.root_cause, attempt.action) == (root_cause, action)
+    assert attempt.state == ("waiting" if action == "wait" else "ready")
+    assert attempt.retry_context["diagnosis"]["root_cause"] == root_cause
+
+
+def test_a_bad_plan_sends_the_planner_no_files(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    result = make_attempt(task, files=AFTER, root_cause="bad_plan")
+    assert changed_paths(result) == {}
+    assert memory(task)["cart.py"].content == BEFORE["cart.py"]
+
+
+def test_missing_context_sends_everything_again(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    context = make_agent_context().to_json()
+    result = make_attempt(task, files=AFTER, root_cause="missing_context", context=context)
+    assert result.attempt.delta_tokens == result.attempt.full_tokens
+    assert result.to_json()["full_context"] == context
+    assert result.to_json()["text"].startswith("## Package manifest")
+    assert memory(task)["src/module_0.py"] == SentFile("f" * 2_000)
+
+
+def test_an_impossible_task_takes_no_more_attempts(team: Team) -> None:
+    task = make_task(team, files=BEFORE)
+    result = make_attempt(task, files=AFTER, root_cause="impossible_task")
+    task.refresh_from_db()
+    assert task.state == "impossible"
+    assert result.to_json()["error"] == "The task is impossible: Off by one"
+    assert result.attempt.assembly is None
+    assert not Assembly.objects.exists()
+    with pytest.raises(Conflict, match="impossible"):
+        make_attempt(task)
+
+
+class TestWaiting:
+    def test_an_environment_error_waits_half_a_minute(self, team: Team) -> None:
+        task = make_task(team, files=BEFORE)
+        attempt = make_attempt(task, files=AFTER, root_cause="environment_error").attempt
+        assert attempt.available_at - attempt.created_at == timedelta(seconds=30)
+        assert attempt.delta_tokens == 0
+        assert memory(task)["cart.py"].content == BEFORE["cart.py"]
+        assert end_waits() == 0
+        with time_machine.travel(timezone.now() + timedelta(seconds=31)):
+            assert (end_waits(), end_waits()) == (1, 0)
+        attempt.refresh_from_db()
+        assert attempt.state == "ready"
+
+    def test_the_sweep_ends_what_a_lost_job_left(self, team: Team) -> None:
+        make_attempt(make_task(team), root_cause="environment_error")
+        with time_machine.travel(timezone.now() + timedelta(minutes=2)):
+            tasks.sweep()
+        assert Attempt.objects.get().state == "ready"
+
+    def test_the_job_ends_them_too(self, team: Team) -> None:
+        make_attempt(make_task(team), root_cause="environment_error")
+        with time_machine.travel(timezone.now() + timedelta(minutes=2)):
+            tasks.end_retry_waits()
+        assert Attempt.objects.get().state == "ready"
+
+
+class TestLog:
+    @pytest.mark.parametrize("counter", ["tokenizer", "heuristic"])
+    @pytest.mark.parametrize(
+        "root_cause", ["implementation_error", "bad_plan", "missing_context", "environment_error"]
+    )
+    def test_every_stored_figure_is_computed_again(self, team: Team, root_cause: str, counter: str) -> None:
+        task = make_task(team, files=BEFORE)
+        result = make_attempt(task, files=AFTER, root_cause=root_cause, counter=counter)
+        payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
+        assert verify_assembly(payload) == []
+        row = payload.assembly
+        assert (row.kind, row.tokens_before) == ("retry", result.attempt.full_tokens)
+        assert row.tokens_after == result.attempt.delta_tokens
+        assert payload.text == result.to_json()["text"]
+        payload.baseline_text += " and more"
+        payload.ledger["chars"]["before"] = [1]
+        assert "tokens_before" in {found.figure for found in verify_assembly(payload)}
+
+    def test_the_event(self, team: Team) -> None:
+        task = make_task(team, files=BEFORE)
+        with structlog.testing.capture_logs() as events:
+            attempt = make_attempt(task, files=AFTER).attempt
+        assert events == [
+            {
+                "event": "retry_delta_computed", "log_level": "info", "assembly_id": attempt.assembly_id,
+                "attempt": 1, "full_context_tokens": attempt.full_tokens,
+                "delta_tokens": attempt.delta_tokens, "saved_tokens": attempt.saved_tokens,
+                "saved_percent": attempt.saved_percent, "changed_files_count": 1,
+                "root_cause": "implementation_error", "task_id": task.pk, "receiver": "agent",
+            }
+        ]  # fmt: skip
+
+    def test_an_attempt_never_changes(self, team: Team) -> None:
+        attempt = make_attempt(make_task(team)).attempt
+        with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+            Attempt.objects.filter(pk=attempt.pk).update(delta_tokens=0)
+
+    def test_an_attempt_outlives_its_assembly(self, team: Team) -> None:
+        attempt = make_attempt(make_task(team)).attempt
+        Assembly.objects.all().delete()
+        attempt.refresh_from_db()
+        assert attempt.assembly is None
+
+
+def test_the_same_external_id_is_a_conflict(team: Team, other_team: Team) -> None:
+    make_task(team, external_id="T-1")
+    make_task(other_team, external_id="T-1")
+    make_task(team)
+    make_task(team)
+    with pytest.raises(Conflict, match="T-1"):
+        make_task(team, external_id="T-1", files=BEFORE)
+    assert not Blob.objects.exists()
+
+
+def test_an_expected_number_that_is_taken_is_a_conflict(team: Team) -> None:
+    task = make_task(team)
+    assert make_attempt(task, attempt=1).attempt.number == 1
+    with pytest.raises(Conflict, match="is 2, not 1"):
+        make_attempt(task, attempt=1)
+    assert Attempt.objects.count() == 1
+
+
+def test_a_task_of_another_team_is_not_found(team: Team, other_team: Team) -> None:
+    task = make_task(other_team)
+    task.team_id = team.pk
+    with pytest.raises(NotFound):
+        make_attempt(task)
+
+
+class TestContents:
+    def test_a_content_is_stored_once_a_team(self, team: Team, other_team: Team) -> None:
+        first = make_task(team, files={"a.py": "same\n", "b.py": "same\n"})
+        make_task(team, files={"c.py": "same\n"})
+        make_task(other_team, files={"a.py": "same\n"})
+        assert Blob.objects.filter(team=team).count() == 1
+        assert Blob.objects.count() == 2
+        assert memory(first) == {"a.py": SentFile("same\n"), "b.py": SentFile("same\n")}
+
+    @pytest.mark.parametrize("content", ["", "a\r\nb\r\n", "no end", "form\x0cfeed\u2028\n", "\x00", "ø😀"])
+    def test_contents_come_back_as_they_were(self, team: Team, content: str) -> None:
+        assert memory(make_task(team, files={"a": content})) == {"a": SentFile(content)}
+
+    def test_files_are_forgotten_in_time(self, team: Team) -> None:
+        task, young = make_task(team, files=BEFORE), make_task(team, files={"web.py": BEFORE["web.py"]})
+        with time_machine.travel(timezone.now() + FILES_LIFE - timedelta(hours=2)):
+            make_attempt(young, files={"web.py": BEFORE["web.py"]})
+        with time_machine.travel(timezone.now() + FILES_LIFE + timedelta(hours=2)):
+            assert (forget_expired_files(), forget_expired_files()) == (1, 0)
+            assert drop_orphan_blobs() == 1
+            tasks.drop_contents()
+        task.refresh_from_db()
+        assert (memory(task), task.expires_at) == ({}, None)
+        assert set(memory(young)) == {"web.py"}
+        assert Blob.objects.get().size == len(BEFORE["web.py"])
+
+    def test_a_young_orphan_stays(self, team: Team) -> None:
+        make_task(team, files=BEFORE)
+        ReceiverFile.objects.all().delete()
+        assert drop_orphan_blobs() == 0
+
+    def test_a_team_goes_with_all_of_it(self, team: Team, other_team: Team) -> None:
+        for each in (team, other_team):
+            make_attempt(make_task(each, files=BEFORE), files=AFTER)
+        team.delete()
+        for model in (Task, Attempt):
+            assert model.objects.count() == 1
+        assert not Blob.objects.exclude(team=other_team).exists()
+        assert ReceiverFile.objects.filter(task__team=other_team).count() == ReceiverFile.objects.count() == 2
+
+
+@pytest.mark.parametrize("files", [2, 20])
+def test_the_statements_do_not_grow_with_the_files(team: Team, files: int, django_assert_num_queries) -> None:
+    before = {f"m{number}.py": f"a = {number}\n" * 30 for number in range(files)}
+    after = {path: content + "b = 1\n" for path, content in before.items()}
+    task = make_task(team, files=before)
+    # savepoint, task, lock, number, memory, contents found and stored, memory stored; the log's savepoint,
+    # row, payload and release; the task, the attempt, release
+    with django_assert_num_queries(15):
+        make_attempt(task, files=after)
+
+
+def at_once(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run the jobs at the same moment, each on a database connection of its own."""
+    barrier = threading.Barrier(len(jobs))
+
+    def run(job: Callable[[], Any]) -> Any:
+        try:
+            barrier.wait(timeout=10)
+            return job()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        futures = [pool.submit(run, job) for job in jobs]
+        return [future.result(timeout=30) for future in futures]
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAtOnce:
+    def test_attempts_never_mix(self) -> None:
+        task = make_task(make_team(), files=BEFORE)
+        versions = [
+            {**BEFORE, "cart.py": BEFORE["cart.py"].replace("price_7 = 7\n", f"price_7 = 7{number}\n")}
+            for number in range(6)
+        ]
+        results = at_once(*[lambda files=files: make_attempt(task, files=files) for files in versions])
+        ordered = sorted(results, key=lambda result: result.attempt.number)
+        assert [result.attempt.number for result in ordered] == [1, 2, 3, 4, 5, 6]
+        # Each was told of the change from what the one before it had been sent.
+        old = "price_7 = 7\n"
+        for result in ordered:
+            sent = result.retry.plan.context.changed_files[0].diff
+            new = next(line[1:] for line in sent.splitlines(keepends=True) if line.startswith("+price"))
+            assert f"-{old}+{new}" in sent
+            old = new
+        assert old in memory(task)["cart.py"].content
+
+    def test_receivers_at_once(self) -> None:
+        task = make_task(make_team(), files=BEFORE, receiver="one")
+        one, two = at_once(
+            lambda: make_attempt(task, files=AFTER, receiver="one"),
+            lambda: make_attempt(task, files=AFTER, receiver="two"),
+        )
+        assert {one.attempt.number, two.attempt.number} == {1, 2}
+        assert changed_paths(one) == {"cart.py": "changed"}
+        assert changed_paths(two) == {"cart.py": "new", "web.py": "new"}
+
+    def test_tasks_with_the_same_contents_do_not_block_each_other(self) -> None:
+        team = make_team()
+        files = {f"f{number}": f"content {number}\n" for number in range(40)}
+        turned = dict(reversed(files.items()))
+        at_once(
+            *[lambda: make_task(team, files=files), lambda: make_task(team, files=turned)] * 3,
+        )
+        assert Blob.objects.count() == 40
+        assert ReceiverFile.objects.count() == 240
+
+    def test_the_same_expected_number_is_given_once(self) -> None:
+        task = make_task(make_team())
+
+        def post() -> str:
+            try:
+                return f"number {make_attempt(task, attempt=1).attempt.number}"
+            except Conflict:
+                return "conflict"
+
+        assert sorted(at_once(post, post, post)) == ["conflict", "conflict", "number 1"]
+
+    def test_the_sweep_leaves_a_content_that_is_taken_up_again(self) -> None:
+        team = make_team()
+        make_task(team, files=BEFORE)
+        ReceiverFile.objects.all().delete()
+        Blob.objects.update(used_at=timezone.now() - timedelta(days=1))
+        taken, swept = threading.Event(), threading.Event()
+
+        def take_up() -> None:
+            with transaction.atomic():
+                make_task(team, files=BEFORE)
+                taken.set()
+                swept.wait(timeout=1)
+
+        def sweep() -> int:
+            taken.wait(timeout=10)
+            try:
+                return drop_orphan_blobs()
+            finally:
+                swept.set()
+
+        assert at_once(take_up, sweep)[1] == 0
+        assert Blob.objects.count() == 2
