@@ -84,6 +84,7 @@ class AssemblyRow(TypedDict):
     kind: str
     space: str | None
     stage: int | None
+    phase: str
     config_version: int | None
     conversation: str
     model: str

@@ -39,6 +39,18 @@ ENDPOINTS = [
     ("POST", "/assemblies/batch", "write", {"space": "{slug}", "queries": [{"id": "1"}]}),
     ("GET", "/assemblies/{assembly}", "read", None),
     ("GET", "/assemblies/{assembly}/verification", "read", None),
+    ("GET", "/phases", "read", None),
+    ("POST", "/phases/building/filter", "write", {"context": {}}),
+    ("GET", "/phases/building/profiles", "read", None),
+    ("POST", "/phases/building/profiles", "admin", {"budget_tokens": 5}),
+    ("GET", "/phases/building/profiles/1", "read", None),
+    ("POST", "/phases/building/profiles/1/activate", "admin", None),
+    ("GET", "/tasks", "read", None),
+    ("POST", "/tasks", "write", {"description": "New"}),
+    ("GET", "/tasks/{task}", "read", None),
+    ("GET", "/tasks/{task}/attempts", "read", None),
+    ("POST", "/tasks/{task}/attempts", "write", {"files": {}, "diagnosis": {"root_cause": "bad_plan"}}),
+    ("GET", "/tasks/{task}/attempts/1", "read", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),
@@ -46,7 +58,10 @@ ENDPOINTS = [
 NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
 SCOPES = ["read", "write", "admin"]
 # These speak of the caller's own team alone: a stranger sees theirs.
-OF_ONES_OWN = {"/me", "/spaces", "/keys", "/assemblies"}
+OF_ONES_OWN = {
+    "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
+    "/phases/building/profiles", "/tasks",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -55,7 +70,12 @@ def places(space: Space, team: Team) -> dict[str, object]:
     record = factories.make_record(space, external_id="x")
     assembly = factories.make_assembly(space)
     key, _ = factories.make_key(team, name="spare")
-    return {"slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk}
+    factories.make_profile(team)
+    task = factories.make_task(team)
+    factories.make_attempt(task)
+    return {
+        "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
+    }  # fmt: skip
 
 
 def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
@@ -98,6 +118,9 @@ class TestEveryEndpoint:
 def test_list_is_of_ones_own_team(stranger, places):
     assert stranger.get("/spaces").json()["items"] == []
     assert stranger.get("/assemblies").json()["items"] == []
+    assert stranger.get("/tasks").json()["items"] == []
+    assert stranger.get("/phases/building/profiles").json()["items"] == []
+    assert {phase["version"] for phase in stranger.get("/phases").json()["items"]} == {None}
     assert [key["name"] for key in stranger.get("/keys").json()["items"]] == ["admin-key"]
 
 

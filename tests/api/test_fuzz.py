@@ -61,7 +61,11 @@ def secret(space) -> str:
     record = factories.make_record(space)
     update_record(record=record, changes=RecordPatch(title="Changed"), actor="test")
     assembly = factories.make_assembly(space)
+    factories.make_profile(space.team)
+    task = factories.make_task(space.team)
+    factories.make_attempt(task)
     places.update(slug=space.slug, record_id=record.pk, assembly_id=assembly.id, version=1, number=1)
+    places.update(phase="building", task_id=task.pk)
     return factories.make_key(space.team)[1]
 
 

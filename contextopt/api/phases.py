@@ -1,0 +1,177 @@
+"""Phases of a coding agent: what each is sent, and the profiles that say so."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt.agentinputs import FilterIn, Phase, ProfileIn
+from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.assembly_outputs import CertificateOut
+from contextopt.api.outputs import created, pick, reply
+from contextopt.api.paging import PageQuery, by_number, list_page
+from contextopt.filtering import filter_agent_context
+from contextopt.models import PhaseProfile
+from contextopt.profiles import (
+    ProfileInForce,
+    activate_profile,
+    find_profile,
+    profiles_in_force,
+    publish_profile,
+)
+from contextopt.savings import choose_counter
+
+router = Router(tags=["Phases"])
+BY_VERSION = by_number("profile", "version")
+
+Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ProfileInForceOut(TypedDict):
+    """A phase's settings; `version` is null for a default that the team has not touched."""
+
+    phase: str
+    version: int | None
+    budget_tokens: int
+    fields: list[str]
+
+
+class PhasesOut(TypedDict):
+    items: list[ProfileInForceOut]
+
+
+class ProfileOut(TypedDict):
+    """One version of a phase's settings."""
+
+    phase: str
+    version: int
+    is_active: bool
+    budget_tokens: int
+    fields: list[str]
+    note: str
+    created_by: str
+    created_at: datetime
+
+
+class ProfilePage(TypedDict):
+    items: list[ProfileOut]
+    next_cursor: str | None
+
+
+class ContextFileOut(TypedDict):
+    path: str
+    content: str
+
+
+class AgentContextOut(TypedDict):
+    tree: str
+    tree_paths: list[str]
+    package_manifest: str
+    files: list[ContextFileOut]
+    memories: list[str | dict[str, Any]]
+    docs: list[str | dict[str, Any]]
+    tools: list[str | dict[str, Any]]
+    task: str
+
+
+class TrimmedOut(TypedDict):
+    """What the budget took from one field."""
+
+    field: Literal["tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools"]
+    dropped_items: int
+    cut_lines: int
+
+
+class FilterOut(TypedDict):
+    """What the phase is sent, with its proof. The task is kept in the context and not counted."""
+
+    id: int
+    phase: str
+    profile_version: int | None
+    budget_tokens: int | None
+    text: str
+    context: AgentContextOut
+    full_tokens: int
+    filtered_tokens: int
+    saved_tokens: int
+    saved_percent: int
+    warnings: list[str]
+    trimmed: list[TrimmedOut]
+    certificate: CertificateOut
+
+
+_PROFILE = tuple(ProfileOut.__annotations__)
+
+
+def in_force_json(profile: ProfileInForce) -> dict[str, Any]:
+    return {**profile.value.to_json(), "version": profile.version}
+
+
+def profile_json(profile: PhaseProfile) -> dict[str, Any]:
+    return pick(profile, _PROFILE)
+
+
+@router.post("/phases/{phase}/filter", auth=WRITE, response={201: FilterOut}, summary="Filter a context")
+def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> HttpResponse:
+    """Keeps what the phase needs of an agent's context, within the phase's budget, and logs what it saved.
+
+    A phase that has no profile gets the context unchanged, with a warning.
+    """
+    result = filter_agent_context(
+        team_id=request.auth.team_id,
+        phase=phase,
+        context=data.context.to_value(),
+        counter=choose_counter(data.counter, data.encoding),
+        actor=actor(request),
+        model=data.model,
+    )
+    return created(result.to_json(), f"/api/v1/assemblies/{result.id}")
+
+
+@router.get("/phases", auth=READ, response=PhasesOut, summary="List phases")
+def list_phases(request: ApiRequest) -> HttpResponse:
+    """The profiles in force: the six defaults, with the team's own in their place or beside them."""
+    found = profiles_in_force(request.auth.team_id)
+    return reply({"items": [in_force_json(profile) for profile in found]})
+
+
+@router.get(
+    "/phases/{phase}/profiles", auth=READ, response=ProfilePage, summary="List versions of a phase's profile"
+)
+def list_profiles(request: ApiRequest, phase: Path[Phase], page: Query[PageQuery]) -> HttpResponse:
+    """Newest first; a phase that the team has not touched has none."""
+    profiles = PhaseProfile.objects.filter(team_id=request.auth.team_id, phase=phase)
+    return reply(list_page(profiles, BY_VERSION, page, profile_json))
+
+
+@router.post(
+    "/phases/{phase}/profiles", auth=ADMIN, response={201: ProfileOut}, summary="Publish a phase's profile"
+)
+def create_profile(request: ApiRequest, phase: Path[Phase], data: ProfileIn) -> HttpResponse:
+    """The new version becomes the active one; what is not given is carried over from the one in force.
+
+    A phase of another name than the defaults' needs both settings.
+    """
+    profile = publish_profile(team=request.auth.team, phase=phase, data=data, created_by=actor(request))
+    return created(
+        profile_json(profile), f"/api/v1/phases/{quote(phase, safe='')}/profiles/{profile.version}"
+    )
+
+
+@router.get("/phases/{phase}/profiles/{version}", auth=READ, response=ProfileOut, summary="Read a profile")
+def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
+    return reply(profile_json(find_profile(request.auth.team_id, phase, version)))
+
+
+@router.post(
+    "/phases/{phase}/profiles/{version}/activate",
+    auth=ADMIN,
+    response=ProfileOut,
+    summary="Activate a profile",
+)
+def activate(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
+    """Goes back to an earlier version as it was, under its own number."""
+    return reply(profile_json(activate_profile(team=request.auth.team, phase=phase, version=version)))
