@@ -1,0 +1,62 @@
+"""`manage.py filter_phase PHASE FILE.json`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.agentinputs import AgentContextIn, PhaseNamed
+from contextopt.filtering import FilterResult, figures, filter_agent_context
+from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.documents import DocumentCommand, counter_of, read_document
+
+
+class Command(DocumentCommand):
+    help = (
+        "Filter an agent's full context to what a phase needs, within the phase's budget. FILE.json is an "
+        "object with any of tree, tree_paths, package_manifest, files, memories, docs, tools and task."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "phase",
+            metavar="PHASE",
+            help="confidence, planning, building, diagnosis, reviewing, completing, or one of the team's own",
+        )
+        super().add_options(parser)
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        phase = parse_input(PhaseNamed, {"phase": options["phase"]}, {"phase": "PHASE"}).phase
+        result = filter_agent_context(
+            team_id=team_of(options).pk,
+            phase=phase,
+            context=read_document(AgentContextIn, options["file"]).to_value(place=""),
+            counter=counter_of(options),
+            actor=ACTOR,
+            store=not options["no_log"],
+        )
+        if options["json"]:
+            self.print_json(figures(result.outcome))
+        else:
+            self.stdout.write(describe_filtering(result))
+        return DONE
+
+
+def describe_filtering(result: FilterResult) -> str:
+    """Return the text itself, then what it costs and what it saved."""
+    outcome, certificate = result.outcome, result.certificate
+    size = f"{outcome.filtered_tokens:,} of {outcome.full_tokens:,} tokens ({certificate.encoding})"
+    budget = "no budget" if outcome.budget_tokens is None else f"a budget of {outcome.budget_tokens:,}"
+    version = f"profile v{result.profile_version}" if result.profile_version else "the default profile"
+    profile = "no profile" if outcome.budget_tokens is None else version
+    logged = "not logged" if result.id is None else f"logged as assembly {result.id}"
+    return "\n".join(
+        [
+            result.text.rstrip("\n"),
+            "",
+            f"{size}, {outcome.saved_tokens:,} saved ({outcome.saved_percent} %), {budget}",
+            f"Phase {outcome.phase}, {profile}, {logged}",
+            f"SHA-256 {certificate.sha256}",
+            *(f"Warning: {warning}" for warning in outcome.warnings),
+        ]
+    ).lstrip("\n")

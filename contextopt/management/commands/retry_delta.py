@@ -1,0 +1,40 @@
+"""`manage.py retry_delta FILE.json`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from contextopt.agentinputs import RetryIn
+from contextopt.management.base import ACTOR, DONE, team_of
+from contextopt.management.documents import DocumentCommand, counter_of, read_document
+from contextopt.retrying import Retry, log_delta, plan_delta
+
+
+class Command(DocumentCommand):
+    help = (
+        "Decide what a retry is sent after a failed attempt. FILE.json is an object with task, plan, error, "
+        "before and after (objects of contents by path), diagnosis {root_cause, reason, suggested_action}, "
+        "attempt (a number) and, if you like, context: all that the agent could be sent."
+    )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        retry = plan_delta(data=read_document(RetryIn, options["file"]), counter=counter_of(options))
+        team = team_of(options)
+        if not options["no_log"]:
+            log_delta(team_id=team.pk, retry=retry, actor=ACTOR)
+        if options["json"]:
+            self.print_json(retry.to_json())
+        else:
+            self.stdout.write(describe_retry(retry))
+        return DONE
+
+
+def describe_retry(retry: Retry) -> str:
+    """Return the text that is sent, then the action and what it saved."""
+    plan = retry.plan
+    action = f"wait {plan.wait_seconds} seconds" if plan.wait_seconds else plan.action
+    text = retry.sent.render().rstrip("\n") + "\n\n" if retry.sent else ""
+    size = f"{plan.delta_tokens:,} of {plan.full_context_tokens:,} tokens ({retry.counter.name})"
+    lines = [f"Action: {action}", f"{size}, {plan.saved_tokens:,} saved ({plan.saved_percent} %)"]
+    if retry.error:
+        lines.append(retry.error)
+    return text + "\n".join(lines)

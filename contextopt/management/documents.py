@@ -1,0 +1,83 @@
+"""Commands that answer about one JSON document: a file, or `-` for standard input."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from django.core.management.base import CommandParser
+from pydantic import BaseModel, ValidationError
+
+from contextopt.agentinputs import CONTEXT_CHARS_MAX
+from contextopt.engine.counters import COUNTERS, Counter
+from contextopt.engine.errors import InvalidValue
+from contextopt.errors import InvalidInput
+from contextopt.importing import check_input, open_input
+from contextopt.inputs import field_problems
+from contextopt.management.base import ReportingCommand, invalid_option
+from contextopt.savings import choose_counter
+
+# Two versions of everything; a character has at most six bytes, as an escape.
+DOCUMENT_BYTES_MAX = 12 * CONTEXT_CHARS_MAX
+FAULTS_SHOWN = 20
+
+
+class DocumentCommand(ReportingCommand):
+    """A command that reads one document and counts tokens."""
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE.json", help="- is standard input")
+        parser.add_argument(
+            "--counter", choices=COUNTERS, default="tokenizer",
+            help="tokenizer: the exact text (default); heuristic: four characters a token, field by field",
+        )  # fmt: skip
+        parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
+        parser.add_argument("--no-log", action="store_true", help="do not log what was saved")
+
+
+def counter_of(options: Mapping[str, Any]) -> Counter:
+    """Return the counter that the options ask for.
+
+    Raises:
+        InvalidInput: there is no such encoding.
+    """
+    try:
+        return choose_counter(options["counter"], options["encoding"])
+    except InvalidValue as error:
+        raise invalid_option(error) from error
+
+
+def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
+    """Return the document, checked.
+
+    Raises:
+        UnusableSource: the file is not there, or may not be read.
+        InvalidInput: it is not JSON, or some fields were refused; each is named.
+    """
+    check_input(name)
+    with open_input(name) as stream:
+        content = stream.read(DOCUMENT_BYTES_MAX + 1)
+    if len(content) > DOCUMENT_BYTES_MAX:
+        raise InvalidInput.of("FILE.json", f"is longer than {DOCUMENT_BYTES_MAX:,} bytes")
+    try:
+        return model.model_validate(_parse(content))
+    except ValidationError as error:
+        raise InvalidInput(field_problems(error)[:FAULTS_SHOWN]) from error
+
+
+def _parse(content: bytes) -> object:
+    try:
+        return json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        fault = "is not UTF-8 text"
+    except json.JSONDecodeError as error:
+        fault = f"is not JSON: {error.msg} at line {error.lineno}, character {error.colno}"
+    except RecursionError:
+        fault = "is nested too deep"
+    except ValueError as error:
+        # Python reads no number of more than 4,300 digits.
+        fault = str(error).split(";")[0]
+    raise InvalidInput.of("FILE.json", fault)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
