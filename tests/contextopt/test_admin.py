@@ -15,13 +15,18 @@ from contextopt.models import (
     ApiKey,
     Assembly,
     AssemblyPayload,
+    Attempt,
+    Blob,
     ContextConfig,
+    PhaseProfile,
+    ReceiverFile,
     Record,
     RecordRevision,
     Space,
     SpaceCounts,
     SpaceHour,
     StoredResponse,
+    Task,
     Team,
     User,
 )
@@ -29,7 +34,10 @@ from contextopt.recording import update_record
 from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
-VIEW_ONLY = [Assembly, AssemblyPayload, RecordRevision, SpaceCounts, SpaceHour, StoredResponse]
+VIEW_ONLY = [
+    Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, RecordRevision, SpaceCounts, SpaceHour,
+    StoredResponse, Task,
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -47,6 +55,8 @@ def world(space: Space) -> Space:
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
     factories.make_assembly(space)
+    factories.make_profile(space.team)
+    factories.make_attempt(factories.make_task(space.team, files={"a.py": "x = 1\n"}))
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
 
     update_record(record=record, changes=RecordPatch(notes="Changed"), actor="test")
@@ -342,3 +352,51 @@ def test_user_can_be_added(root):
     }
     assert root.post(page(User, "add"), data).status_code == 302
     assert User.objects.filter(username="nina", date_joined__lte=timezone.now()).exists()
+
+
+class TestPhaseProfile:
+    def add(self, root, team, **overrides):
+        data = {"team": team.pk, "phase": "building", "budget_tokens": 9_000, "fields": ["tree", "files"]}
+        return root.post(page(PhaseProfile, "add"), {**data, "note": "", **overrides})
+
+    def test_add_publishes(self, root, team):
+        assert self.add(root, team).status_code == 302
+        assert self.add(root, team, budget_tokens=8_000).status_code == 302
+        active = PhaseProfile.objects.active().get()
+        assert (active.version, active.budget_tokens, active.fields) == (2, 8_000, ["tree", "files"])
+        assert active.created_by == "user:root"
+
+    def test_form_begins_with_what_is_in_force(self, root, team):
+        for address in ({"team": team.pk, "phase": "diagnosis"}, {"team": "x" * 30}, {"phase": "\x00"}):
+            response = root.get(page(PhaseProfile, "add"), address)
+            assert response.status_code == 200
+        response = root.get(page(PhaseProfile, "add"), {"team": team.pk, "phase": "diagnosis"})
+        assert response.context["adminform"].form.initial["budget_tokens"] == 5_000
+
+    @pytest.mark.parametrize(
+        "overrides",
+        [
+            {"budget_tokens": -1},
+            {"budget_tokens": 10**8},
+            {"fields": ["soul"]},
+            {"phase": " "},
+            {"phase": ""},
+        ],
+        ids=str,
+    )
+    def test_refused(self, root, team, overrides):
+        assert self.add(root, team, **overrides).status_code == 200
+        assert not PhaseProfile.objects.exists()
+
+    def test_is_never_changed(self, root, team):
+        profile = factories.make_profile(team)
+        assert root.post(page(PhaseProfile, "change", profile.pk), {"budget_tokens": 1}).status_code == 403
+        assert root.post(page(PhaseProfile, "delete", profile.pk), {"post": "yes"}).status_code == 403
+
+
+def test_no_page_shows_a_files_content(root, team):
+    factories.make_task(team, files={"secret.py": "the launch code\n"})
+    for model in (Blob, ReceiverFile, Task):
+        row = model.objects.get()
+        for address in (page(model, "changelist"), page(model, "change", row.pk)):
+            assert b"launch code" not in root.get(address).content

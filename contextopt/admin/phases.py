@@ -1,0 +1,86 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""What phases are sent: versions are published, never edited."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.forms import ModelForm
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from contextopt.admin.base import BaseAdmin, actor, become, check_input
+from contextopt.agentinputs import PhaseNamed, ProfileIn
+from contextopt.engine.agentcontext import FIELDS
+from contextopt.errors import ContextoptError
+from contextopt.models import PhaseProfile
+from contextopt.models.phases import PHASE_SETTINGS
+from contextopt.profiles import check_phase, profile_in_force, publish_profile
+
+
+class PublishForm(ModelForm):  # type: ignore[type-arg]
+    fields = forms.MultipleChoiceField(  # type: ignore[assignment]
+        choices=[(name, name) for name in FIELDS],
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="What the phase is sent. The task is always kept.",
+    )
+
+    class Meta:
+        model = PhaseProfile
+        fields = ("team", "phase", *PHASE_SETTINGS, "note")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        check_input(self, ProfileIn, {name: data[name] for name in (*PHASE_SETTINGS, "note") if name in data})
+        check_input(self, PhaseNamed, {"phase": data.get("phase", "x")})
+        if data.get("team") and data.get("phase"):
+            try:
+                check_phase(data["team"].pk, data["phase"], given=PHASE_SETTINGS)
+            except ContextoptError as error:
+                self.add_error("phase", str(error))
+        return data
+
+
+@admin.register(PhaseProfile)
+class PhaseProfileAdmin(BaseAdmin):
+    """Adding publishes the next version of a phase's settings and makes it the active one."""
+
+    form = PublishForm
+    list_display = (
+        "phase", "version", "is_active", "team", "budget_tokens", "fields", "created_by", "created_at",
+    )  # fmt: skip
+    list_filter = ("is_active", "phase", "team")
+    list_select_related = ("team",)
+    search_fields = ("phase", "note", "team__name")
+    autocomplete_fields = ("team",)
+    ordering = ("-id",)
+
+    def get_fields(self, request: HttpRequest, obj: PhaseProfile | None = None) -> tuple[str, ...]:
+        fields = tuple(PublishForm.Meta.fields)
+        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Begin with the settings in force of the team and phase that the address names."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        team_id, phase = str(initial.get("team", "")), str(initial.get("phase", "")).replace("\x00", "")
+        # An address may say anything: no number, or one past what the database has.
+        if not team_id.isdecimal() or len(team_id) > 18:
+            initial.pop("team", None)
+            return initial
+        in_force = profile_in_force(int(team_id), phase)
+        carried = {name: getattr(in_force.value, name) for name in PHASE_SETTINGS} if in_force else {}
+        return {**carried, **initial, "phase": phase}
+
+    def has_change_permission(self, request: HttpRequest, obj: PhaseProfile | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: PhaseProfile | None = None) -> bool:
+        return False
+
+    def save_model(
+        self, request: HttpRequest, obj: PhaseProfile, form: "ModelForm[PhaseProfile]", change: bool
+    ) -> None:
+        data = ProfileIn(**{name: form.cleaned_data[name] for name in (*PHASE_SETTINGS, "note")})
+        published = publish_profile(team=obj.team, phase=obj.phase, data=data, created_by=actor(request))
+        become(obj, published)

@@ -1,0 +1,81 @@
+"""Tasks of coding agents: to look at, since the product itself keeps them."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from contextopt.admin.base import ViewOnlyAdmin, display
+from contextopt.models import Attempt, Blob, ReceiverFile, Task
+
+ATTEMPT_TEXTS = ("diagnosis", "plan", "error", "retry_context")
+
+
+@admin.register(Task)
+class TaskAdmin(ViewOnlyAdmin):
+    list_display = ("id", "shown_description", "state", "repository", "team", "created_at", "expires_at")
+    list_filter = ("state", "team")
+    list_select_related = ("team",)
+    search_fields = ("=external_id", "=repository")
+    search_help_text = "An external id or a repository."
+    ordering = ("-id",)
+
+    @display(description="Description")
+    def shown_description(self, task: Task) -> str:
+        return str(task)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ViewOnlyAdmin):
+    list_display = (
+        "task_id", "number", "receiver", "root_cause", "action", "state", "full_tokens", "delta_tokens",
+        "saved", "created_at",
+    )  # fmt: skip
+    list_display_links = ("task_id", "number")
+    list_filter = ("action", "state")
+    search_fields = ("=task__id", "=root_cause")
+    search_help_text = "The number of a task, or a root cause."
+    ordering = ("-id",)
+    readonly_fields = ("saved",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        attempts: QuerySet[Attempt] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_attempt_changelist"
+        return attempts.defer(*ATTEMPT_TEXTS) if is_list else attempts
+
+    @display(description="Tokens saved")
+    def saved(self, attempt: Attempt) -> str:
+        return f"{attempt.saved_tokens:+,}"
+
+
+@admin.register(Blob)
+class BlobAdmin(ViewOnlyAdmin):
+    """Contents themselves are shown nowhere: they are the agents' files."""
+
+    list_display = ("sha256", "team", "size", "used_at")
+    list_filter = ("team",)
+    list_select_related = ("team",)
+    search_fields = ("=sha256",)
+    fields = ("sha256", "team", "size", "used_at")
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Blob]:
+        blobs: QuerySet[Blob] = super().get_queryset(request)
+        return blobs.defer("content")
+
+
+@admin.register(ReceiverFile)
+class ReceiverFileAdmin(ViewOnlyAdmin):
+    list_display = ("task_id", "receiver", "path", "blob_id", "is_partial")
+    list_display_links = ("path",)
+    search_fields = ("=task__id", "=path")
+    fields = ("task", "receiver", "path", "shown_blob", "is_partial")
+    readonly_fields = ("shown_blob",)
+    ordering = ("-id",)
+
+    @display(description="Content")
+    def shown_blob(self, file: ReceiverFile) -> str:
+        if file.blob_id is None:
+            return "never sent whole"
+        blob = Blob.objects.only("sha256", "size").get(pk=file.blob_id)
+        return f"{blob.sha256}, {blob.size:,} bytes"
