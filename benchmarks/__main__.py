@@ -11,9 +11,10 @@ from types import FrameType
 import django
 
 from benchmarks.database import BusyError, own_database, server_params
+from benchmarks.material import Material
 from config.errors import SetupError
 
-NAMES = ("assembly", "web", "import", "budget", "overview")
+NAMES = ("assembly", "web", "import", "budget", "overview", "index", "files", "deltas", "logs")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
 UNUSABLE = 2
@@ -26,6 +27,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small and short, to see that all works")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="records of the generated spaces")
     parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), measured besides")
+    parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of repositories (JSON)")
+    parser.add_argument("--packages", type=Path, help="folder for the released source packages of --listing")
+    parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
+    parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
+    parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
     parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
     arguments = parser.parse_args()
@@ -64,13 +70,24 @@ def _measure(arguments: argparse.Namespace) -> int:
         scale = replace(scale, sizes=tuple(sorted(arguments.sizes)))
     names = [name for name in NAMES if not arguments.names or name in arguments.names]
     try:
-        sections, machine = suite.run_suite(names, scale, arguments.data)
+        sections, machine = suite.run_suite(names, scale, _material(arguments))
     finally:
         suite.close_connections()
     print(f"{summarise(sections)}\n{machine}")
     if output := arguments.output or (RESULTS if _is_full(arguments) else None):
         write_results(output, sections, machine)
     return MISSED if any(section.missed for section in sections) else 0
+
+
+def _material(arguments: argparse.Namespace) -> Material:
+    return Material(
+        records=arguments.data,
+        listings=tuple(arguments.listing),
+        packages=arguments.packages,
+        checkouts=tuple(arguments.checkout),
+        logs=arguments.logs,
+        aider=arguments.aider,
+    )
 
 
 def _is_full(arguments: argparse.Namespace) -> bool:

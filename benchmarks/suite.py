@@ -11,9 +11,14 @@ from django.core.management import call_command
 from django.db import connections
 
 from benchmarks.assembly import measure_assembly
+from benchmarks.deltas import measure_deltas
+from benchmarks.errorlogs import measure_error_logs
 from benchmarks.figures import Section
+from benchmarks.files import measure_files
+from benchmarks.filespeed import measure_speed
 from benchmarks.hostile import measure_hostile, total_section
 from benchmarks.importing import measure_import
+from benchmarks.material import Material
 from benchmarks.overview import measure_overview
 from benchmarks.recount import Recount
 from benchmarks.report import Machine, render_terminal
@@ -37,10 +42,12 @@ class Scale:
     hostile_spaces: int
     overview_assemblies: int
     overview_runs: int
+    files: int
+    file_cases: int
 
 
-FULL = Scale((1_000, 10_000, 100_000, 1_000_000), 300, 20.0, 20, 50_000, 500_000, 40, 100_000, 20)
-QUICK = Scale((1_000, 10_000), 60, 5.0, 5, 5_000, 20_000, 4, 10_000, 5)
+FULL = Scale((1_000, 10_000, 100_000, 1_000_000), 300, 20.0, 20, 50_000, 500_000, 40, 100_000, 20, 10_000, 40)
+QUICK = Scale((1_000, 10_000), 60, 5.0, 5, 5_000, 20_000, 4, 10_000, 5, 1_000, 4)
 
 
 @dataclass(slots=True)
@@ -49,7 +56,7 @@ class Suite:
 
     scale: Scale
     team: Team
-    data: Path | None
+    material: Material
     recount: Recount
     spaces: list[Filled]
 
@@ -73,10 +80,27 @@ class Suite:
     def overview(self) -> Section:
         return measure_overview(self.scale.overview_assemblies, runs=self.scale.overview_runs)
 
+    def files(self) -> Section:
+        snapshots = self.material.snapshots(self.scale.file_cases)
+        section, _ = measure_files(snapshots, aider=self.material.aider)
+        return section
+
+    def index(self) -> Section:
+        return measure_speed(self.scale.files)
+
+    def deltas(self) -> Section:
+        sources = [*self.material.checkouts]
+        if self.material.packages:
+            sources.append(self.material.packages)
+        return measure_deltas(sources)
+
+    def logs(self) -> Section:
+        return measure_error_logs(self.material.logs) if self.material.logs else _not_given("logs", "--logs")
+
     def _spaces(self) -> list[Filled]:
         if not self.spaces:
             self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
-            if self.data:
+            if self.material.records:
                 self.spaces.insert(0, self._given())
             settle()
         return self.spaces
@@ -86,7 +110,7 @@ class Suite:
 
     def _given(self) -> Filled:
         """Import the caller's own records; they are measured beside the generated ones."""
-        call_command("import_records", DATA_SPACE, str(self.data), team=self.team.slug)
+        call_command("import_records", DATA_SPACE, str(self.material.records), team=self.team.slug)
         return measured(Space.objects.get(team=self.team, slug=DATA_SPACE))
 
 
@@ -96,16 +120,24 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "import": Suite.imports,
     "budget": Suite.budget,
     "overview": Suite.overview,
+    "index": Suite.index,
+    "files": Suite.files,
+    "deltas": Suite.deltas,
+    "logs": Suite.logs,
 }
 
 
-def run_suite(names: Sequence[str], scale: Scale, data: Path | None) -> tuple[list[Section], Machine]:
+def _not_given(what: str, option: str) -> Section:
+    return Section(f"{what.capitalize()}: not measured", (), (f"Give real data with {option}.",))
+
+
+def run_suite(names: Sequence[str], scale: Scale, material: Material) -> tuple[list[Section], Machine]:
     """Migrate, run the named benchmarks, print and return their results, and recount all budgets."""
     call_command("migrate", verbosity=0, interactive=False)
     # Events are formatted and written as in production, only not into the results.
     with Path(os.devnull).open("w") as sink:
         _send_logs_to(sink)
-        suite = Suite(scale, Team.objects.ensure_default(), data, Recount(), [])
+        suite = Suite(scale, Team.objects.ensure_default(), material, Recount(), [])
         sections = []
         for name in names:
             say(f"{name} …")
