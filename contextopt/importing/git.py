@@ -65,7 +65,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     if rev.startswith("-"):
         raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
     if (
-        _git_line(
+        git_line(
             root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"]
         )
         is None
@@ -79,7 +79,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     number = 0
     try:
         with run_git(root, arguments) as output:
-            for number, commit in enumerate(_parse_log(output, FILES_SHOWN), start=1):
+            for number, commit in enumerate(parse_log(output, FILES_SHOWN), start=1):
                 yield _commit_row(commit, number, f"git:{name}")
     except UnusableSource as error:
         if number == 0:
@@ -96,11 +96,11 @@ def find_repository(path: str) -> Path:
     folder = Path(path)
     if "\0" in path or not folder.is_dir():
         raise UnusableSource(f"REPO: {path!r} is not a folder on this machine")
-    inside = _git_line(folder, ["rev-parse", "--is-bare-repository"])
+    inside = git_line(folder, ["rev-parse", "--is-bare-repository"])
     if inside is None:
         raise UnusableSource(f"REPO: {path} is not in a git repository")
     asked = "--absolute-git-dir" if inside == "true" else "--show-toplevel"
-    return Path(_git_line(folder, ["rev-parse", asked]) or folder.resolve())
+    return Path(git_line(folder, ["rev-parse", asked]) or folder.resolve())
 
 
 def read_commit_dates(folder: Path) -> dict[str, str]:
@@ -108,13 +108,13 @@ def read_commit_dates(folder: Path) -> dict[str, str]:
 
     Empty outside a repository and without git: the date of the file then speaks.
     """
-    if _git_line(folder, ["rev-parse", "--is-inside-work-tree"]) != "true":
+    if git_line(folder, ["rev-parse", "--is-inside-work-tree"]) != "true":
         return {}
     dates: dict[str, str] = {}
     arguments = ["log", *LOG_OPTIONS, "--relative", LOG_FORMAT, "HEAD", "--", "*.md", "*.markdown"]
     try:
         with run_git(folder, arguments) as output:
-            for commit in _parse_log(output, sys.maxsize):
+            for commit in parse_log(output, sys.maxsize):
                 for path in commit.files:
                     dates.setdefault(path, commit.header["date"])
     except UnusableSource:
@@ -159,7 +159,7 @@ def git_environment() -> dict[str, str]:
     }
 
 
-def _git_line(folder: Path, arguments: list[str]) -> str | None:
+def git_line(folder: Path, arguments: list[str]) -> str | None:
     """Return the one line that git answers, or None where it has none."""
     try:
         with run_git(folder, arguments) as output:
@@ -174,7 +174,7 @@ def _first_complaint(complaints: IO[bytes]) -> str:
     return f"git: {text.splitlines()[0].removeprefix('fatal: ')}" if text else "git failed without a word"
 
 
-def _parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:
+def parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:
     """Parse what LOG_FORMAT and `-z --name-only` write.
 
     An empty token starts a commit; six fields and an empty token follow; then come its files, of which

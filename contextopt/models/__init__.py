@@ -4,6 +4,7 @@ from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResp
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.configs import ContextConfig
 from contextopt.models.phases import PhaseProfile
+from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
 from contextopt.models.tasks import (
     Action,
@@ -23,6 +24,7 @@ __all__ = [
     "Attempt",
     "AttemptState",
     "Blob",
+    "CodeBlob",
     "ContextConfig",
     "Kind",
     "Membership",
@@ -30,6 +32,9 @@ __all__ = [
     "ReceiverFile",
     "Record",
     "RecordRevision",
+    "Repository",
+    "RepositoryFile",
+    "RepositoryHistory",
     "Role",
     "Scope",
     "Space",

@@ -1,0 +1,56 @@
+"""Repositories: to look at, since their files are read and never typed."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from contextopt.admin.base import ViewOnlyAdmin
+from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+
+BLOB_FIELDS = ("team", "kind", "oid", "symbols", "parser")
+
+
+@admin.register(Repository)
+class RepositoryAdmin(ViewOnlyAdmin):
+    list_display = (
+        "name", "team", "files", "symbols", "imports", "unresolved", "skipped", "seconds", "indexed_at",
+    )  # fmt: skip
+    list_filter = ("team",)
+    list_select_related = ("team",)
+    search_fields = ("name", "folder")
+
+
+@admin.register(RepositoryFile)
+class RepositoryFileAdmin(ViewOnlyAdmin):
+    list_display = ("path", "repository", "size", "skipped")
+    list_filter = ("repository", ("skipped", admin.EmptyFieldListFilter))
+    list_select_related = ("repository",)
+    search_fields = ("path",)
+    ordering = ("-id",)
+
+
+@admin.register(CodeBlob)
+class CodeBlobAdmin(ViewOnlyAdmin):
+    list_display = BLOB_FIELDS
+    list_filter = ("kind", "team")
+    list_select_related = ("team",)
+    search_fields = ("=oid",)
+    ordering = ("-id",)
+    fields = BLOB_FIELDS
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CodeBlob]:
+        blobs: QuerySet[CodeBlob] = super().get_queryset(request)
+        return blobs.defer("content", "parsed", "terms")
+
+
+@admin.register(RepositoryHistory)
+class RepositoryHistoryAdmin(ViewOnlyAdmin):
+    list_display = ("repository", "revision", "commits")
+    list_select_related = ("repository",)
+    search_fields = ("repository__name", "=revision")
+    ordering = ("-repository_id",)
+    fields = ("repository", "revision", "commits")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RepositoryHistory]:
+        histories: QuerySet[RepositoryHistory] = super().get_queryset(request)
+        return histories.defer("changes")

@@ -1,0 +1,176 @@
+"""Repositories: files that tasks are about, and which of them a task needs."""
+
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import created, pick, reply
+from contextopt.api.paging import PageQuery, by_text, list_page
+from contextopt.errors import NotFound
+from contextopt.indexing import IndexReport, create_posted, delete_repository, update_posted
+from contextopt.models import Repository
+from contextopt.ranking import rank_repository
+from contextopt.repositoryinputs import RelevantIn, RepositoryFilesIn, RepositoryIn
+
+router = Router(tags=["Repositories"])
+BY_NAME = by_text("repository", "name")
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class RepositoryOut(TypedDict):
+    """A repository; `revision` is a commit's, and empty where files were posted."""
+
+    id: int
+    name: str
+    revision: str
+    revision_at: datetime | None
+    is_posted: bool
+    files: int
+    symbols: int
+    imports: int
+    unresolved: int
+    skipped: int
+    indexed_at: datetime | None
+    created_by: str
+    created_at: datetime
+
+
+class RepositoryPage(TypedDict):
+    items: list[RepositoryOut]
+    next_cursor: str | None
+
+
+class SkippedOut(TypedDict):
+    path: str
+    reason: str
+
+
+class UnresolvedOut(TypedDict):
+    path: str
+    line: int
+    target: str
+
+
+class IndexOut(RepositoryOut):
+    """A repository after its files changed; `parsed` are the contents that were not known yet."""
+
+    changed: int
+    removed: int
+    parsed: int
+    seconds: float
+    skipped_files: list[SkippedOut]
+    unresolved_imports: list[UnresolvedOut]
+
+
+class RankedOut(TypedDict):
+    """A file and what gave it its score."""
+
+    path: str
+    score: float
+    parts: dict[str, float]
+
+
+class ShownOut(TypedDict):
+    """How a file stands in the text: full, hunks, signatures or path."""
+
+    path: str
+    mode: str
+    tokens: int
+
+
+class FileOut(TypedDict):
+    path: str
+    content: str
+
+
+class RelevantOut(TypedDict):
+    """The files that a task needs; `files` is what a phase takes as its `files`."""
+
+    revision: str
+    ranked: list[RankedOut]
+    text: str
+    tokens: int
+    budget: int
+    encoding: str
+    shown: list[ShownOut]
+    files: list[FileOut]
+
+
+_REPOSITORY = tuple(RepositoryOut.__annotations__)
+
+
+def repository_json(repository: Repository) -> dict[str, Any]:
+    return pick(repository, _REPOSITORY)
+
+
+def index_json(report: IndexReport) -> dict[str, Any]:
+    found = report.to_json()
+    own = {name: found[name] for name in ("changed", "removed", "parsed", "seconds", "unresolved_imports")}
+    return {**repository_json(report.repository), **own, "skipped_files": found["skipped"]}
+
+
+def find_repository(request: ApiRequest, repository_id: int) -> Repository:
+    """Return the team's repository.
+
+    Raises:
+        NotFound: the team has no such repository.
+    """
+    found = Repository.objects.filter(team_id=request.auth.team_id, pk=repository_id).first()
+    if found is None:
+        raise NotFound(f"There is no repository {repository_id}.")
+    return found
+
+
+@router.get("/repos", auth=READ, response=RepositoryPage, summary="List repositories")
+def list_repositories(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
+    """The team's repositories by name, with what was found in them."""
+    rows = Repository.objects.filter(team_id=request.auth.team_id)
+    return reply(list_page(rows, BY_NAME, page, repository_json))
+
+
+@router.post("/repos", auth=WRITE, response={201: IndexOut}, summary="Post a repository")
+def create_repository(request: ApiRequest, data: RepositoryIn) -> HttpResponse:
+    """Reads the files: what they define, and who imports whom. A name that is taken is a conflict.
+
+    Post more files than one request takes with further requests to its files.
+    """
+    report = create_posted(team=request.auth.team, name=data.name, files=data.files, actor=actor(request))
+    return created(index_json(report), f"/api/v1/repos/{report.repository.pk}")
+
+
+@router.get("/repos/{repository_id}", auth=READ, response=RepositoryOut, summary="Read a repository")
+def read_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
+    return reply(repository_json(find_repository(request, repository_id)))
+
+
+@router.post("/repos/{repository_id}/files", auth=WRITE, response=IndexOut, summary="Change files")
+def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryFilesIn) -> HttpResponse:
+    """Adds and replaces files, and removes those that are gone; contents known already are not read again.
+
+    A repository that is read from a folder of the server is a conflict.
+    """
+    repository = find_repository(request, repository_id)
+    report = update_posted(repository=repository, files=data.files, deleted=data.deleted)
+    return reply(index_json(report))
+
+
+@router.post("/repos/{repository_id}/relevant", auth=READ, response=RelevantOut, summary="Rank the files")
+def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -> HttpResponse:
+    """Ranks the files by what a task needs, and shows as much of the best as fits the budget.
+
+    Words of the task are looked for in contents, paths and names of definitions; what they find spreads
+    over imports and over what changed together. The text never takes more tokens than the budget.
+    """
+    return reply(rank_repository(find_repository(request, repository_id), data).to_json())
+
+
+@router.delete("/repos/{repository_id}", auth=WRITE, response={204: None}, summary="Delete a repository")
+def remove_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
+    """Deletes what is stored of it; a folder that it was read from stays as it is."""
+    delete_repository(repository=find_repository(request, repository_id))
+    return HttpResponse(status=204)

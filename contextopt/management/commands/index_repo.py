@@ -1,0 +1,63 @@
+"""`manage.py index_repo REPO`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.errors import InvalidInput
+from contextopt.indexing import IndexReport, index_checkout
+from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
+from contextopt.management.repositories import target
+
+LISTED = 20
+
+
+class Command(ReportingCommand):
+    help = (
+        "Read the files of a git repository on this machine: what they define, who imports whom, and what "
+        "its history tells. Only contents that are new are parsed. A folder that is not the top of a "
+        "repository is read as it lies there."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("repository", metavar="REPO", help="a folder, or the name of an indexed one")
+        parser.add_argument("--rev", help="a branch, tag or commit (default: HEAD)")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        progress = Progress(self.stderr)
+        with target(team, options["repository"]) as found:
+            if found.checkout is None:
+                why = "was posted" if found.repository and found.repository.is_posted else "lost its folder"
+                raise InvalidInput.of("REPO", f"{options['repository']!r} {why}: there is nothing to read")
+            report = index_checkout(
+                team=team, checkout=found.checkout, rev=options["rev"], actor=ACTOR, on_progress=progress.show
+            )
+        if options["json"]:
+            self.print_json(report.to_json())
+        else:
+            self._describe(report)
+        return DONE
+
+    def how_far(self) -> str:
+        return "Interrupted; what was parsed is kept. Run the same command again to go on."
+
+    def _describe(self, report: IndexReport) -> None:
+        repository = report.repository
+        at = f" at {repository.revision[:12]}" if repository.revision else ""
+        self.stdout.write(
+            f"{repository.name}{at}: {repository.files:,} files, {repository.symbols:,} symbols, "
+            f"{repository.imports:,} imports between them, {repository.unresolved:,} unresolved"
+        )
+        self.stdout.write(
+            f"{len(report.skipped):,} skipped; {report.changed:,} changed, {report.removed:,} removed, "
+            f"{repository.parsed:,} contents parsed in {repository.seconds:.2f} s"
+        )
+        for path, reason in report.skipped[:LISTED]:
+            self.stdout.write(f"skipped {path}: {reason}")
+        for item in report.graph.unresolved[:LISTED]:
+            self.stdout.write(f"unresolved {item.path}:{item.line}: {item.target}")
+        listed = min(LISTED, len(report.skipped)) + min(LISTED, len(report.graph.unresolved))
+        if (more := len(report.skipped) + len(report.graph.unresolved) - listed) > 0:
+            self.stdout.write(f"and {more:,} more in --json")

@@ -1,0 +1,182 @@
+"""`manage.py relevant_files REPO`"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from pydantic import BaseModel, StrictInt, ValidationError
+
+from contextopt.engine.errors import EngineError, InvalidValue
+from contextopt.engine.tokens import get_tokenizer
+from contextopt.errors import ContextoptError, InvalidInput
+from contextopt.importing import Rejection, check_input, open_input, read_file
+from contextopt.indexes import load_index
+from contextopt.indexing import index_checkout
+from contextopt.inputs import Text, field_problems
+from contextopt.management.base import (
+    ACTOR,
+    DONE,
+    REJECTED,
+    Progress,
+    ReportingCommand,
+    invalid_option,
+    parse_input,
+    team_of,
+)
+from contextopt.management.repositories import Target, target
+from contextopt.models import Team
+from contextopt.ranking import Relevant, RevisionRanker, rank_repository
+from contextopt.repositoryinputs import RelevantIn
+
+LISTED = 20
+OPTIONS = ("task", "budget", "limit", "encoding")
+
+type Rank = Callable[[str | None, RelevantIn], Relevant]
+
+
+class Line(BaseModel):
+    """What a line of tasks has beside the task: its id, and the revision it starts from."""
+
+    id: StrictInt | Text
+    rev: Text | None = None
+
+
+class Command(ReportingCommand):
+    help = (
+        "Rank the files of a repository by what a task needs, and show as much of the best as fits a budget. "
+        "A folder is brought up to its HEAD first, a name stands for what was indexed. With --rev the files "
+        "and the history are those of that revision, and nothing is stored."
+    )
+    answered = 0
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("repository", metavar="REPO", help="a folder, or the name of an indexed one")
+        parser.add_argument("--task", metavar="TEXT", help="what is to be done")
+        parser.add_argument("--seed", metavar="PATH", action="append", help="a file it is about; repeatable")
+        parser.add_argument("--rev", help="a branch, tag or commit, and its past alone")
+        parser.add_argument("--budget", metavar="N", help="tokens of the text at most (default: 8000)")
+        parser.add_argument("--limit", metavar="N", help="files that are listed (default: 50)")
+        parser.add_argument("--encoding", metavar="NAME", help="the tokenizer (default: cl100k_base)")
+        parser.add_argument(
+            "--tasks", metavar="FILE.jsonl",
+            help='many at once: {"id": …, "task": …, "rev": …} a line; one JSON line each',
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        asked = {name: options[name] for name in OPTIONS if options[name] is not None}
+        if options["seed"]:
+            asked["seeds"] = options["seed"]
+        many = options["tasks"] is not None
+        if many and options["task"] is not None:
+            raise InvalidInput.of("--task", "give --task or --tasks, not both")
+        names = {"seeds": "--seed"}
+        request = parse_input(RelevantIn, {"task": "-", **asked} if many else asked, names)
+        try:
+            get_tokenizer(request.encoding)
+        except InvalidValue as error:
+            raise invalid_option(error) from error
+        with target(team, options["repository"]) as found:
+            rank = _Asking(team, options["repository"], found).rank
+            if many:
+                return self._run_tasks(options, asked, rank)
+            answer = rank(options["rev"], request)
+        if options["json"]:
+            self.print_json(answer.to_json())
+        else:
+            self._describe(answer)
+        return DONE
+
+    def how_far(self) -> str:
+        return f"Interrupted after {self.answered:,} answers."
+
+    def _describe(self, answer: Relevant) -> None:
+        self.stdout.write(answer.packed.text.rstrip("\n"))
+        self.stdout.write("")
+        for file in answer.ranked[:LISTED]:
+            parts = ", ".join(f"{name} {part:.2f}" for name, part in file.parts.items())
+            self.stdout.write(f"{file.score:.3f}  {file.path}  ({parts})")
+        if (more := len(answer.ranked) - LISTED) > 0:
+            self.stdout.write(f"and {more:,} more in --json")
+        self.stdout.write(f"{answer.packed.tokens:,} of {answer.budget:,} tokens ({answer.encoding})")
+
+    def _run_tasks(self, options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank) -> int:
+        rejected = 0
+        progress = Progress(self.stderr)
+        for answer in self._answers(options, asked, rank):
+            if isinstance(answer, Rejection):
+                rejected += 1
+                self.stderr.write(f"rejected {answer}")
+            else:
+                self.answered += 1
+                self.print_json(answer)
+            progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
+        return REJECTED if rejected else DONE
+
+    def _answers(
+        self, options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
+    ) -> Iterator[dict[str, Any] | Rejection]:
+        """Yield one answer for each line: the answer of the single call, under the line's id."""
+        name = options["tasks"]
+        check_input(name)
+        with open_input(name) as stream:
+            for row in read_file(stream, name, format="jsonl"):
+                if isinstance(row, Rejection):
+                    yield row
+                    continue
+                try:
+                    line, request = parse_line(row.fields, asked)
+                    answer = rank(line.rev if line.rev is not None else options["rev"], request).to_json()
+                except ValidationError as error:
+                    problem = field_problems(error)[0]
+                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
+                except InvalidInput as error:
+                    first = error.problems[0]
+                    yield Rejection(row.line, first.field.removeprefix("--"), first.message)
+                except InvalidValue as error:
+                    yield Rejection(row.line, error.field, error.message)
+                except (ContextoptError, EngineError) as error:
+                    yield Rejection(row.line, "row", str(error))
+                else:
+                    yield {"id": line.id, **answer}
+
+
+def parse_line(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[Line, RelevantIn]:
+    """Return a line's id and revision, and its settings over those of the command line."""
+    own = {name: value for name, value in fields.items() if value is not None}
+    line = Line.model_validate({name: own.pop(name, None) for name in ("id", "rev")})
+    return line, RelevantIn.model_validate({**asked, **own})
+
+
+class _Asking:
+    """Answers from the stored index, or from the checkout where a revision is named."""
+
+    def __init__(self, team: Team, name: str, found: Target) -> None:
+        self._team = team
+        self._name = name
+        self._repository = found.repository
+        self._checkout = found.checkout
+        self._revisions: RevisionRanker | None = None
+        # Who says a name means what was indexed under it, who says a folder what is there now.
+        self._is_current = found.is_named
+
+    def rank(self, rev: str | None, request: RelevantIn) -> Relevant:
+        return self._ranked_now(request) if rev is None else self._ranked_at(rev, request)
+
+    def _ranked_now(self, request: RelevantIn) -> Relevant:
+        if not self._is_current and self._checkout is not None:
+            report = index_checkout(team=self._team, checkout=self._checkout, rev=None, actor=ACTOR)
+            self._repository, self._is_current = report.repository, True
+        if self._repository is None:
+            raise InvalidInput.of("REPO", f"there is no repository {self._name!r}")
+        return rank_repository(self._repository, request)
+
+    def _ranked_at(self, rev: str, request: RelevantIn) -> Relevant:
+        if self._checkout is None:
+            raise InvalidInput.of(
+                "--rev", f"{self._name!r} is not read from a folder here: it has no revisions"
+            )
+        if self._revisions is None:
+            stored = load_index(self._repository) if self._repository is not None else None
+            self._revisions = RevisionRanker(self._checkout, stored)
+        return self._revisions.rank(rev, request)

@@ -1,0 +1,46 @@
+"""What the commands over repositories share: finding the repository that is meant."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextopt.checkouts import Checkout, opened
+from contextopt.errors import InvalidInput
+from contextopt.models import Repository, Team
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The repository as it was indexed, and the folder that it is read from, as far as they are there."""
+
+    repository: Repository | None
+    checkout: Checkout | None
+    is_named: bool
+
+
+@contextmanager
+def target(team: Team, text: str) -> Iterator[Target]:
+    """Find what REPO means: a folder on this machine, or the name of an indexed repository.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    named = Repository.objects.of(team).filter(name=text).first()
+    is_named = named is not None and not _is_folder(text)
+    if named is not None and is_named:
+        if not _is_folder(named.folder):
+            yield Target(named, None, is_named)
+            return
+        text = named.folder
+    elif not _is_folder(text):
+        known = list(Repository.objects.of(team).values_list("name", flat=True)[:10])
+        hint = f"; indexed are {', '.join(known)}" if known else ""
+        raise InvalidInput.of("REPO", f"{text!r} is neither a folder here nor an indexed repository{hint}")
+    with opened(text) as checkout:
+        found = Repository.objects.filter(team=team, folder=str(checkout.folder)).first()
+        yield Target(found, checkout, is_named)
+
+
+def _is_folder(text: str) -> bool:
+    return bool(text) and "\0" not in text and Path(text).is_dir()
