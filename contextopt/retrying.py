@@ -52,7 +52,7 @@ class Retry:
         return f"The task is impossible: {reason}" if reason else "The task is impossible."
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of `retry_delta --json`."""
+        """Return the answer of the API; `retry_delta --json` has the context's fields beside the others."""
         everything = self.plan.everything
         return {
             "retry_context": self.plan.context.to_json(),

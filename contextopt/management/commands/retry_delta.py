@@ -22,7 +22,8 @@ class Command(DocumentCommand):
         if not options["no_log"]:
             log_delta(team_id=team.pk, retry=retry, actor=ACTOR)
         if options["json"]:
-            self.print_json(retry.to_json())
+            answer = retry.to_json()
+            self.print_json({**answer.pop("retry_context"), **answer})
         else:
             self.stdout.write(describe_retry(retry))
         return DONE
