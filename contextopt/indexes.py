@@ -10,6 +10,7 @@ from threading import RLock
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db.models import Case, F, TextField, Value, When
 from pydantic_core import from_json, to_json
 
 from contextopt.checkouts import NO_FILE
@@ -17,7 +18,7 @@ from contextopt.engine.codegraph import PARSER_VERSION, CodeGraph, build_graph
 from contextopt.engine.relevance import Change, Ranker
 from contextopt.engine.repository import Reading, RepositoryIndex, read_file
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
-from contextopt.readings import load_parsed, reading_of, skipped_reading
+from contextopt.readings import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
 
 # One of ten thousand files takes some 300 MB.
 KEPT_REPOSITORIES = 4
@@ -90,8 +91,8 @@ def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
     loaded: dict[int, Reading] = {}
     for start in range(0, len(numbers), LOAD_ROWS):
         some = CodeBlob.objects.filter(pk__in=numbers[start : start + LOAD_ROWS])
-        rows = some.filter(parser=PARSER_VERSION).values_list("pk", "parsed", "terms")
-        loaded |= {pk: reading_of(parsed, terms) for pk, parsed, terms in rows}
+        rows = some.filter(parser=PARSER_VERSION).values_list("pk", "parsed", "definitions", "terms")
+        loaded |= {pk: reading_of(*texts) for pk, *texts in rows}
     outdated = [number for number in numbers if number not in loaded]
     for start in range(0, len(outdated), LOAD_ROWS):
         some = CodeBlob.objects.filter(pk__in=outdated[start : start + LOAD_ROWS])
@@ -100,17 +101,26 @@ def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
 
 
 def load_graph(repository: Repository) -> CodeGraph:
-    """Return the graph of the stored files, by way of the index where one is in memory."""
+    """Return the graph of the stored files, by way of the index where one is in memory.
+
+    Its files may lack their symbols.
+    """
     if repository.pk in _kept:
         return load_index(repository).index.graph
     rows = RepositoryFile.objects.of(repository).exclude(skipped__in=NO_FILE)
     if rows.filter(blob__isnull=False).exclude(blob__parser=PARSER_VERSION).exists():
         return load_index(repository).index.graph
+    defined = Case(
+        When(blob__kind__in=PACKAGE_KINDS, then=F("blob__definitions")),
+        default=Value(""),
+        output_field=TextField(),
+    )
+    listed = rows.values_list("path", "skipped", "blob__parsed", defined)
     with paused_collector():
         return build_graph(
             {
-                path: skipped_reading(path, skipped).parsed if skipped else load_parsed(parsed)
-                for path, skipped, parsed in rows.values_list("path", "skipped", "blob__parsed")
+                path: skipped_reading(path, skipped).parsed if skipped else load_parsed(parsed, symbols)
+                for path, skipped, parsed, symbols in listed
             }
         )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import connection, transaction
 from django.db.models import Sum
@@ -221,25 +221,30 @@ class _Writing:
     on_progress: Progress
     processes: int = PROCESSES_MAX
     parsed: int = 0
+    stored: dict[str, _Stored] = field(default_factory=dict)
+    stored_state: UUID | None = None
     changed: dict[str, Entry] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
 
-    def prepare(self) -> dict[str, _Stored]:
-        """Parse and store what is new, without changing the repository; return what is stored of it."""
-        stored = stored_files(self.repository)
+    def prepare(self) -> None:
+        """Parse and store what is new, without changing the repository."""
+        if self.stored_state != self.repository.state:
+            self._compare()
+        self._write_blobs()
+
+    def _compare(self) -> None:
+        self.stored, self.stored_state = stored_files(self.repository), self.repository.state
         self.changed = {
             path: entry
             for path, entry in self.entries.items()
-            if (known := stored.get(path)) is None or not _is_same(entry, known)
+            if (known := self.stored.get(path)) is None or not _is_same(entry, known)
         }
-        self.removed = sorted(stored.keys() - self.entries.keys())
-        self._write_blobs()
-        return stored
+        self.removed = sorted(self.stored.keys() - self.entries.keys())
 
     def write(self) -> None:
         # A content that was prepared may have been dropped since; here none can be any more.
-        stored = self.prepare()
-        before = {stored[path].blob_id for path in (*self.changed, *self.removed) if path in stored}
+        self.prepare()
+        before = {self.stored[path].blob_id for path in (*self.changed, *self.removed) if path in self.stored}
         self._write_files()
         _drop_orphans({blob for blob in before if blob is not None})
 
@@ -355,6 +360,7 @@ def _blob_row(team_id: int, entry: Entry, content: bytes, reading: StoredReading
         symbols=reading.symbols,
         content=content,
         parsed=reading.parsed,
+        definitions=reading.definitions,
         terms=reading.terms,
     )
 
@@ -364,7 +370,7 @@ def _save_blobs(rows: Sequence[CodeBlob]) -> None:
         rows,
         update_conflicts=True,
         unique_fields=["team", "kind", "oid"],
-        update_fields=["parser", "symbols", "content", "parsed", "terms"],
+        update_fields=["parser", "symbols", "content", "parsed", "definitions", "terms"],
     )
 
 

@@ -16,6 +16,9 @@ from contextopt.engine.codegraph.manifests import read_manifest
 from contextopt.engine.relevance import FileTerms
 from contextopt.engine.repository import Reading, read_file
 
+# Files of one package see what the others define without an import.
+PACKAGE_KINDS = ("go", "java")
+
 _IMPORT = attrgetter("target", "line", "kind", "names", "level")
 _SYMBOL = attrgetter("name", "kind", "start", "end", "signature", "depth")
 _PARSED = attrgetter(
@@ -30,6 +33,7 @@ class StoredReading:
     skipped: str
     symbols: int = 0
     parsed: str = ""
+    definitions: str = ""
     terms: str = ""
 
     @classmethod
@@ -37,16 +41,19 @@ class StoredReading:
         parsed = reading.parsed
         if parsed.skipped:
             return cls(parsed.skipped)
-        facts = [
-            list(map(_IMPORT, parsed.imports)), list(map(_SYMBOL, parsed.symbols)), *_PARSED(parsed),
-        ]  # fmt: skip
-        terms = [reading.terms.content, reading.terms.symbols]
-        return cls("", len(parsed.symbols), to_json(facts).decode(), to_json(terms).decode())
+        facts = [list(map(_IMPORT, parsed.imports)), *_PARSED(parsed)]
+        return cls(
+            "",
+            len(parsed.symbols),
+            to_json(facts).decode(),
+            to_json(list(map(_SYMBOL, parsed.symbols))).decode(),
+            to_json([reading.terms.content, reading.terms.symbols]).decode(),
+        )
 
 
-def load_parsed(text: str) -> ParsedFile:
-    """Return what `StoredReading.of` wrote as `parsed`."""
-    imports, symbols, language, digest, lines, package, references, settings, problems, version = from_json(
+def load_parsed(text: str, definitions: str) -> ParsedFile:
+    """Return what `StoredReading.of` wrote as `parsed` and `definitions`; those may be left out as ""."""
+    imports, language, digest, lines, package, references, settings, problems, version = from_json(
         text, cache_strings="all"
     )
     return ParsedFile(
@@ -54,7 +61,7 @@ def load_parsed(text: str) -> ParsedFile:
         digest=digest,
         lines=lines,
         imports=tuple(_import(*item) for item in imports),
-        symbols=tuple(Symbol(*item) for item in symbols),
+        symbols=tuple(Symbol(*item) for item in from_json(definitions)) if definitions else (),
         package=package,
         references=tuple(references),
         settings=settings,
@@ -94,5 +101,5 @@ def read_contents(files: Sequence[tuple[str, bytes]]) -> list[StoredReading]:
     return [StoredReading.of(read_file(path, content)) for path, content in files]
 
 
-def reading_of(parsed: str, terms: str) -> Reading:
-    return Reading(load_parsed(parsed), load_terms(terms))
+def reading_of(parsed: str, definitions: str, terms: str) -> Reading:
+    return Reading(load_parsed(parsed, definitions), load_terms(terms))

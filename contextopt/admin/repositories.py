@@ -40,7 +40,7 @@ class CodeBlobAdmin(ViewOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CodeBlob]:
         blobs: QuerySet[CodeBlob] = super().get_queryset(request)
-        return blobs.defer("content", "parsed", "terms")
+        return blobs.defer("content", "parsed", "definitions", "terms")
 
 
 @admin.register(RepositoryHistory)

@@ -13,6 +13,7 @@ BEGIN
                 WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)) THEN
         ALTER TABLE contextopt_codeblob
             ALTER COLUMN content SET COMPRESSION lz4, ALTER COLUMN parsed SET COMPRESSION lz4,
+            ALTER COLUMN definitions SET COMPRESSION lz4,
             ALTER COLUMN terms SET COMPRESSION lz4;
     END IF;
 END $$;
@@ -61,6 +62,7 @@ class Migration(migrations.Migration):
                 ('symbols', models.PositiveIntegerField(default=0)),
                 ('content', models.BinaryField()),
                 ('parsed', models.TextField()),
+                ('definitions', models.TextField()),
                 ('terms', models.TextField()),
                 ('team', models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, related_name='code_blobs', to='contextopt.team')),
             ],

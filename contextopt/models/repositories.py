@@ -100,8 +100,9 @@ class CodeBlob(models.Model):
     parser = models.PositiveSmallIntegerField()
     symbols = models.PositiveIntegerField(default=0)
     content = models.BinaryField()
-    # JSON as text, as above.
+    # JSON as text, as above. What is defined is the larger part and is asked for less often.
     parsed = models.TextField()
+    definitions = models.TextField()
     terms = models.TextField()
 
     class Meta:

@@ -239,11 +239,31 @@ class TestRanking:
         commit_files(shop, "More", {"shop/cart.py": "def grand_total(): ...\n"}, removed=("README.md",))
         repository = index(team, shop).repository
         warm = rank_repository(repository, asked).to_json()
-        graph = load_graph(repository)
         indexes._kept.clear()
         assert rank_repository(repository, asked).to_json() == warm
+
+    def test_the_graph_alone_is_that_of_the_index(self, team: Team) -> None:
+        files = {
+            **SHOP,
+            "go.mod": "module example.org/shop\n",
+            "till/a.go": "package till\n\nfunc Open() { Close(1) }\n",
+            "till/b.go": "package till\n\nfunc Close(n int) {}\n",
+            "src/shop/A.java": "package shop;\nclass A { B b; }\n",
+            "src/shop/B.java": "package shop;\nclass B { void run() {} }\n",
+            "web/a.ts": 'import { b } from "./b";\nimport c from "./gone";\n',
+            "web/b.ts": "export const b = 1;\n",
+            "lib/lib.rs": "mod inner;\nuse inner::thing;\n",
+            "lib/inner.rs": "pub fn thing() {}\n",
+        }
+        repository = create_posted(team=team, name="mixed", files=files, actor="t").repository
         indexes._kept.clear()
-        assert load_graph(repository) == graph
+        alone = load_graph(repository)
+        whole = load_index(repository).index.graph
+        assert (alone.imports, alone.unresolved, alone.skipped, alone.external) == (
+            whole.imports, whole.unresolved, whole.skipped, whole.external,
+        )  # fmt: skip
+        assert alone.imports["till/a.go"] == ("till/b.go",)
+        assert alone.imports["src/shop/A.java"] == ("src/shop/B.java",)
 
     def test_queries(self, team: Team, shop: Path, django_assert_num_queries) -> None:
         repository = index(team, shop).repository
