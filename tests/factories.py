@@ -1,5 +1,6 @@
 """What tests are made of. Each factory goes through the product's own way in."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,12 +8,14 @@ from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
+from contextopt.indexing import create_posted
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import (
     ApiKey,
     Membership,
     PhaseProfile,
     Record,
+    Repository,
     Role,
     Scope,
     Space,
@@ -24,6 +27,7 @@ from contextopt.profiles import publish_profile
 from contextopt.recording import create_record, create_space
 from contextopt.retrying import AttemptResult, create_task, record_attempt
 from contextopt.savings import choose_counter
+from tests.gitrepos import SHOP
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
@@ -81,6 +85,11 @@ def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> Fil
     return filter_agent_context(
         team_id=team.pk, phase=phase, context=context, counter=counter, actor="test", **overrides
     )
+
+
+def make_repository(team: Team, name: str = "shop", files: Mapping[str, str] = SHOP) -> Repository:
+    """Post a repository."""
+    return create_posted(team=team, name=name, files=files, actor="test").repository
 
 
 def make_task(team: Team, **overrides: Any) -> Task:

@@ -51,6 +51,12 @@ ENDPOINTS = [
     ("GET", "/tasks/{task}/attempts", "read", None),
     ("POST", "/tasks/{task}/attempts", "write", {"files": {}, "diagnosis": {"root_cause": "bad_plan"}}),
     ("GET", "/tasks/{task}/attempts/1", "read", None),
+    ("GET", "/repos", "read", None),
+    ("POST", "/repos", "write", {"name": "new"}),
+    ("GET", "/repos/{repo}", "read", None),
+    ("POST", "/repos/{repo}/files", "write", {"files": {"a.py": "x = 1"}}),
+    ("POST", "/repos/{repo}/relevant", "read", {"task": "Add up the cart"}),
+    ("DELETE", "/repos/{repo}", "write", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),
@@ -60,7 +66,7 @@ SCOPES = ["read", "write", "admin"]
 # These speak of the caller's own team alone: a stranger sees theirs.
 OF_ONES_OWN = {
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
-    "/phases/building/profiles", "/tasks",
+    "/phases/building/profiles", "/tasks", "/repos",
 }  # fmt: skip
 
 
@@ -73,8 +79,10 @@ def places(space: Space, team: Team) -> dict[str, object]:
     factories.make_profile(team)
     task = factories.make_task(team)
     factories.make_attempt(task)
+    repository = factories.make_repository(team)
     return {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
+        "repo": repository.pk,
     }  # fmt: skip
 
 

@@ -17,11 +17,15 @@ from contextopt.models import (
     AssemblyPayload,
     Attempt,
     Blob,
+    CodeBlob,
     ContextConfig,
     PhaseProfile,
     ReceiverFile,
     Record,
     RecordRevision,
+    Repository,
+    RepositoryFile,
+    RepositoryHistory,
     Space,
     SpaceCounts,
     SpaceHour,
@@ -35,8 +39,8 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, RecordRevision, SpaceCounts, SpaceHour,
-    StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, ReceiverFile, RecordRevision, Repository,
+    RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
 
@@ -57,6 +61,8 @@ def world(space: Space) -> Space:
     factories.make_assembly(space)
     factories.make_profile(space.team)
     factories.make_attempt(factories.make_task(space.team, files={"a.py": "x = 1\n"}))
+    repository = factories.make_repository(space.team)
+    RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
 
     update_record(record=record, changes=RecordPatch(notes="Changed"), actor="test")
