@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from contextopt.checkouts import HISTORY_COMMITS, NOT_READ, Checkout, Entry, Snapshot
 from contextopt.engine.codegraph import PARSER_VERSION, CodeGraph
+from contextopt.engine.codegraph.circles import find_circles
 from contextopt.engine.relevance import Change
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.indexes import dump_changes, load_changes, load_graph
@@ -37,6 +38,7 @@ PARALLEL_FROM = 300
 PROCESSES_MAX = 4
 WRITE_ROWS = 500
 UNRESOLVED_LISTED = 1_000
+CIRCLES_LISTED = 100
 LOCK = 0x7265706F  # "repo"
 
 type Read = Callable[[Iterable[Entry]], Iterator[tuple[Entry, bytes | None]]]
@@ -70,6 +72,7 @@ class IndexReport:
             "unresolved_imports": [
                 {"path": item.path, "line": item.line, "target": item.target} for item in unresolved
             ],
+            "circles": [list(group) for group in find_circles(self.graph.imports)[:CIRCLES_LISTED]],
             "skipped": [{"path": path, "reason": reason} for path, reason in self.skipped],
             "changed": self.changed,
             "removed": self.removed,

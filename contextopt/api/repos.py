@@ -65,6 +65,7 @@ class IndexOut(RepositoryOut):
     seconds: float
     skipped_files: list[SkippedOut]
     unresolved_imports: list[UnresolvedOut]
+    circles: list[list[str]]
 
 
 class RankedOut(TypedDict):
@@ -101,6 +102,7 @@ class RelevantOut(TypedDict):
     files: list[FileOut]
 
 
+REPORTED = ("changed", "removed", "parsed", "seconds", "unresolved_imports", "circles")
 _REPOSITORY = tuple(RepositoryOut.__annotations__)
 
 
@@ -110,7 +112,7 @@ def repository_json(repository: Repository) -> dict[str, Any]:
 
 def index_json(report: IndexReport) -> dict[str, Any]:
     found = report.to_json()
-    own = {name: found[name] for name in ("changed", "removed", "parsed", "seconds", "unresolved_imports")}
+    own = {name: found[name] for name in REPORTED}
     return {**repository_json(report.repository), **own, "skipped_files": found["skipped"]}
 
 

@@ -55,6 +55,7 @@ def test_index_answers_with_the_fields_of_the_contract(run: Run, shop: Path) -> 
     assert found["unresolved_imports"] == [{"path": "shop/old.py", "line": 1, "target": ".gone"}]
     assert (found["parsed"], found["revision"]) == (7, run_git(shop, "rev-parse", "HEAD"))
     assert 0 < found["seconds"] < 60
+    assert found["circles"] == []
     assert answer(run, "index_repo", "shop")["parsed"] == 0
 
 

@@ -114,6 +114,7 @@ def test_what_cannot_be_read_is_reported_and_stops_nothing(team: Team, tmp_path:
     assert [(item.path, item.target) for item in report.graph.unresolved] == [("c.py", ".missing")]
     assert report.graph.imports["a.py"] == ("c.py",)
     assert report.graph.imports["c.py"] == ("a.py",)
+    assert report.to_json()["circles"] == [["a.py", "c.py"]]
     assert report.repository.files == 6
     assert index(team, folder).changed == 0
 
