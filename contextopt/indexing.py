@@ -29,7 +29,7 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.indexes import dump_changes, load_changes, load_graph
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory, Team
 from contextopt.models.repositories import REPOSITORY_NAME_MAX
-from contextopt.readings import StoredReading, blob_id, kind_of, read_contents
+from contextopt.readings import StoredReading, blob_id, end_with_parent, kind_of, read_contents
 from contextopt.repositoryinputs import REPOSITORY_FILES_MAX
 
 PARSE_FILES = 50
@@ -434,7 +434,8 @@ def _executor(processes: int) -> Executor:
     if processes == 1:
         return _Here()
     # A fork would copy the database pool's threads in the middle of whatever they do.
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
 def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:

@@ -5,6 +5,9 @@ names would take most of the time to read them.
 """
 
 import hashlib
+import multiprocessing
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -99,6 +102,17 @@ def blob_id(content: bytes) -> str:
 def read_contents(files: Sequence[tuple[str, bytes]]) -> list[StoredReading]:
     """Read some files; a job for one process of several."""
     return [StoredReading.of(read_file(path, content)) for path, content in files]
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone; a killed one cannot say so itself."""
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 def reading_of(parsed: str, definitions: str, terms: str) -> Reading:
