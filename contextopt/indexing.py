@@ -4,12 +4,9 @@ All writes of a team's repositories take turns, so that a content is never dropp
 repository takes it up.
 """
 
-import multiprocessing
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -21,7 +18,7 @@ from django.db import connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from contextopt.checkouts import HISTORY_COMMITS, NOT_READ, Checkout, Entry, Snapshot
+from contextopt.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
 from contextopt.engine.codegraph import PARSER_VERSION, CodeGraph
 from contextopt.engine.codegraph.circles import find_circles
 from contextopt.engine.relevance import Change
@@ -29,10 +26,10 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.indexes import dump_changes, load_changes, load_graph
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory, Team
 from contextopt.models.repositories import REPOSITORY_NAME_MAX
-from contextopt.readings import StoredReading, blob_id, end_with_parent, kind_of, read_contents
+from contextopt.parsing import parse_contents
+from contextopt.readings import StoredReading, blob_id, kind_of
 from contextopt.repositoryinputs import REPOSITORY_FILES_MAX
 
-PARSE_FILES = 50
 # Fewer are read sooner than other processes are started.
 PARALLEL_FROM = 300
 PROCESSES_MAX = 4
@@ -261,7 +258,7 @@ class _Writing:
         missing = [entry for key, entry in wanted.items() if key not in known]
         reasons: dict[BlobKey, str] = {}
         rows: list[CodeBlob] = []
-        for entry, content, reading in _parsed(self.read(missing), self._processes_for(missing)):
+        for entry, content, reading in parse_contents(self.read(missing), self._processes_for(missing)):
             if reading.skipped:
                 reasons[self._key(entry)] = reading.skipped
                 continue
@@ -383,59 +380,6 @@ def _drop_orphans(blobs: Iterable[int]) -> None:
     for start in range(0, len(candidates), 5_000):
         some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])
         some.filter(files=None).delete()
-
-
-def _parsed(
-    contents: Iterable[tuple[Entry, bytes | None]], processes: int
-) -> Iterator[tuple[Entry, bytes, StoredReading]]:
-    """Read contents, side by side where it pays; few of them are in memory at any time."""
-    with _executor(processes) as executor:
-        waiting: deque[tuple[list[tuple[Entry, bytes]], Future[list[StoredReading]]]] = deque()
-        for batch in _batches(contents):
-            present = [(entry, content) for entry, content in batch if content is not None]
-            gone = [entry for entry, content in batch if content is None]
-            yield from ((entry, b"", StoredReading(NOT_READ["denied"])) for entry in gone)
-            job = executor.submit(read_contents, [(entry.path, content) for entry, content in present])
-            waiting.append((present, job))
-            if len(waiting) > 3 * processes:
-                yield from _joined(*waiting.popleft())
-        while waiting:
-            yield from _joined(*waiting.popleft())
-
-
-def _joined(
-    files: Sequence[tuple[Entry, bytes]], job: Future[list[StoredReading]]
-) -> Iterator[tuple[Entry, bytes, StoredReading]]:
-    for (entry, content), reading in zip(files, job.result(), strict=True):
-        yield entry, content, reading
-
-
-def _batches(contents: Iterable[tuple[Entry, bytes | None]]) -> Iterator[list[tuple[Entry, bytes | None]]]:
-    batch: list[tuple[Entry, bytes | None]] = []
-    for item in contents:
-        batch.append(item)
-        if len(batch) == PARSE_FILES:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-class _Here(Executor):
-    """Does each job at once, in this process."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
-
-
-def _executor(processes: int) -> Executor:
-    if processes == 1:
-        return _Here()
-    # A fork would copy the database pool's threads in the middle of whatever they do.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
 
 
 def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:
