@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from dashboard.formats import decimals, milliseconds, percent, whole
 from dashboard.metrics import Figures, Series
-from dashboard.periods import Bucket
+from dashboard.periods import Bucket, Period
 
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 SOFT = "var(--accent-soft)"
@@ -36,9 +36,7 @@ class ChartData:
 
     @property
     def moments(self) -> list[datetime]:
-        """Bucket starts by the team's wall clock: the chart knows no time zones."""
-        period = self.series.period
-        return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
+        return wall_clock(self.series.period)
 
     @property
     def links(self) -> list[str]:
@@ -74,7 +72,7 @@ def ratio_figure(data: ChartData) -> go.Figure:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
-    return _figure(data, traces, ".2~f", ".2f")
+    return lay_out(data.series.period, traces, ".2~f", ".2f")
 
 
 def time_figure(data: ChartData) -> go.Figure:
@@ -89,7 +87,7 @@ def time_figure(data: ChartData) -> go.Figure:
         *_measured(data, "p95", lambda f: f.p95_ms),
         _line(data, "p99", p99, "dot", above),
     ]
-    return _figure(data, traces, ",.2~f", ",.1f")
+    return lay_out(data.series.period, traces, ",.2~f", ",.1f")
 
 
 def truncation_figure(data: ChartData) -> go.Figure:
@@ -98,7 +96,7 @@ def truncation_figure(data: ChartData) -> go.Figure:
     solid.update(name="truncated")
     if None not in solid.y:  # an area would be drawn over the gaps
         solid.update(fill="tozeroy", fillcolor=SOFT)
-    figure = _figure(data, [solid, *rest], ".0%", ".1%")
+    figure = lay_out(data.series.period, [solid, *rest], ".0%", ".1%")
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
@@ -113,7 +111,7 @@ def saved_figure(data: ChartData) -> go.Figure:
         name="saved", x=data.moments, y=values, customdata=data.links,
         marker={"color": colours, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
-    figure = _figure(data, [bar], "~s", ",.0f")
+    figure = lay_out(data.series.period, [bar], "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
     return figure
 
@@ -218,7 +216,12 @@ def _labelled(name: str, values: Sequence[float | None], colour: str, label_at: 
     }
 
 
-def _figure(data: ChartData, traces: list[Any], tick_format: str, hover_format: str) -> go.Figure:
+def wall_clock(period: Period) -> list[datetime]:
+    """Bucket starts by the team's wall clock: the chart knows no time zones."""
+    return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
+
+
+def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> go.Figure:
     """Lay the traces out: no box, a thin grid from zero, no tool bar."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
@@ -235,7 +238,7 @@ def _figure(data: ChartData, traces: list[Any], tick_format: str, hover_format: 
             "showlegend": False,
             "bargap": 0.35,
             "uirevision": "constant",
-            "xaxis": _time_axis(data),
+            "xaxis": _time_axis(period),
             "yaxis": {
                 **grid, "nticks": 5, "fixedrange": True,
                 "tickformat": tick_format, "hoverformat": hover_format,
@@ -244,9 +247,9 @@ def _figure(data: ChartData, traces: list[Any], tick_format: str, hover_format: 
     )  # fmt: skip
 
 
-def _time_axis(data: ChartData) -> dict[str, Any]:
+def _time_axis(period: Period) -> dict[str, Any]:
     """The same for every chart of a page, so that one day is at one place in all of them."""
-    moments, is_hourly = data.moments, data.series.period.step == "hour"
+    moments, is_hourly = wall_clock(period), period.step == "hour"
     half = (moments[-1] - moments[0]) / max(1, len(moments) - 1) / 2
     return {
         "type": "date", "range": [moments[0] - half, moments[-1] + half], "fixedrange": True,

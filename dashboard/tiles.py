@@ -43,59 +43,62 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
     return [
         Tile(
             "ratio", "Compression ratio", decimals(now.ratio), "",
-            _change(now.ratio, before.ratio, "lower", decimals),
+            describe_change(now.ratio, before.ratio, "lower", decimals),
             "included ÷ filtered", "target 0.2–0.4",
         ),
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
-            _change(now.p95_ms, before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
+            describe_change(now.p95_ms, before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
             f"p50 {milliseconds(now.p50_ms)}, p99 {milliseconds(now.p99_ms)}", f"target < {TARGET_MS} ms",
         ),
         Tile(
-            "truncation", "Truncation rate", _points(now.truncation_rate), _unit(now.truncation_rate),
-            _change(now.truncation_rate, before.truncation_rate, "none", _in_points),
+            "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
+            describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
             "dropped something",
         ),
         Tile(
             "saved", "Tokens saved", saved, magnitude,
-            _change(*_saved(now, before), "higher", percent),
+            describe_change(*_saved(now, before), "higher", percent),
             f"{percent(now.saving_rate)} of stage 3", "target 20–30 %",
         ),
         Tile(
-            "utilisation", "Budget used", _points(now.utilisation), _unit(now.utilisation),
-            _change(now.utilisation, before.utilisation, "none", _in_points),
+            "utilisation", "Budget used", points(now.utilisation), unit(now.utilisation),
+            describe_change(now.utilisation, before.utilisation, "none", in_points),
             "of the context tokens", "target 80–95 %",
         ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
-            _change(*_growth(now.assemblies, before.assemblies), "none", percent),
+            describe_change(*growth(now.assemblies, before.assemblies), "none", percent),
             f"{decimals(now.records_included, 1)} records each", "target 10–20 records",
         ),
     ]  # fmt: skip
 
 
-def _points(rate: float | None) -> str:
+def points(rate: float | None) -> str:
     return NONE if rate is None else whole(rate * 100)
 
 
-def _in_points(rate: float) -> str:
+def in_points(rate: float) -> str:
     return f"{decimals(rate * 100, 1)} pt"
 
 
-def _unit(rate: float | None) -> str:
+def unit(rate: float | None) -> str:
     return "" if rate is None else "%"
 
 
-def _growth(now: int, before: int) -> tuple[float | None, float | None]:
+def growth(now: int, before: int) -> tuple[float | None, float | None]:
     """Express a sum as its growth over the period before, which then counts as zero."""
     return ((now - before) / abs(before), 0.0) if before else (None, None)
 
 
 def _saved(now: Figures, before: Figures) -> tuple[float | None, float | None]:
-    return _growth(now.tokens_saved, before.tokens_saved) if now.tokens_before else (None, None)
+    return growth(now.tokens_saved, before.tokens_saved) if now.tokens_before else (None, None)
 
 
-def _change(now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]) -> Change:
+def describe_change(
+    now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]
+) -> Change:
+    """Return how a figure moved, and whether that is what one wishes for."""
     if now is None or before is None:
         return Change("", "")
     amount = say(abs(now - before))

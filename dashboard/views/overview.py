@@ -1,7 +1,6 @@
 """The overview: what was measured, and what to look at."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpResponse, StreamingHttpResponse
@@ -17,28 +16,13 @@ from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.metrics import Series, read_score_spread, read_series, read_stages
 from dashboard.pages import STOP_POLLING, render_page
-from dashboard.periods import CUSTOM, RANGES, Bucket
+from dashboard.panels import ChartPanel, TableRow
+from dashboard.periods import Bucket
 from dashboard.tiles import build_tiles
 
 TEMPLATE = "dashboard/overview.html"
 # An hour of polls; then the page says that it has stopped.
 MAX_POLLS = 120
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A bucket in words, with its cells and the address of its assemblies."""
-
-    bucket: Bucket
-    url: str
-    cells: tuple[str, ...]
-    is_incomplete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ChartPanel:
-    chart: Chart
-    rows: list[TableRow]
 
 
 @require_GET
@@ -92,11 +76,8 @@ def _frame(form: OverviewForm) -> dict[str, Any]:
     """Return what the filter row shows."""
     return {
         "form": form,
-        "ranges": [
-            (name, form.query(range=name, first=None, last=None), name == form.chosen_range)
-            for name in RANGES
-        ],
-        "is_custom": form.chosen_range == CUSTOM,
+        "ranges": form.ranges(),
+        "is_custom": form.is_custom,
         "query": form.query(),
     }
 
@@ -141,4 +122,5 @@ def _panel(chart: Chart, series: Series, link: Link) -> ChartPanel:
         )
         for bucket, figures in series.rows
     ]
-    return ChartPanel(chart, rows)
+    columns = tuple(column.name for column in chart.columns)
+    return ChartPanel(chart.slug, chart.title, chart.note, columns, rows)
