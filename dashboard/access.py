@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
-from contextopt.models import Assembly, Membership, Record, Role, Space, Team, User
+from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
 
 SESSION_TEAM = "team_id"
 BIGINT_MAX = 2**63 - 1
@@ -102,3 +102,17 @@ def get_assembly(request: TeamRequest, assembly_id: int, *related: Any) -> Assem
     if assembly is None:
         raise Http404("No such assembly.")
     return assembly
+
+
+def get_task(request: TeamRequest, task_id: int) -> Task:
+    task = Task.objects.of(request.team).filter(pk=min(task_id, BIGINT_MAX)).first()
+    if task is None:
+        raise Http404("No such task.")
+    return task
+
+
+def get_repository(request: TeamRequest, repository_id: int) -> Repository:
+    found = Repository.objects.of(request.team).filter(pk=min(repository_id, BIGINT_MAX)).first()
+    if found is None:
+        raise Http404("No such repository.")
+    return found

@@ -34,6 +34,14 @@ NAVIGATION = (
         ),
     ),
     ("What goes in", (("Spaces", "dashboard:spaces", ("space", "record")),)),
+    (
+        "Agents",
+        (
+            ("Phases", "dashboard:phases", ("phase",)),
+            ("Retries", "dashboard:retries", ("retr",)),
+            ("Repositories", "dashboard:repositories", ("repositor",)),
+        ),
+    ),
     ("Team", (("Settings", "dashboard:settings", ("settings", "key")),)),
 )
 

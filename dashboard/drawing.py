@@ -1,5 +1,6 @@
 """Geometry of the small pictures, in units of an SVG view box. Pure; colours are the stylesheet's."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dashboard.formats import whole
@@ -49,18 +50,40 @@ def allocation_bar(*, system: int, context: int, used: int, history: int, respon
     return Bar(tuple(segments), legend, f"{whole(total)} tokens: " + ", ".join(text for _, text in legend))
 
 
+def saving_bar(*, before: int, after: int) -> Bar:
+    """Draw what was sent of what would have been; what is past that is drawn as over."""
+    total = max(1, before, after)
+    sent = min(before, after) / total * BAR_WIDTH
+    segments = [Segment("context", "0", _number(sent))]
+    legend = [("context", f"Sent {whole(after)}"), ("empty", f"Left out {whole(max(0, before - after))}")]
+    if after > before:
+        segments.append(Segment("over", _number(sent), _number(BAR_WIDTH - sent)))
+        legend = [
+            ("context", f"Without us {whole(before)}"),
+            ("over", f"More than that {whole(after - before)}"),
+        ]
+    return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")
+
+
 # Which of the four colours a score part borrows.
 PART_KINDS = {"recency": "context", "frequency": "history", "semantic": "system", "lexical": "response"}
 
 
 def score_parts(parts: dict[str, float], weights: dict[str, float]) -> tuple[Segment, ...]:
     """Draw a score's weighted parts; a full bar is the best score that the weights allow."""
-    best = 10 * sum(weights.values()) or 1.0
+    weighted = [
+        (PART_KINDS.get(name, "response"), value * weights.get(name, 0.0)) for name, value in parts.items()
+    ]
+    return stack_parts(weighted, 10 * sum(weights.values()))
+
+
+def stack_parts(parts: Iterable[tuple[str, float]], best: float) -> tuple[Segment, ...]:
+    """Draw parts one after the other, each in its colour; `best` fills the bar."""
     segments: list[Segment] = []
     position = 0.0
-    for name, value in parts.items():
-        width = value * weights.get(name, 0.0) / best * PARTS_WIDTH
-        segments.append(Segment(PART_KINDS.get(name, "response"), _number(position), _number(width)))
+    for kind, value in parts:
+        width = value / (best or 1.0) * PARTS_WIDTH
+        segments.append(Segment(kind, _number(position), _number(width)))
         position += width
     return tuple(segments)
 

@@ -7,18 +7,25 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from contextopt.engine.retries import ROOT_CAUSES
 from contextopt.inputs import AssemblyIn
-from contextopt.models import Assembly, Record, Space, Team
+from contextopt.models import Assembly, Attempt, Kind, Record, Space, Task, TaskState, Team
+from contextopt.models.phases import PHASE_MAX
 from contextopt.models.spaces import DATE_MAX, DATE_MIN
+from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.repositoryinputs import BUDGET_DEFAULT, TASK_MAX, RelevantIn
 from dashboard.metrics import OverviewFilter
 from dashboard.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
+from dashboard.phases import PhaseFilter
 
 STAGES = [("2", "2 · no records"), ("3", "3 · last ten records"), ("4", "4 · scored and budgeted")]
 STAGE_NAMES = {2: "no records", 3: "last ten records", 4: "scored and budgeted", 5: "with search"}
+# More than a screenful of files, and of arcs between them, says nothing.
+CHOSEN_FILES = 30
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 
@@ -63,21 +70,18 @@ class MomentField(forms.CharField):
         return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
 
 
-class OverviewForm(FilterForm):
+class PeriodForm(FilterForm):
+    """A stretch of time, by name or by its first and last day."""
+
     range = forms.ChoiceField(
         choices=[*((name, name) for name in RANGES), (CUSTOM, "Custom")], required=False
     )
     first = DayField(required=False, label="From")
     last = DayField(required=False, label="To")
-    space = forms.ChoiceField(required=False)
-    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
         self.team = team
-        self.spaces = {space.slug: space for space in Space.objects.of(team)}
-        field = cast(forms.ChoiceField, self.fields["space"])
-        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
 
     def clean(self) -> dict[str, Any]:
         cleaned = cast("dict[str, Any]", super().clean())
@@ -94,18 +98,19 @@ class OverviewForm(FilterForm):
     def chosen_range(self) -> str:
         return cast(str, self.cleaned_data.get("range")) or "14d"
 
-    def to_filter(self, now: datetime) -> OverviewFilter:
-        """Return the filter; fields that were refused count as not given."""
-        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
-        stage = self.cleaned_data.get("stage")
-        return OverviewFilter(
-            team_id=self.team.pk,
-            period=self._period(now),
-            space_id=chosen.pk if chosen else None,
-            stage=int(stage) if stage else None,
-        )
+    def ranges(self) -> list[tuple[str, str, bool]]:
+        """Return the named ranges, each with its query string and whether it is the chosen one."""
+        return [
+            (name, self.query(range=name, first=None, last=None), name == self.chosen_range)
+            for name in RANGES
+        ]
 
-    def _period(self, now: datetime) -> Period:
+    @property
+    def is_custom(self) -> bool:
+        return self.chosen_range == CUSTOM
+
+    def period(self, now: datetime) -> Period:
+        """Return the period; fields that were refused count as not given."""
         zone = ZoneInfo(self.team.time_zone)
         if self.chosen_range != CUSTOM:
             return recent_period(self.chosen_range, now, zone)
@@ -114,10 +119,50 @@ class OverviewForm(FilterForm):
         return custom_period(self.cleaned_data["first"], self.cleaned_data["last"], now, zone)
 
 
+class OverviewForm(PeriodForm):
+    space = forms.ChoiceField(required=False)
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data, team=team)
+        self.spaces = {space.slug: space for space in Space.objects.of(team)}
+        field = cast(forms.ChoiceField, self.fields["space"])
+        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
+
+    def to_filter(self, now: datetime) -> OverviewFilter:
+        """Return the filter; fields that were refused count as not given."""
+        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
+        stage = self.cleaned_data.get("stage")
+        return OverviewFilter(
+            team_id=self.team.pk,
+            period=self.period(now),
+            space_id=chosen.pk if chosen else None,
+            stage=int(stage) if stage else None,
+        )
+
+
+class PhasesForm(PeriodForm):
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+
+    def to_filter(self, now: datetime) -> PhaseFilter:
+        """Return the filter; fields that were refused count as not given."""
+        return PhaseFilter(self.team.pk, self.period(now), self.cleaned_data.get("phase") or None)
+
+    def select(self, period: Period) -> QuerySet[Assembly]:
+        """Return the filterings of the period."""
+        found = Assembly.objects.of(self.team).filter(
+            kind=Kind.PHASE, created_at__gte=period.start, created_at__lt=period.until
+        )
+        phase = self.cleaned_data.get("phase")
+        return found.filter(phase=phase) if phase else found
+
+
 class AssembliesForm(FilterForm):
     """Filters of the list of assemblies; `find` looks one up by id or by the start of its SHA-256."""
 
     space = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     truncated = forms.ChoiceField(
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
@@ -146,6 +191,7 @@ class AssembliesForm(FilterForm):
         given = self.cleaned_data
         if given["space"]:
             found = found.filter(space=self.spaces[given["space"]])
+        found = found.filter(**{name: given[name] for name in ("kind", "phase") if given[name]})
         if given["stage"]:
             found = found.filter(stage=int(given["stage"]))
         if given["truncated"]:
@@ -217,3 +263,57 @@ class PreviewForm(FilterForm):
             window_days=None if not window else "all" if window == "all" else int(window),
             as_of=given["as_of"],
         )
+
+
+class TasksForm(FilterForm):
+    """Filters of the list of tasks; `find` looks one up by id or by the caller's own id."""
+
+    state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
+    cause = forms.ChoiceField(
+        choices=[("", "All root causes"), *((name, name.replace("_", " ")) for name in ROOT_CAUSES)],
+        required=False,
+    )
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def select(self) -> QuerySet[Task]:
+        """Return the team's tasks that pass; a list whose filters were refused is empty."""
+        found = Task.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(**{name: given[name] for name in ("state", "repository") if given[name]})
+        if given["cause"]:
+            causes = Attempt.objects.filter(task=OuterRef("pk"), root_cause=given["cause"])
+            found = found.filter(Exists(causes))
+        find = given["find"]
+        if find:
+            is_id = find.isascii() and find.isdecimal() and int(find) < 2**63
+            found = found.filter(Q(external_id=find) | Q(pk=int(find)) if is_id else Q(external_id=find))
+        return found
+
+
+class RelevantForm(FilterForm):
+    """A task to find the files of, and the tokens that they may take."""
+
+    task = forms.CharField(
+        max_length=TASK_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Round prices to whole cents in the cart"}),
+    )
+    budget = forms.TypedChoiceField(
+        label="Budget",
+        choices=[(2_000, "2,000 tokens"), (8_000, "8,000 tokens"), (24_000, "24,000 tokens")],
+        coerce=int,
+        empty_value=BUDGET_DEFAULT,
+        initial=BUDGET_DEFAULT,
+        required=False,
+    )
+
+    def to_request(self) -> RelevantIn:
+        """Return the request; the form must be valid."""
+        given = self.cleaned_data
+        return RelevantIn(task=given["task"], budget=given["budget"], limit=CHOSEN_FILES)

@@ -8,6 +8,8 @@ from zoneinfo import available_timezones
 from django import forms
 from pydantic import ValidationError
 
+from contextopt.agentinputs import ProfileIn
+from contextopt.engine.agentcontext import FIELDS
 from contextopt.errors import FieldProblem
 from contextopt.inputs import (
     ConfigIn,
@@ -21,6 +23,7 @@ from contextopt.inputs import (
 )
 from contextopt.models import ContextConfig, Record, Scope, Space
 from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
 
 UPLOAD_MAX_BYTES = 5 * 2**20
@@ -198,6 +201,19 @@ class ConfigForm(InputForm):
     @classmethod
     def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
         return {name: getattr(config, name) for name in SETTINGS}
+
+
+class ProfileForm(InputForm):
+    input_type = ProfileIn
+    budget_tokens = forms.IntegerField(label="Budget in tokens", min_value=0, max_value=PHASE_BUDGET_MAX)
+    fields = forms.MultipleChoiceField(
+        label="Fields kept",
+        choices=[(name, name.replace("_", " ")) for name in FIELDS],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="The task is always kept.",
+    )
+    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
 
 
 class KeyForm(InputForm):

@@ -2,7 +2,17 @@
 
 from django.urls import path
 
-from dashboard.views import assemblies, configs, overview, records, spaces, team
+from dashboard.views import (
+    assemblies,
+    configs,
+    overview,
+    phases,
+    records,
+    repositories,
+    retries,
+    spaces,
+    team,
+)
 
 app_name = "dashboard"
 urlpatterns = [
@@ -37,6 +47,15 @@ urlpatterns = [
         name="record_undo",
     ),
     path("spaces/<slug:slug>/records/<int:record_id>/purge", records.record_purge, name="record_purge"),
+    path("phases/", phases.phases, name="phases"),
+    path("phases/charts/<slug:slug>.csv", phases.phases_csv, name="phases_csv"),
+    # A phase's name may hold anything, a slash too: it is no part of the path.
+    path("phases/profile/", phases.phase, name="phase"),
+    path("phases/profile/activate", phases.phase_activate, name="phase_activate"),
+    path("retries/", retries.retries, name="retries"),
+    path("retries/<int:task_id>/", retries.retry, name="retry"),
+    path("repositories/", repositories.repositories, name="repositories"),
+    path("repositories/<int:repository_id>/", repositories.repository, name="repository"),
     path("settings/", team.settings, name="settings"),
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),

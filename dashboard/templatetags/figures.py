@@ -29,6 +29,8 @@ def short_hash(digest: str) -> str:
 @register.filter
 def setting_words(value: object) -> str:
     """Return a setting as text, with a dash where none is set."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     return formats.whole(value) if isinstance(value, int) else formats.NONE if value is None else str(value)
 
 

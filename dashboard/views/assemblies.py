@@ -9,10 +9,11 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.engine.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload
-from contextopt.verification import verify_assembly
+from contextopt.models import Assembly, AssemblyPayload, Kind
+from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
-from dashboard.drawing import allocation_bar
+from dashboard.comparisons import field_rows, mark_left_out, plain
+from dashboard.drawing import allocation_bar, saving_bar
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, AssembliesForm
 from dashboard.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
@@ -64,7 +65,9 @@ def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:
 @require_GET
 @team_page
 def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    found = get_assembly(request, assembly_id, "space", "config", "payload")
+    found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt")
+    if found.kind in SAVINGS:
+        return render_page(request, "dashboard/saving.html", _saving_context(found))
     show = request.GET.get("show", "all")
     show = show if show in SHOWS else "all"
     payload: AssemblyPayload | None = getattr(found, "payload", None)
@@ -84,6 +87,29 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         **(_payload_context(payload, request.team.pk, show) if payload else {}),
     }
     return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+
+
+def _saving_context(found: Assembly) -> dict[str, Any]:
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    before = found.tokens_before or 0
+    return {
+        "assembly": found,
+        "payload": payload,
+        "attempt": getattr(found, "attempt", None),
+        "rate": (before - found.tokens_after) / before if before else None,
+        "bar": saving_bar(before=before, after=found.tokens_after),
+        **(_texts(found, payload) if payload else {}),
+    }
+
+
+def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
+    """Lay the full context beside what was sent. Only a phase keeps fields as they are."""
+    full = payload.baseline_text or ""
+    context = {"after": plain(payload.text), "before": plain(full), **_proof(payload)}
+    if found.kind == Kind.PHASE:
+        fields = field_rows(payload.ledger, payload.config, full, payload.text)
+        context |= {"fields": fields, "before": mark_left_out(full, payload.text)}
+    return context
 
 
 def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[str, Any]:
@@ -109,8 +135,10 @@ def _proof(payload: AssemblyPayload) -> dict[str, Any]:
 @require_GET
 @team_page
 def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    """The exact text, byte for byte: its SHA-256 is the certificate's."""
+    """The exact text, byte for byte: its SHA-256 is the certificate's. `of=before` is the full context."""
     found = get_assembly(request, assembly_id, "payload")
     payload: AssemblyPayload | None = getattr(found, "payload", None)
     text = payload.text if payload else ""
+    if request.GET.get("of") == "before":
+        text = (payload.baseline_text if payload else None) or ""
     return HttpResponse(text, content_type="text/plain; charset=utf-8")

@@ -96,6 +96,14 @@ function markLine(row, on) {
   line.classList.toggle("lit", on);
 }
 
+/* A file's row lights up the imports from it and to it. */
+function markLinks(row, on) {
+  for (const link of document.querySelectorAll(".graph .link")) {
+    const isOwn = link.dataset.from === row.dataset.rank || link.dataset.to === row.dataset.rank;
+    link.classList.toggle("lit", on && isOwn);
+  }
+}
+
 const listen = (type, selector, act) =>
   document.addEventListener(type, (event) => {
     const found = event.target instanceof Element ? event.target.closest(selector) : null;
@@ -116,6 +124,8 @@ listen("change", "[data-submit-on-change]", (form) => form.requestSubmit());
 for (const [enter, leave] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
   listen(enter, "[data-line]", (row) => markLine(row, true));
   listen(leave, "[data-line]", (row) => markLine(row, false));
+  listen(enter, "[data-rank]", (row) => markLinks(row, true));
+  listen(leave, "[data-rank]", (row) => markLinks(row, false));
 }
 document.addEventListener("submit", (event) => {
   // A double click must not send a form twice.
@@ -127,7 +137,7 @@ window.addEventListener("pageshow", () => {
 });
 
 /* Keys. */
-const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/" };
+const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/" };
 let awaitsPlace = false;
 
 document.addEventListener("keydown", (event) => {

@@ -23,6 +23,13 @@ PAGES = {
     "space_settings": True,
     "space_budget": True,
     "record": True,
+    "phases": False,
+    "phases_csv": False,
+    "phase": False,
+    "retries": False,
+    "retry": True,
+    "repositories": False,
+    "repository": True,
     "settings": False,
     "demo_status": False,
 }
@@ -40,6 +47,8 @@ ACTIONS = {
     "record_pin": (Role.EDITOR, True),
     "record_undo": (Role.EDITOR, True),
     "record_purge": (Role.ADMIN, True),
+    "phase": (Role.EDITOR, False),
+    "phase_activate": (Role.EDITOR, False),
     "settings_team": (Role.ADMIN, False),
     "key_create": (Role.ADMIN, False),
     "key_revoke": (Role.ADMIN, True),
@@ -53,13 +62,17 @@ OPEN_ACTIONS = {"switch_team"}
 @pytest.fixture
 def address(team: Team, space: Space, record: Record, assembly: Assembly):
     key = factories.make_key(team)[0]
+    task = factories.make_task(team)
+    repository = factories.make_repository(team)
 
     def get(name: str) -> str:
         known = {
-            "slug": "ratio" if name == "overview_csv" else space.slug,
+            "slug": {"overview_csv": "ratio", "phases_csv": "share"}.get(name, space.slug),
             "record_id": record.pk,
             "assembly_id": assembly.pk,
             "key_id": key.pk,
+            "task_id": task.pk,
+            "repository_id": repository.pk,
             "number": 1,
             "version": 1,
         }

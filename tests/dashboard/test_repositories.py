@@ -1,0 +1,149 @@
+from dataclasses import fields
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.engine.packing import Packed, PackedFile
+from contextopt.engine.relevance import RankedFile, Weights
+from contextopt.models import Repository, Role, Team
+from dashboard.repositories import PARTS, choose_files, draw_imports
+from tests import factories
+from tests.dashboard.conftest import log_in
+
+URL = "/repositories/"
+TASK = "?task=prices+of+a+cart"
+
+
+@pytest.fixture
+def repository(team: Team) -> Repository:
+    return factories.make_repository(team)
+
+
+def html_of(client: Client, url: str = URL) -> str:
+    response = client.get(url)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_an_empty_list_says_how_to_index(owner_client: Client, team: Team) -> None:
+    html = html_of(owner_client)
+    assert "No repositories yet" in html
+    assert "manage.py index_repo" in html
+    assert "/api/v1/repos" in html
+
+
+def test_the_list_has_the_counts(owner_client: Client, repository: Repository) -> None:
+    html = html_of(owner_client)
+    assert f'href="/repositories/{repository.pk}/">shop</a>' in html
+    assert "posted" in html
+
+
+def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Repository.objects.count() < wanted:
+            Repository.objects.create(team=team, name=f"r{Repository.objects.count()}")
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, repositories
+            html_of(owner_client)
+        counts.append(len(queries))
+    assert counts == [4, 4]
+
+
+def test_a_task_gets_its_files_and_why(owner_client: Client, repository: Repository) -> None:
+    html = html_of(owner_client, f"{URL}{repository.pk}/{TASK}")
+    assert html.index("shop/cart.py</th>") < html.index("shop/mail.py</th>")
+    assert "words in the file" in html
+    assert '<span class="tag kept">whole</span>' in html
+    assert 'class="link' in html
+    assert "def total(cart)" in html
+    assert "imports among" in html
+
+
+def test_without_a_task_nothing_is_ranked(owner_client: Client, repository: Repository) -> None:
+    html = html_of(owner_client, f"{URL}{repository.pk}/")
+    assert "Which files does a task need?" in html
+    assert "Chosen files" not in html
+    assert 'role="alert"' not in html
+
+
+@pytest.mark.parametrize("query", ["?task=", "?task=+", "?task=a&budget=x", "?task=%00", "?task=a&budget=7"])
+def test_questions_that_cannot_be_answered_say_so(
+    query: str, owner_client: Client, repository: Repository
+) -> None:
+    assert 'role="alert"' in html_of(owner_client, f"{URL}{repository.pk}/{query}")
+
+
+def test_the_answer_and_the_gaps_are_partials(partial, repository: Repository) -> None:
+    assert "<h1>" not in partial(f"{URL}{repository.pk}/{TASK}", "chosen")
+    gaps = partial(f"{URL}{repository.pk}/?show=gaps", "gaps")
+    assert "Files that were not read" in gaps
+
+
+def test_what_the_graph_lacks_is_listed(owner_client: Client, team: Team) -> None:
+    files = {
+        "a.py": "from .nowhere import x\n",
+        "pkg/__init__.py": "from pkg.gone import y\n",
+        "b.bin": "\x00\x01",
+    }
+    found = factories.make_repository(team, name="gaps", files=files)
+    html = html_of(owner_client, f"{URL}{found.pk}/?show=gaps")
+    assert ".nowhere" in html
+    assert "b.bin" in html
+    assert "binary" in html
+
+
+def test_a_repository_without_files(owner_client: Client, team: Team) -> None:
+    found = factories.make_repository(team, name="empty", files={})
+    assert "no files to choose from" in html_of(owner_client, f"{URL}{found.pk}/?task=a")
+
+
+def test_repositories_of_others_are_not_found(
+    outsider_client: Client, owner_client: Client, repository: Repository
+) -> None:
+    assert outsider_client.get(f"{URL}{repository.pk}/").status_code == 404
+    assert owner_client.get(f"{URL}{2**70}/").status_code == 404
+    assert "No repositories yet" in html_of(outsider_client)
+
+
+def test_reviewers_see_it_too(team: Team, repository: Repository) -> None:
+    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), f"{URL}{repository.pk}/{TASK}")
+
+
+# Pure
+
+
+def ranked(*paths: str) -> list[RankedFile]:
+    return [
+        RankedFile(path, 2.0 - rank / 10, {"content": 1.0, "graph": 1.0 - rank / 10})
+        for rank, path in enumerate(paths)
+    ]
+
+
+def test_every_part_of_a_score_has_words_and_a_colour() -> None:
+    assert set(PARTS) == {field.name for field in fields(Weights)}
+    assert len({kind for _, kind in PARTS.values()}) == len(PARTS)
+
+
+def test_links_are_those_among_the_chosen() -> None:
+    packed = Packed("", (PackedFile("a.py", "full", 9), PackedFile("c.py", "path", 2)), 11)
+    files = choose_files(
+        ranked("a.py", "b.py", "c.py"), packed, {"a.py": ("b.py", "z.py"), "c.py": ("a.py",)}
+    )
+    assert [(file.imports, file.imported_by) for file in files] == [((2,), (3,)), ((), (1,)), ((1,), ())]
+    assert [(file.mode_words, file.tokens) for file in files] == [
+        ("whole", 9), ("left out", None), ("path only", 2)
+    ]  # fmt: skip
+
+
+def test_an_arc_for_each_import_the_further_the_wider() -> None:
+    packed = Packed("", (), 0)
+    imports = {"a.py": ("b.py",), "c.py": ("a.py",)}
+    picture = draw_imports(choose_files(ranked("a.py", "b.py", "c.py"), packed, imports))
+    assert [(arc.source, arc.target, arc.is_down) for arc in picture.arcs] == [(1, 2, True), (3, 1, False)]
+    assert len(picture.nodes) == 3
+    bends = [float(arc.shape.split("C")[1].split()[0]) for arc in picture.arcs]
+    assert bends[1] < bends[0]
+    assert draw_imports([]).height == 0
