@@ -17,7 +17,7 @@ from contextopt.models import Assembly, Attempt, Kind, Record, Space, Task, Task
 from contextopt.models.phases import PHASE_MAX
 from contextopt.models.spaces import DATE_MAX, DATE_MIN
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
-from contextopt.repositoryinputs import BUDGET_DEFAULT, TASK_MAX, RelevantIn
+from contextopt.repositoryinputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.metrics import OverviewFilter
 from dashboard.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 from dashboard.phases import PhaseFilter
@@ -26,6 +26,8 @@ STAGES = [("2", "2 · no records"), ("3", "3 · last ten records"), ("4", "4 · 
 STAGE_NAMES = {2: "no records", 3: "last ten records", 4: "scored and budgeted", 5: "with search"}
 # More than a screenful of files, and of arcs between them, says nothing.
 CHOSEN_FILES = 30
+# A question stands in the address, and servers refuse long ones; the API takes more.
+TASK_WORDS_MAX = 2_000
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 
@@ -301,14 +303,13 @@ class RelevantForm(FilterForm):
     """A task to find the files of, and the tokens that they may take."""
 
     task = forms.CharField(
-        max_length=TASK_MAX,
+        max_length=TASK_WORDS_MAX,
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Round prices to whole cents in the cart"}),
     )
     budget = forms.TypedChoiceField(
         label="Budget",
         choices=[(2_000, "2,000 tokens"), (8_000, "8,000 tokens"), (24_000, "24,000 tokens")],
         coerce=int,
-        empty_value=BUDGET_DEFAULT,
         initial=BUDGET_DEFAULT,
         required=False,
     )
@@ -316,4 +317,4 @@ class RelevantForm(FilterForm):
     def to_request(self) -> RelevantIn:
         """Return the request; the form must be valid."""
         given = self.cleaned_data
-        return RelevantIn(task=given["task"], budget=given["budget"], limit=CHOSEN_FILES)
+        return RelevantIn(task=given["task"], budget=given["budget"] or BUDGET_DEFAULT, limit=CHOSEN_FILES)

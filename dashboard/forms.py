@@ -206,7 +206,8 @@ class ConfigForm(InputForm):
 class ProfileForm(InputForm):
     input_type = ProfileIn
     budget_tokens = forms.IntegerField(label="Budget in tokens", min_value=0, max_value=PHASE_BUDGET_MAX)
-    fields = forms.MultipleChoiceField(
+    # Django takes declared fields out of the class: nothing of the form is hidden by this one.
+    fields = forms.MultipleChoiceField(  # type: ignore[assignment]
         label="Fields kept",
         choices=[(name, name.replace("_", " ")) for name in FIELDS],
         required=False,
