@@ -7,7 +7,7 @@ one insert of the narrow row with its payload.
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from time import perf_counter
-from typing import Any
+from typing import Any, TypedDict
 
 import structlog
 from django.db import connection
@@ -30,6 +30,20 @@ OVERRIDES = (
 )  # fmt: skip
 
 
+class EntryJson(TypedDict):
+    """One candidate in the ledger: its score from 0 to 10 and its parts, and what became of it."""
+
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    pinned: bool
+    kept: bool
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class AssemblyResult:
     """One decision with its proof. `id` is none for a preview, which is not logged."""
@@ -41,6 +55,7 @@ class AssemblyResult:
     config_version: int
     overrides: dict[str, Any]
     outcome: Assembled
+    entries: tuple[EntryJson, ...]
     assembly_ms: float
 
     @property
@@ -78,8 +93,8 @@ class AssemblyResult:
             "allocation": asdict(self.allocation),
             "stats": stats,
             "certificate": asdict(self.certificate),
-            "included": [_entry_json(entry) for entry in self.ledger if entry.kept],
-            "dropped": [_dropped_json(entry) for entry in self.ledger if not entry.kept],
+            "included": [_without(entry, "kept", "reason") for entry in self.entries if entry["kept"]],
+            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
             "counts": {
                 **counts,
                 "outside_window": self.stats.outside_window,
@@ -126,7 +141,15 @@ def assemble_space(
     )
     assembly_ms = (perf_counter() - started) * 1_000
     result = AssemblyResult(
-        None, space.slug, config.stage, as_of, space.config_version, overrides, outcome, assembly_ms
+        id=None,
+        space=space.slug,
+        stage=config.stage,
+        as_of=as_of,
+        config_version=space.config_version,
+        overrides=overrides,
+        outcome=outcome,
+        entries=tuple(map(_entry_json, outcome.ledger)),
+        assembly_ms=assembly_ms,
     )
     if not store:
         return result
@@ -158,7 +181,7 @@ def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None,
     return sizes[0], sizes[1]
 
 
-def _entry_json(entry: LedgerEntry) -> dict[str, Any]:
+def _entry_json(entry: LedgerEntry) -> EntryJson:
     return {
         "id": entry.id,
         "source": entry.source,
@@ -167,11 +190,13 @@ def _entry_json(entry: LedgerEntry) -> dict[str, Any]:
         "parts": {name: round(value, 6) for name, value in entry.parts.items()},
         "tokens": entry.tokens,
         "pinned": entry.pinned,
+        "kept": entry.kept,
+        "reason": entry.reason,
     }
 
 
-def _dropped_json(entry: LedgerEntry) -> dict[str, Any]:
-    return {**_entry_json(entry), "reason": entry.reason}
+def _without(entry: EntryJson, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +270,10 @@ def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
 
 
 def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
-    entries = [{**_entry_json(e), "kept": e.kept, "reason": e.reason} for e in result.ledger]
     baseline = result.outcome.baseline_order
     named = {entry.id for entry in result.ledger} | set(baseline)
     ledger = {
-        "entries": entries,
+        "entries": result.entries,
         "order": list(result.outcome.order),
         "baseline_order": list(baseline),
         "counts": dict(result.stats.dropped_by_reason),
