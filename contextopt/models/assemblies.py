@@ -36,8 +36,9 @@ class Assembly(models.Model):
     the saving is their difference and may be negative.
     """
 
-    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies")
-    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies")
+    # Team and space begin an index below; another one each would cost every insert.
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies", db_index=False)
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies", db_index=False)
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="assemblies")
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SPACE)
     stage = models.PositiveSmallIntegerField(null=True)
