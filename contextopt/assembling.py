@@ -7,7 +7,7 @@ one insert of the narrow row with its payload.
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from time import perf_counter
-from typing import Any, TypedDict
+from typing import Any
 
 import structlog
 from django.db import connection
@@ -19,6 +19,7 @@ from contextopt.engine import Assembled, ContextConfig, LedgerEntry
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import AssemblyIn
+from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.retrieval import SpaceInForce, load_candidates, load_space
 
 log = structlog.get_logger(__name__)
@@ -28,20 +29,6 @@ OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order",
 )  # fmt: skip
-
-
-class EntryJson(TypedDict):
-    """One candidate in the ledger: its score from 0 to 10 and its parts, and what became of it."""
-
-    id: int
-    source: str
-    external_id: str
-    score: float
-    parts: dict[str, float]
-    tokens: int
-    pinned: bool
-    kept: bool
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +260,7 @@ def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
     baseline = result.outcome.baseline_order
     named = {entry.id for entry in result.ledger} | set(baseline)
     ledger = {
-        "entries": result.entries,
+        "candidates": pack_entries(result.entries),
         "order": list(result.outcome.order),
         "baseline_order": list(baseline),
         "counts": dict(result.stats.dropped_by_reason),

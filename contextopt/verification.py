@@ -48,7 +48,7 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])
-    return next(entry["tokens"] for entry in payload.ledger["entries"] if entry["id"] == record_id)
+    return next(entry["tokens"] for entry in payload.entries if entry["id"] == record_id)
 
 
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
@@ -64,7 +64,7 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figur
 
 def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     counts = Counter(payload.ledger["counts"])
-    included = sum(entry["kept"] for entry in payload.ledger["entries"])
+    included = sum(entry["kept"] for entry in payload.entries)
     yield "records_included", included
     yield "records_filtered", included + counts.total()
     yield "over_record_limit", counts["over_record_limit"]

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from contextopt.models.access import Team
 from contextopt.models.configs import ContextConfig
+from contextopt.models.ledgers import EntryJson, unpack_entries
 from contextopt.models.spaces import Space
 
 
@@ -140,3 +141,8 @@ class AssemblyPayload(models.Model):
 
     def __str__(self) -> str:
         return f"payload of assembly {self.pk}"
+
+    @property
+    def entries(self) -> list[EntryJson]:
+        """The candidates that the ledger names: all the kept and the best of the dropped, in rank order."""
+        return unpack_entries(self.ledger["candidates"])
