@@ -1,6 +1,6 @@
 """A stored assembly in the form that the Inspector shows: the text by line, the ledger by row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
