@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 SPREAD_DAYS = 90
 # One record in so many is in the trash; a space has this many pinned ones.
@@ -127,7 +127,3 @@ def _hostile_text(rng: random.Random, limit: int) -> str:
 def _random_characters(rng: random.Random) -> str:
     low, high = rng.choice(((1, 0xFF), (0x100, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF)))
     return "".join(chr(rng.randint(low, high)) for _ in range(rng.randint(1, 30)))
-
-
-def midnight(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -86,9 +86,8 @@ def summarise(sections: Sequence[Section]) -> str:
     """Say how many bars were met, and name those that were not."""
     barred = [figure for section in sections for figure in section.figures if figure.bar]
     missed = [figure.what for section in sections for figure in section.missed]
-    if missed:
-        return f"{len(barred) - len(missed)} of {len(barred)} bars met. Missed: {'; '.join(missed)}."
-    return f"All {len(barred)} bars met."
+    met = f"{len(barred) - len(missed)} of {len(barred)} bars met."
+    return f"{met} Missed: {'; '.join(missed)}." if missed else met
 
 
 def _markdown_table(figures: Sequence[Figure]) -> str:

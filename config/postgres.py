@@ -55,7 +55,6 @@ SETTINGS = {
     "port": "5432",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
-    "shared_buffers": "256MB",
     "effective_cache_size": "1GB",
     "work_mem": "16MB",
     "maintenance_work_mem": "256MB",
@@ -235,6 +234,7 @@ def _launch(place: Location) -> None:
     settings = SETTINGS | {
         "unix_socket_directories": str(place.socket_dir),
         "dynamic_shared_memory_type": _shared_memory_type(),
+        "shared_buffers": f"{_shared_buffers_mb()}MB",
     }
     options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
     _run(
@@ -253,6 +253,12 @@ def _launch(place: Location) -> None:
         ],
         explain_with_log=True,
     )
+
+
+def _shared_buffers_mb() -> int:
+    """A sixteenth of the machine's memory, from 128 MB to 1 GB: a space of a million records fits."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(1_024, max(128, memory // 16 // 2**20))
 
 
 def _shared_memory_type() -> str:

@@ -13,6 +13,7 @@ from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
 from config import postgres
+from config.pooling import check_rested
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -149,8 +150,6 @@ DATABASES = {
         "PASSWORD": DATABASE_PARAMS.get("password", ""),
         "HOST": DATABASE_PARAMS.get("host", ""),
         "PORT": DATABASE_PARAMS.get("port", ""),
-        # A connection whose server went away is found out before a request uses it.
-        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             **{
                 key: value
@@ -164,6 +163,7 @@ DATABASES = {
                 "min_size": 1,
                 "max_size": env_int("DATABASE_POOL", 16, low=1, high=500),
                 "timeout": 3,
+                "check": check_rested,
             },
         },
     }

@@ -19,6 +19,7 @@ from contextopt.engine import Assembled, ContextConfig, LedgerEntry
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import AssemblyIn
+from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.retrieval import SpaceInForce, load_candidates, load_space
 
 log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class AssemblyResult:
     config_version: int
     overrides: dict[str, Any]
     outcome: Assembled
+    entries: tuple[EntryJson, ...]
     assembly_ms: float
 
     @property
@@ -78,8 +80,8 @@ class AssemblyResult:
             "allocation": asdict(self.allocation),
             "stats": stats,
             "certificate": asdict(self.certificate),
-            "included": [_entry_json(entry) for entry in self.ledger if entry.kept],
-            "dropped": [_dropped_json(entry) for entry in self.ledger if not entry.kept],
+            "included": [_without(entry, "kept", "reason") for entry in self.entries if entry["kept"]],
+            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
             "counts": {
                 **counts,
                 "outside_window": self.stats.outside_window,
@@ -126,7 +128,15 @@ def assemble_space(
     )
     assembly_ms = (perf_counter() - started) * 1_000
     result = AssemblyResult(
-        None, space.slug, config.stage, as_of, space.config_version, overrides, outcome, assembly_ms
+        id=None,
+        space=space.slug,
+        stage=config.stage,
+        as_of=as_of,
+        config_version=space.config_version,
+        overrides=overrides,
+        outcome=outcome,
+        entries=tuple(map(_entry_json, outcome.ledger)),
+        assembly_ms=assembly_ms,
     )
     if not store:
         return result
@@ -158,7 +168,7 @@ def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None,
     return sizes[0], sizes[1]
 
 
-def _entry_json(entry: LedgerEntry) -> dict[str, Any]:
+def _entry_json(entry: LedgerEntry) -> EntryJson:
     return {
         "id": entry.id,
         "source": entry.source,
@@ -167,11 +177,13 @@ def _entry_json(entry: LedgerEntry) -> dict[str, Any]:
         "parts": {name: round(value, 6) for name, value in entry.parts.items()},
         "tokens": entry.tokens,
         "pinned": entry.pinned,
+        "kept": entry.kept,
+        "reason": entry.reason,
     }
 
 
-def _dropped_json(entry: LedgerEntry) -> dict[str, Any]:
-    return {**_entry_json(entry), "reason": entry.reason}
+def _without(entry: EntryJson, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +257,10 @@ def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
 
 
 def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
-    entries = [{**_entry_json(e), "kept": e.kept, "reason": e.reason} for e in result.ledger]
     baseline = result.outcome.baseline_order
     named = {entry.id for entry in result.ledger} | set(baseline)
     ledger = {
-        "entries": entries,
+        "candidates": pack_entries(result.entries),
         "order": list(result.outcome.order),
         "baseline_order": list(baseline),
         "counts": dict(result.stats.dropped_by_reason),

@@ -87,7 +87,8 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
     )
 
 
-# One statement, so that counts and candidates are of one snapshot.
+# One statement, so that counts and candidates are of one snapshot. The counts are used twice and
+# therefore materialised.
 _CANDIDATES_SQL = """
 WITH strata AS (
     SELECT r.id, r.date, r.frequency
@@ -108,8 +109,8 @@ WITH strata AS (
     UNION ALL
     (SELECT id, 'baseline' FROM contextopt_record
       WHERE space_id = %(space)s AND deleted_at IS NULL AND date <= %(end)s
-      ORDER BY date DESC, id DESC LIMIT %(baseline)s)
-), counts AS (
+      ORDER BY date DESC, id DESC LIMIT {baseline})
+), counts AS MATERIALIZED (
     SELECT n.live, n.pinned, n.deleted,
            (SELECT coalesce(sum(h.live), 0)::bigint FROM contextopt_spacehour h
              WHERE h.space_id = %(space)s AND h.hour >= %(first_hour)s AND h.hour < %(last_hour)s)
@@ -128,9 +129,11 @@ SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
   LEFT JOIN best b ON true
   LEFT JOIN contextopt_record r ON r.id = b.id
 """.format(
+    # A literal: for a parameter the planner guesses thousands of rows, and plans anew at every call.
+    baseline=BASELINE_RECORDS,
     score="""(%(recency)s::bigint * greatest(0, %(span)s::bigint - greatest(0,
         (extract(epoch FROM (%(now)s::timestamptz - date)) * 1000000)::bigint))
-        + %(frequency)s::bigint * frequency)"""
+        + %(frequency)s::bigint * frequency)""",
 )
 
 # Stage 3 knows neither window nor score nor pins: the newest records, and how many there are.
@@ -191,7 +194,6 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime) -> dict[str
         "frequency": weights.frequency,
         "span": HORIZON_US,
         "limit": _most_that_fit(config) + LEDGER_DROPPED,
-        "baseline": BASELINE_RECORDS,
     }
 
 

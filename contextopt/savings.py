@@ -13,6 +13,7 @@ from contextopt.engine.counters import Counter, Measurable, get_counter
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.engine.values import Certificate
 from contextopt.models import Assembly, AssemblyPayload, Kind
+from contextopt.models.ledgers import pack_entries
 
 
 def choose_counter(name: str, encoding: str) -> Counter:
@@ -61,7 +62,7 @@ class Saving:
         """
         after = list(self.after.field_chars()) if self.after else []
         chars = {"before": list(self.before.field_chars()), "after": after}
-        shared: dict[str, Any] = {"entries": [], "order": [], "baseline_order": [], "counts": {}}
+        shared = {"candidates": pack_entries([]), "order": [], "baseline_order": [], "counts": {}}
         return {**shared, "chars": chars, **self.details}
 
 

@@ -56,7 +56,7 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])
-    return next(entry["tokens"] for entry in payload.ledger["entries"] if entry["id"] == record_id)
+    return next(entry["tokens"] for entry in payload.entries if entry["id"] == record_id)
 
 
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
@@ -105,7 +105,7 @@ def _counter(assembly: Assembly) -> Counter:
 
 def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     counts = Multiset(payload.ledger["counts"])
-    included = sum(entry["kept"] for entry in payload.ledger["entries"])
+    included = sum(entry["kept"] for entry in payload.entries)
     yield "records_included", included
     yield "records_filtered", included + counts.total()
     yield "over_record_limit", counts["over_record_limit"]

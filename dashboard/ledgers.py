@@ -1,8 +1,10 @@
 """A stored assembly in the form that the Inspector shows: the text by line, the ledger by row."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from contextopt.models.ledgers import EntryJson
 
 from contextopt.models import AssemblyPayload, Record
 from dashboard.drawing import Segment, score_parts
@@ -54,7 +56,7 @@ def split_text(text: str, order: list[int]) -> list[TextLine]:
     ]
 
 
-def find_titles(entries: Iterable[Mapping[str, Any]], team_id: int) -> dict[int, Titled]:
+def find_titles(entries: Iterable[EntryJson], team_id: int) -> dict[int, Titled]:
     """Return what the named records are called today, in one query."""
     ids = [entry["id"] for entry in entries][:LEDGER_ROWS]
     rows = Record.objects.filter(pk__in=ids, space__team_id=team_id).values_list("pk", "title", "space__slug")
@@ -62,7 +64,7 @@ def find_titles(entries: Iterable[Mapping[str, Any]], team_id: int) -> dict[int,
 
 
 def read_ledger(
-    entries: list[dict[str, Any]],
+    entries: Sequence[EntryJson],
     rendered: Iterable[int],
     config: Mapping[str, Any],
     titles: dict[int, Titled],
@@ -77,7 +79,7 @@ def read_ledger(
 
 def _row(
     rank: int,
-    entry: dict[str, Any],
+    entry: EntryJson,
     weights: dict[str, float],
     lines: frozenset[int],
     titles: dict[int, Titled],
@@ -109,7 +111,7 @@ def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:
 def unnamed_counts(payload: AssemblyPayload) -> dict[str, int]:
     """Return how many dropped records the ledger does not name, by reason in words."""
     named: dict[str, int] = {}
-    for entry in payload.ledger["entries"]:
+    for entry in payload.entries:
         if not entry["kept"]:
             named[entry["reason"]] = named.get(entry["reason"], 0) + 1
     rest = {reason: count - named.get(reason, 0) for reason, count in payload.ledger["counts"].items()}

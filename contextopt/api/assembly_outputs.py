@@ -190,7 +190,10 @@ def assembly_json(assembly: Assembly) -> dict[str, Any]:
             context=assembly.tokens_available,
             response=assembly.response_tokens,
         ),
-        "ledger": payload.ledger,
+        "ledger": {
+            "entries": payload.entries,
+            **{name: value for name, value in payload.ledger.items() if name != "candidates"},
+        },
         "config": payload.config,
         "request": payload.request,
         "purged_at": payload.purged_at,

@@ -72,6 +72,9 @@ def answer(
         return problems.not_found(request, missing)
     if isinstance(response, HttpResponseNotAllowed):
         return problems.method_not_allowed(request, response["Allow"].split(", "))
+    if isinstance(response, HttpResponse):
+        # Without it the server sends the body in chunks.
+        response["Content-Length"] = str(len(response.content))
     return response
 
 

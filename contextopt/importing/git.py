@@ -65,9 +65,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     if rev.startswith("-"):
         raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
     if (
-        git_line(
-            root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"]
-        )
+        git_line(root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"])
         is None
     ):
         raise UnusableSource(

@@ -219,7 +219,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='assembly',
             name='space',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.DB_CASCADE, related_name='assemblies', to='contextopt.space'),
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.DB_CASCADE, db_index=False, related_name='assemblies', to='contextopt.space'),
         ),
         migrations.CreateModel(
             name='SpaceHour',
@@ -262,7 +262,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='assembly',
             name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, related_name='assemblies', to='contextopt.team'),
+            field=models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, db_index=False, related_name='assemblies', to='contextopt.team'),
         ),
         migrations.AddField(
             model_name='apikey',

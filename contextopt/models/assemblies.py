@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from contextopt.models.access import Team
 from contextopt.models.configs import ContextConfig
+from contextopt.models.ledgers import EntryJson, unpack_entries
 from contextopt.models.spaces import Space
 
 
@@ -36,8 +37,9 @@ class Assembly(models.Model):
     the saving is their difference and may be negative.
     """
 
-    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies")
-    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies")
+    # Team and space begin an index below; another one each would cost every insert.
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies", db_index=False)
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies", db_index=False)
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="assemblies")
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SPACE)
     stage = models.PositiveSmallIntegerField(null=True)
@@ -139,3 +141,8 @@ class AssemblyPayload(models.Model):
 
     def __str__(self) -> str:
         return f"payload of assembly {self.pk}"
+
+    @property
+    def entries(self) -> list[EntryJson]:
+        """The candidates that the ledger names: all the kept and the best of the dropped, in rank order."""
+        return unpack_entries(self.ledger["candidates"])

@@ -113,7 +113,7 @@ def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
 
 
 def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[str, Any]:
-    entries, order = payload.ledger["entries"], payload.ledger["order"]
+    entries, order = payload.entries, payload.ledger["order"]
     rows = read_ledger(entries, order, payload.config, find_titles(entries, team_id))
     return {
         "lines": split_text(payload.text, order),

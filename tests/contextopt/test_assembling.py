@@ -169,7 +169,7 @@ def test_the_row_says_what_the_answer_said(space: Space) -> None:
     assert row.records_dropped == result.stats.records_dropped
     assert row.compression_ratio == result.stats.compression_ratio
     assert (row.conversation, row.model, row.actor) == ("c-1", "gpt-x", "test")
-    assert [entry["id"] for entry in row.payload.ledger["entries"]] == [e.id for e in result.ledger]
+    assert [entry["id"] for entry in row.payload.entries] == [e.id for e in result.ledger]
     assert verify_assembly(row.payload) == []
 
 

@@ -56,7 +56,7 @@ def test_a_filtering_is_an_assembly_with_both_texts(team: Team) -> None:
     assert row.tokens_available == 5_000
     assert row.payload.text == result.text == result.outcome.context.render()
     assert row.sha256 == result.certificate.sha256
-    assert row.payload.ledger["entries"] == []
+    assert row.payload.entries == []
 
 
 @pytest.mark.parametrize("counter", ["tokenizer", "heuristic"])

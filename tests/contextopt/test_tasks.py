@@ -13,7 +13,9 @@ from tests.factories import make_assembly, make_key, make_record
 def test_stored_answers_are_dropped_after_a_day(team: Team) -> None:
     key, _ = make_key(team)
     for name, age in (("old", 25), ("young", 23)):
-        stored = StoredResponse.objects.create(api_key=key, idempotency_key=name, request_hash="x", status=201)
+        stored = StoredResponse.objects.create(
+            api_key=key, idempotency_key=name, request_hash="x", status=201
+        )
         StoredResponse.objects.filter(pk=stored.pk).update(created_at=timezone.now() - timedelta(hours=age))
     tasks.sweep()
     assert StoredResponse.objects.get().idempotency_key == "young"
