@@ -1,0 +1,43 @@
+"""How a ledger is stored: a list a field, since the fields' names would be most of a list of entries."""
+
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
+
+class EntryJson(TypedDict):
+    """One candidate in the ledger: its score from 0 to 10 and its parts, and what became of it."""
+
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    pinned: bool
+    kept: bool
+    reason: str
+
+
+FIELDS = ("id", "source", "external_id", "score", "tokens", "pinned", "kept", "reason")
+
+type Columns = dict[str, Any]
+
+
+def pack_entries(entries: Iterable[EntryJson]) -> Columns:
+    """Turn entries into columns. All entries of a ledger have the same parts of a score."""
+    rows = list(entries)
+    columns: Columns = {name: [row[name] for row in rows] for name in FIELDS}  # type: ignore[literal-required]
+    parts = rows[0]["parts"] if rows else {}
+    return {**columns, "parts": {name: [row["parts"][name] for row in rows] for name in parts}}
+
+
+def unpack_entries(columns: Columns) -> list[EntryJson]:
+    """Turn columns back into entries, in their order."""
+    parts: dict[str, list[float]] = columns["parts"]
+    return [
+        {
+            **dict(zip(FIELDS, values, strict=True)),  # type: ignore[typeddict-item]
+            "parts": {name: column[index] for name, column in parts.items()},
+        }
+        for index, values in enumerate(zip(*(columns[name] for name in FIELDS), strict=True))
+    ]
