@@ -197,7 +197,7 @@ class RetryPlan:
     """The next action, what is sent for it, and what that saves against sending everything.
 
     `task` carries the diagnosis where the agent tries again. `everything` is there where all of it is sent
-    again, instead of the texts and files of `context`. `receiver_files` is what the receiver has once it
+    again, instead of the texts and files of `context`, which then only say what changed. `receiver_files` is what the receiver has once it
     was sent. A stopped task has no retry, and so nothing was saved.
     """
 
@@ -262,7 +262,8 @@ def plan_retry(
     task = retry_task(attempt)
     if action == "retry":
         deltas = build_delta(receiver, current, counter.count_text, limits)
-        delta = _counted(replace(context, changed_files=deltas.changed_files), counter)
+        context = replace(context, changed_files=deltas.changed_files)
+        delta = _counted(context, counter)
         if delta.estimated_tokens <= full_tokens:
             return RetryPlan(action, task, delta, full_tokens, deltas.receiver_files)
     context = replace(context, estimated_tokens=full_tokens)
