@@ -197,8 +197,8 @@ class RetryPlan:
     """The next action, what is sent for it, and what that saves against sending everything.
 
     `task` carries the diagnosis where the agent tries again. `everything` is there where all of it is sent
-    again, instead of the texts and files of `context`, which then only say what changed. `receiver_files` is what the receiver has once it
-    was sent. A stopped task has no retry, and so nothing was saved.
+    again, instead of the texts and files of `context`, which then only say what changed. `receiver_files`
+    is what the receiver has once it was sent. A stopped task has no retry, and so nothing was saved.
     """
 
     action: ActionName
