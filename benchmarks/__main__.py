@@ -30,6 +30,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of repositories (JSON)")
     parser.add_argument("--packages", type=Path, help="folder for the released source packages of --listing")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
+    parser.add_argument("--releases", type=Path, help="folder of successive releases, for deltas")
     parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
@@ -84,6 +85,7 @@ def _material(arguments: argparse.Namespace) -> Material:
         records=arguments.data,
         listings=tuple(arguments.listing),
         packages=arguments.packages,
+        releases=arguments.releases,
         checkouts=tuple(arguments.checkout),
         logs=arguments.logs,
         aider=arguments.aider,

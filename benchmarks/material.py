@@ -14,6 +14,7 @@ class Material:
     records: Path | None = None
     listings: tuple[Path, ...] = ()
     packages: Path | None = None
+    releases: Path | None = None
     checkouts: tuple[Path, ...] = ()
     logs: Path | None = None
     aider: Path | None = None

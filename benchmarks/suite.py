@@ -89,10 +89,8 @@ class Suite:
         return measure_speed(self.scale.files)
 
     def deltas(self) -> Section:
-        sources = [*self.material.checkouts]
-        if self.material.packages:
-            sources.append(self.material.packages)
-        return measure_deltas(sources)
+        releases = [self.material.releases] if self.material.releases else []
+        return measure_deltas([*self.material.checkouts, *releases])
 
     def logs(self) -> Section:
         return measure_error_logs(self.material.logs) if self.material.logs else _not_given("logs", "--logs")

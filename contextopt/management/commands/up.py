@@ -26,7 +26,7 @@ from config.processes import Program, Supervisor, check_port, end_leftovers
 from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
-BLOCKING_THREADS = 3
+BLOCKING_THREADS = 4
 PATIENCE_SECONDS = 60.0
 DATABASE_CHECK_SECONDS = 1.0
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to ask when all are served)
