@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextopt.models.ledgers import EntryJson
-
 from contextopt.models import AssemblyPayload, Record
+from contextopt.models.ledgers import EntryJson
 from dashboard.drawing import Segment, score_parts
 from dashboard.formats import decimals, reason_words
 
