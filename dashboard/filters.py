@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -313,6 +314,13 @@ class RelevantForm(FilterForm):
         initial=BUDGET_DEFAULT,
         required=False,
     )
+
+    @staticmethod
+    def with_default(given: QueryDict) -> QueryDict:
+        """Say the budget where the address does not, so that the page shows the one that was used."""
+        complete = given.copy()
+        complete.setdefault("budget", str(BUDGET_DEFAULT))
+        return complete
 
     def to_request(self) -> RelevantIn:
         """Return the request; the form must be valid."""

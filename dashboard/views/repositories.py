@@ -29,7 +29,7 @@ def repositories(request: TeamRequest) -> HttpResponse:
 def repository(request: TeamRequest, repository_id: int) -> HttpResponse:
     """What a repository is made of; with a task, the files that it needs and why."""
     found = get_repository(request, repository_id)
-    form = RelevantForm(request.GET if "task" in request.GET else None)
+    form = RelevantForm(RelevantForm.with_default(request.GET) if "task" in request.GET else None)
     context: dict[str, Any] = {"repository": found, "form": form, "query": form.query()}
     if form.is_valid():
         context |= _chosen(found, form)

@@ -62,6 +62,11 @@ def test_a_task_gets_its_files_and_why(owner_client: Client, repository: Reposit
     assert "imports among" in html
 
 
+def test_the_budget_that_was_used_is_the_one_shown(owner_client: Client, repository: Repository) -> None:
+    page = owner_client.get(f"/repositories/{repository.pk}/", {"task": "round prices"}).text
+    assert '<option value="8000" selected>' in page
+
+
 def test_without_a_task_nothing_is_ranked(owner_client: Client, repository: Repository) -> None:
     html = html_of(owner_client, f"{URL}{repository.pk}/")
     assert "Which files does a task need?" in html
