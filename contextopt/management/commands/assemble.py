@@ -12,12 +12,10 @@ from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import ContextoptError
 from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.inputs import AssemblyIn, Text, field_problems
+from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
     DONE,
-    REJECTED,
-    Progress,
-    ReportingCommand,
     invalid_option,
     parse_input,
     space_of,
@@ -47,12 +45,11 @@ class QueryId(BaseModel):
     id: StrictInt | Text
 
 
-class Command(ReportingCommand):
+class Command(AnsweringCommand):
     help = (
         "Decide what of a space goes into a prompt, and say why. What is not given is as the space's own "
         "settings say. The assembly is logged."
     )
-    answered = 0
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
@@ -83,7 +80,7 @@ class Command(ReportingCommand):
         except InvalidValue as error:
             raise invalid_option(error) from error
         if options["queries"] is not None:
-            return self._run_queries(options, team, asked)
+            return self.print_answers(self._answers(options, team, asked))
         try:
             result = self._assemble(team, request, options)
         except InvalidValue as error:
@@ -94,24 +91,8 @@ class Command(ReportingCommand):
             self.stdout.write(describe_result(result))
         return DONE
 
-    def how_far(self) -> str:
-        return f"Interrupted after {self.answered:,} answers."
-
     def _assemble(self, team: Team, request: AssemblyIn, options: Mapping[str, Any]) -> AssemblyResult:
         return assemble_space(team_id=team.pk, request=request, actor=ACTOR, store=not options["no_log"])
-
-    def _run_queries(self, options: Mapping[str, Any], team: Team, asked: Mapping[str, object]) -> int:
-        rejected = 0
-        progress = Progress(self.stderr)
-        for answer in self._answers(options, team, asked):
-            if isinstance(answer, Rejection):
-                rejected += 1
-                self.stderr.write(f"rejected {answer}")
-            else:
-                self.answered += 1
-                self.print_json(answer)
-            progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
-        return REJECTED if rejected else DONE
 
     def _answers(
         self, options: Mapping[str, Any], team: Team, asked: Mapping[str, object]

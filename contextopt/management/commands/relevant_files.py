@@ -13,12 +13,10 @@ from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.indexes import load_index
 from contextopt.indexing import index_checkout
 from contextopt.inputs import Text, field_problems
+from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
     DONE,
-    REJECTED,
-    Progress,
-    ReportingCommand,
     invalid_option,
     parse_input,
     team_of,
@@ -41,13 +39,12 @@ class Line(BaseModel):
     rev: Text | None = None
 
 
-class Command(ReportingCommand):
+class Command(AnsweringCommand):
     help = (
         "Rank the files of a repository by what a task needs, and show as much of the best as fits a budget. "
         "A folder is brought up to its HEAD first, a name stands for what was indexed. With --rev the files "
         "and the history are those of that revision, and nothing is stored."
     )
-    answered = 0
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("repository", metavar="REPO", help="a folder, or the name of an indexed one")
@@ -79,16 +76,13 @@ class Command(ReportingCommand):
         with target(team, options["repository"]) as found:
             rank = _Asking(team, options["repository"], found).rank
             if many:
-                return self._run_tasks(options, asked, rank)
+                return self.print_answers(self._answers(options, asked, rank))
             answer = rank(options["rev"], request)
         if options["json"]:
             self.print_json(answer.to_json())
         else:
             self._describe(answer)
         return DONE
-
-    def how_far(self) -> str:
-        return f"Interrupted after {self.answered:,} answers."
 
     def _describe(self, answer: Relevant) -> None:
         self.stdout.write(answer.packed.text.rstrip("\n"))
@@ -99,19 +93,6 @@ class Command(ReportingCommand):
         if (more := len(answer.ranked) - LISTED) > 0:
             self.stdout.write(f"and {more:,} more in --json")
         self.stdout.write(f"{answer.packed.tokens:,} of {answer.budget:,} tokens ({answer.encoding})")
-
-    def _run_tasks(self, options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank) -> int:
-        rejected = 0
-        progress = Progress(self.stderr)
-        for answer in self._answers(options, asked, rank):
-            if isinstance(answer, Rejection):
-                rejected += 1
-                self.stderr.write(f"rejected {answer}")
-            else:
-                self.answered += 1
-                self.print_json(answer)
-            progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
-        return REJECTED if rejected else DONE
 
     def _answers(
         self, options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
