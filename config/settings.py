@@ -173,6 +173,11 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Jobs travel over the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 
+# Any endpoint that speaks the OpenAI chat protocol; without one everything but the answers works.
+LLM_BASE_URL = env_str("LLM_BASE_URL")
+LLM_API_KEY = env_str("LLM_API_KEY")
+LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
+
 AUTH_USER_MODEL = "contextopt.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

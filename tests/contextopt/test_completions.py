@@ -1,0 +1,108 @@
+"""The client of the model endpoint, against a real local server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from contextopt.completions import (
+    ChatMessage,
+    Completion,
+    CompletionRefused,
+    CompletionUnavailable,
+    complete,
+    is_configured,
+)
+from tests.llm_server import Behaviour, LlmServer, running_llm
+
+PROMPT = [ChatMessage("system", "Context."), ChatMessage("user", "Hello?")]
+
+
+@pytest.fixture
+def llm(settings: Any) -> Iterator[LlmServer]:
+    with running_llm() as server:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.url, "sk-test", "small"
+        yield server
+
+
+def ask(timeout_seconds: float = 5) -> Completion:
+    return complete(PROMPT, timeout_seconds=timeout_seconds, idempotency_key="key-1")
+
+
+def test_answers(llm: LlmServer) -> None:
+    answer = ask()
+    assert (answer.text, answer.model, answer.prompt_tokens) == ("An answer.", "small", 7)
+    request = llm.received[0]
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["idempotency-key"] == "key-1"
+    assert request.headers["authorization"] == "Bearer sk-test"
+    assert [message["role"] for message in request.body["messages"]] == ["system", "user"]
+
+
+def test_asks_once_and_leaves_repeating_to_the_caller(llm: LlmServer) -> None:
+    llm.script.append(Behaviour(status=500))
+    with pytest.raises(CompletionUnavailable, match="500"):
+        ask()
+    assert len(llm.received) == 1
+
+
+def test_says_how_long_a_busy_endpoint_wants_to_wait(llm: LlmServer) -> None:
+    llm.script.append(Behaviour(status=429, headers={"Retry-After": "7"}))
+    with pytest.raises(CompletionUnavailable) as caught:
+        ask()
+    assert caught.value.retry_after_seconds == 7
+
+
+@pytest.mark.parametrize("header", ["soon", "nan", "inf", ""])
+def test_a_nonsense_wait_is_none(llm: LlmServer, header: str) -> None:
+    llm.script.append(Behaviour(status=503, headers={"Retry-After": header}))
+    with pytest.raises(CompletionUnavailable) as caught:
+        ask()
+    assert caught.value.retry_after_seconds is None
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refusal_is_told_apart(llm: LlmServer, status: int) -> None:
+    llm.script.append(Behaviour(status=status))
+    with pytest.raises(CompletionRefused, match=str(status)):
+        ask()
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Behaviour(raw=b"<html>proxy</html>"),
+        Behaviour(raw=b"{}"),
+        Behaviour(raw=b"[]"),
+        Behaviour(raw=b'{"choices": []}'),
+        Behaviour(raw=b'{"choices": [{"message": null}]}'),
+        Behaviour(raw=b'{"choices": "none"}'),
+        Behaviour(text=None),
+        Behaviour(text="  "),
+        Behaviour(drop=True),
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_none(llm: LlmServer, behaviour: Behaviour) -> None:
+    llm.script.append(behaviour)
+    with pytest.raises(CompletionUnavailable):
+        ask()
+
+
+def test_a_slow_endpoint(llm: LlmServer) -> None:
+    llm.script.append(Behaviour(delay_seconds=1))
+    with pytest.raises(CompletionUnavailable, match=r"did not answer in 0\.2 s"):
+        ask(timeout_seconds=0.2)
+
+
+def test_no_endpoint(settings: Any) -> None:
+    settings.LLM_BASE_URL = ""
+    assert not is_configured()
+    with pytest.raises(CompletionUnavailable, match="LLM_BASE_URL"):
+        ask()
+
+
+def test_an_endpoint_that_is_not_there(settings: Any) -> None:
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    with pytest.raises(CompletionUnavailable, match="cannot be reached"):
+        ask()
