@@ -181,12 +181,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Jobs travel over the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 
-<<<<<<< HEAD
 # Any endpoint that speaks the OpenAI chat protocol; without one everything but the answers works.
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
-=======
 # What makes vectors of texts. Another choice embeds everything anew, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
@@ -205,7 +203,6 @@ if EMBEDDING_MODEL == "endpoint" and not (
         "EMBEDDING_MODEL is 'endpoint'; say which in EMBEDDING_BASE_URL, EMBEDDING_ENDPOINT_MODEL "
         "and EMBEDDING_DIMENSIONS"
     )
->>>>>>> 95a53fbfab911a37915fe2106b4e0179d83c5ab0
 
 AUTH_USER_MODEL = "contextopt.User"
 AUTH_PASSWORD_VALIDATORS = [
