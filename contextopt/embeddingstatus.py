@@ -30,8 +30,12 @@ class EmbeddingStatus:
         return bool(self.model) and not self.building and not self.backlog and self.done >= self.total
 
     @property
-    def share(self) -> float:
-        return self.done / self.total if self.total else 1.0
+    def percent(self) -> int:
+        return self.done * 100 // self.total if self.total else 100
+
+    @property
+    def backlog_counted(self) -> int:
+        return BACKLOG_COUNTED
 
     @property
     def backlog_is_more(self) -> bool:
