@@ -15,7 +15,7 @@ from contextopt.searchables import Searchable
 # Up to so many rows of a corpus, comparing all is as fast as the index, and exact. Where a filter is to let
 # pass so many, the index would visit too much of the rest.
 EXACT_ROWS = 5_000
-EXACT_PASSING = 500
+EXACT_PASSING = 1_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
 EF_SEARCH = 200
 SCAN_ROWS = 20_000
@@ -189,6 +189,8 @@ class _Statement:
         return {**self.condition.params, "vector_corpus": self.corpus_id}
 
     def _distance(self) -> str:
-        # The index is over this very expression, and partial: dimensions and model have to be literals.
+        # The index is over this very expression, and partial: dimensions and model have to be literals. The
+        # inner query reads the vector once; a prepared statement's plan would read it for every row.
         size = int(self.vector.dimensions)
-        return f"((e.embedding::halfvec({size})) <=> %(vector)s::text::halfvec({size}))"
+        vector = f"(SELECT %(vector)s::text::halfvec({size}))"
+        return f"((e.embedding::halfvec({size})) <=> {vector})"
