@@ -15,7 +15,7 @@ from contextopt.searchables import Searchable
 # Up to so many rows of a corpus, comparing all is as fast as the index, and exact. Where a filter is to let
 # pass so many, the index would visit too much of the rest.
 EXACT_ROWS = 5_000
-EXACT_PASSING = 1_000
+EXACT_PASSING = 5_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
 EF_SEARCH = 200
 SCAN_ROWS = 20_000
