@@ -57,6 +57,7 @@ ENDPOINTS = [
     ("POST", "/repos/{repo}/files", "write", {"files": {"a.py": "x = 1"}}),
     ("POST", "/repos/{repo}/relevant", "read", {"task": "Add up the cart"}),
     ("DELETE", "/repos/{repo}", "write", None),
+    ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),

@@ -30,6 +30,7 @@ PAGES = {
     "retry": True,
     "repositories": False,
     "repository": True,
+    "search": False,
     "settings": False,
     "demo_status": False,
 }
