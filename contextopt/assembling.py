@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, LedgerEntry
 from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import AssemblyIn
@@ -250,7 +251,7 @@ class _LogRow:
 _ASSEMBLY_COLUMNS = (
     "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
-    "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available", "total_tokens",
+    "duplicates", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available", "total_tokens",
     "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms", "encoding",
     "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
@@ -285,7 +286,8 @@ def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
         row.team_id, row.space.id, row.space.config_id, "space", result.stage, "", request.model,
         request.conversation, row.actor[:160], result.as_of, row.created_at, stats.records_filtered,
         stats.records_included, stats.dropped_by_reason.get("over_record_limit", 0),
-        stats.dropped_by_reason.get("over_budget", 0), stats.outside_window, stats.deleted,
+        stats.dropped_by_reason.get("over_budget", 0), stats.dropped_by_reason.get(DUPLICATE_OF, 0),
+        stats.outside_window, stats.deleted,
         stats.stage3_tokens, stats.tokens_used, stats.tokens_available, allocation.total,
         allocation.system, allocation.history, allocation.response, stats.truncated, result.assembly_ms,
         result.certificate.encoding, result.certificate.tokenizer_version, result.certificate.sha256,

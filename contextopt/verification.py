@@ -9,6 +9,7 @@ from typing import Any
 from contextopt.engine import ContextConfig
 from contextopt.engine.budget import allocate
 from contextopt.engine.counters import Counter, HeuristicCounter, RenderedCounter
+from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.models import Assembly, AssemblyPayload, Kind
 
@@ -110,6 +111,7 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     yield "records_filtered", included + counts.total()
     yield "over_record_limit", counts["over_record_limit"]
     yield "over_budget", counts["over_budget"]
+    yield "duplicates", counts[DUPLICATE_OF]
 
 
 def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:

@@ -7,6 +7,7 @@ _MAGNITUDES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 REASONS = {
     "over_record_limit": "over the record limit",
     "over_budget": "over the token budget",
+    "duplicate_of": "repeats another",
     "not_loaded": "ranked below what was read",
     "outside_window": "outside the window",
     "deleted": "deleted",

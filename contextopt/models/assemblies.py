@@ -53,6 +53,7 @@ class Assembly(models.Model):
     records_included = models.PositiveIntegerField(default=0)
     over_record_limit = models.PositiveIntegerField(default=0)
     over_budget = models.PositiveIntegerField(default=0)
+    duplicates = models.PositiveIntegerField(default=0, db_default=0)
     outside_window = models.PositiveIntegerField(default=0)
     deleted = models.PositiveIntegerField(default=0)
     tokens_before = models.PositiveIntegerField(null=True)
@@ -83,6 +84,7 @@ class Assembly(models.Model):
                     records_filtered=models.F("records_included")
                     + models.F("over_record_limit")
                     + models.F("over_budget")
+                    + models.F("duplicates")
                 ),
                 name="assembly_adds_up",
             ),

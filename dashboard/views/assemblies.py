@@ -23,7 +23,8 @@ from dashboard.paging import newest_page
 CSV_CHUNK = 2_000
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
-    "records_filtered", "records_included", "over_record_limit", "over_budget", "outside_window", "deleted",
+    "records_filtered", "records_included", "over_record_limit", "over_budget", "duplicates",
+    "outside_window", "deleted",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
     "response_tokens", "truncated", "assembly_ms", "encoding", "tokenizer_version", "sha256",
 )  # fmt: skip

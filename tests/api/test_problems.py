@@ -153,7 +153,9 @@ def test_idempotency_key_is_checked(api, space, key):
         ({"system": "x", "system_tokens": 1}, "system_tokens"),
         ({"as_of": "now"}, "as_of"),
         ({"space": None}, "space"),
-        ({"query": "x"}, "query"),
+        ({"query": "x" * 10_001}, "query"),
+        ({"neighbour_share": 1.5}, "neighbour_share"),
+        ({"notes_chars": 0}, "notes_chars"),
     ],
     ids=str,
 )

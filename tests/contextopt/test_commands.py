@@ -103,7 +103,7 @@ def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
         (["support", "--as-of", "2026-01-01T00:00:00"], "--as-of: "),
         (["support", "--encoding", "morse"], "--encoding: "),
         (["support", "--record-order", "random"], "--record-order: "),
-        (["support", "--stage", "5"], "--stage"),
+        (["support", "--stage", "6"], "--stage"),
         (["support", "--system-tokens", "3900"], "100 short"),
         (["support", "--queries", "missing.jsonl"], "does not exist"),
         (["support", "--team", "nobody"], "--team: there is no team 'nobody'"),

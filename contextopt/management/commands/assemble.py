@@ -25,7 +25,7 @@ from contextopt.management.base import (
 )
 from contextopt.management.ledgers import describe_result
 from contextopt.management.searching import make_searchable
-from contextopt.models import Team
+from contextopt.models import Space, Team
 from contextopt.recording import tokenizer_of
 
 OPTIONS = (
@@ -55,6 +55,8 @@ class Command(AnsweringCommand):
         "Decide what of a space goes into a prompt, and say why. What is not given is as the space's own "
         "settings say. The assembly is logged."
     )
+
+    _is_searchable = False
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
@@ -87,10 +89,9 @@ class Command(AnsweringCommand):
             (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
         except InvalidValue as error:
             raise invalid_option(error) from error
-        if options["queries"] is not None or request.stage_in_force == SEARCH_STAGE:
-            make_searchable(self.stderr, searchables.get("record"), space.pk)
         if options["queries"] is not None:
-            return self.print_answers(self._answers(options, team, asked))
+            return self.print_answers(self._answers(options, team, space, asked))
+        self._prepare(space, request)
         try:
             result = self._assemble(team, request, options)
         except InvalidValue as error:
@@ -104,8 +105,14 @@ class Command(AnsweringCommand):
     def _assemble(self, team: Team, request: AssemblyIn, options: Mapping[str, Any]) -> AssemblyResult:
         return assemble_space(team_id=team.pk, request=request, actor=ACTOR, store=not options["no_log"])
 
+    def _prepare(self, space: Space, request: AssemblyIn) -> None:
+        """Make what was just imported searchable, once, when there is a question."""
+        if request.stage_in_force == SEARCH_STAGE and not self._is_searchable:
+            make_searchable(self.stderr, searchables.get("record"), space.pk)
+            self._is_searchable = True
+
     def _answers(
-        self, options: Mapping[str, Any], team: Team, asked: Mapping[str, object]
+        self, options: Mapping[str, Any], team: Team, space: Space, asked: Mapping[str, object]
     ) -> Iterator[dict[str, Any] | Rejection]:
         """Yield one answer for each line: the answer of the single call, under the line's id."""
         name = options["queries"]
@@ -117,6 +124,7 @@ class Command(AnsweringCommand):
                     continue
                 try:
                     line_id, request = parse_query(row.fields, asked)
+                    self._prepare(space, request)
                     answer = self._assemble(team, request, options).to_json()
                 except ValidationError as error:
                     problem = field_problems(error)[0]

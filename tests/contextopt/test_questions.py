@@ -1,0 +1,233 @@
+"""Stage 5 over the database: what a question finds, and what it must never find."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+
+from contextopt import searchables
+from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.embeddingjobs import ensure_embedded
+from contextopt.frequencies import ensure_counted
+from contextopt.inputs import AssemblyIn
+from contextopt.models import AssemblyPayload, Record, Space, Team
+from contextopt.querying import join_runs
+from contextopt.recording import delete_record
+from contextopt.verification import verify_assembly
+from tests.factories import NOW, make_record, make_space, make_team
+
+TOPICS = ("kubernetes cluster upgrade", "invoice total rounding", "summer holiday in Bergen", "login cookie")
+
+
+def make_searchable(space: Space) -> None:
+    ensure_counted(searchables.get("record"), space.pk)
+    ensure_embedded(searchables.get("record"), space.pk, limit=10_000)
+
+
+def ask(space: Space, query: str, **settings: object) -> AssemblyResult:
+    request = {"window_days": "all", "as_of": NOW, **settings}
+    return assemble_space(
+        team_id=space.team_id,
+        request=AssemblyIn(space=space.slug, query=query, **request),  # type: ignore[arg-type]
+        actor="test",
+    )
+
+
+@pytest.fixture
+def dialogue(space: Space) -> list[Record]:
+    """A thread in which the answer does not repeat the words of the question."""
+    said = [
+        ("Anna", "Good morning! How was the weekend?"),
+        ("Ben", "Which vaccine did the dog get at the vet?"),
+        ("Anna", "The one against rabies, and she was brave."),
+        ("Ben", "I painted the fence and slept."),
+    ]
+    records = [
+        make_record(
+            space, title=who, type="turn", notes=text, thread="monday", position=at,
+            date=NOW - timedelta(days=400), external_id=f"turn-{at}",
+        )
+        for at, (who, text) in enumerate(said)
+    ]  # fmt: skip
+    for number in range(40):
+        make_record(
+            space, title=f"Entry {number}", notes=f"{TOPICS[number % 4]} item {number}",
+            date=NOW - timedelta(days=100 + number), external_id=f"entry-{number}",
+        )  # fmt: skip
+    make_searchable(space)
+    return records
+
+
+def test_finds_beyond_the_window_and_beside_the_hit(dialogue: list[Record], space: Space) -> None:
+    result = ask(space, "vaccine for the dog at the vet", max_records=3)
+    included = [entry["id"] for entry in result.entries if entry["kept"]]
+    assert dialogue[1].pk == included[0]
+    assert dialogue[2].pk in included
+    parts = {entry["id"]: entry["parts"] for entry in result.entries}
+    assert parts[dialogue[1].pk]["lexical"] == 10
+    assert parts[dialogue[2].pk]["neighbour"] > 2
+
+
+def test_a_window_is_kept(dialogue: list[Record], space: Space) -> None:
+    result = ask(space, "vaccine for the dog at the vet", window_days=105)
+    dates = Record.objects.filter(pk__in=[entry["id"] for entry in result.entries]).values_list(
+        "date", flat=True
+    )
+    assert len(dates) == 6
+    assert min(dates) >= NOW - timedelta(days=105)
+    assert result.stats.records_filtered == 6
+
+
+def test_what_is_dated_after_the_moment_is_not_found(space: Space) -> None:
+    make_record(space, title="Later", notes="The rabies vaccine", date=NOW + timedelta(days=2))
+    make_searchable(space)
+    assert ask(space, "rabies vaccine").entries == ()
+
+
+def test_deleted_records_leave_at_once_also_as_neighbours(dialogue: list[Record], space: Space) -> None:
+    delete_record(record=dialogue[2], actor="test")
+    ids = [entry["id"] for entry in ask(space, "dog vaccine vet", max_records=10).entries]
+    assert dialogue[2].pk not in ids
+    assert dialogue[1].pk in ids
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_without_a_question_the_bytes_are_those_of_stage_4(space: Space, query: str) -> None:
+    for number in range(60):
+        make_record(
+            space, title=f"Note {number}", date=NOW - timedelta(hours=20 * number), view_count=number % 7
+        )
+    five = ask(space, query, stage=5, notes_chars="all")
+    four = ask(space, "", stage=4)
+    assert (five.stage, four.stage) == (5, 4)
+    assert five.text == four.text
+    assert five.certificate == four.certificate
+    assert five.entries == four.entries
+    assert five.stats.stage3_tokens == four.stats.stage3_tokens
+
+
+def test_a_question_makes_it_stage_5(dialogue: list[Record], space: Space) -> None:
+    assert ask(space, "vaccine").stage == 5
+    assert ask(space, "").stage == 4
+    assert ask(space, "vaccine", stage=4).text == ask(space, "", stage=4).text
+
+
+def test_the_log_proves_itself(dialogue: list[Record], space: Space) -> None:
+    result = ask(space, "vaccine for the dog", notes_chars="all", context_tokens=300)
+    payload = AssemblyPayload.objects.get(assembly_id=result.id)
+    assert verify_assembly(payload) == []
+    assert payload.request["query"] == "vaccine for the dog"
+    assert payload.config["semantic_weight"] == "6.000"
+
+
+def test_repetitions_are_named(space: Space) -> None:
+    notes = "The supplier changed the order of the columns, so the import of the price list failed again."
+    first, second = (make_record(space, title="Import", notes=notes, external_id=name) for name in "ab")
+    make_searchable(space)
+    result = ask(space, "why did the import fail?")
+    dropped = result.to_json()["dropped"]
+    assert [(entry["id"], entry["reason"], entry["duplicate_of"]) for entry in dropped] == [
+        (first.pk, "duplicate_of", second.pk)
+    ]
+    assert result.to_json()["counts"]["duplicate_of"] == 1
+    stored = AssemblyPayload.objects.get(assembly_id=result.id).entries
+    assert [entry["duplicate_of"] for entry in stored] == [None, second.pk]
+
+
+def test_words_decide_alone_when_the_question_cannot_be_embedded(
+    dialogue: list[Record], space: Space, settings: object
+) -> None:
+    from contextopt.models import EmbeddingModel
+
+    EmbeddingModel.objects.active().update(name="endpoint:gone:256")
+    result = ask(space, "vaccine for the dog at the vet")
+    assert result.entries[0]["id"] == dialogue[1].pk
+    assert result.warnings == ("The question could not be embedded, so words alone decided. See the log.",)
+
+
+def test_statements_do_not_grow_with_the_space(space: Space) -> None:
+    def count() -> int:
+        make_searchable(space)
+        ask(space, "cluster upgrade")
+        with CaptureQueriesContext(connection) as queries:
+            ask(space, "cluster upgrade")
+        return len(queries)
+
+    for number in range(30):
+        make_record(space, title=f"Entry {number}", notes=TOPICS[number % 4], thread="t", position=number)
+    few = count()
+    for number in range(60):
+        make_record(space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=40 + number)
+    assert count() == few
+
+
+@pytest.mark.parametrize(
+    ("runs", "joined"),
+    [
+        ([], []),
+        ([[1]], [[1]]),
+        ([[1, 2, 3], [2, 3, 4], [9, 8]], [[1, 2, 3, 4], [9, 8]]),
+        ([[3, 4], [1, 2, 3]], [[1, 2, 3, 4]]),
+    ],
+)
+def test_runs_join(runs: list[list[int]], joined: list[list[int]]) -> None:
+    assert join_runs(runs) == joined
+
+
+def test_many_questions_by_command(
+    dialogue: list[Record], space: Space, tmp_path: Path, capsys: object
+) -> None:
+    from django.core.management import call_command
+
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps({"id": n, "query": q}) + "\n" for n, q in enumerate(TOPICS)))
+    call_command(
+        "assemble", space.slug, "--team", space.team.slug, "--queries", str(path), "--window-days", "all",
+        "--notes-chars", "all", "--max-records", "all", "--json",
+    )  # fmt: skip
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]  # type: ignore[attr-defined]
+    assert [line["id"] for line in lines] == [0, 1, 2, 3]
+    assert all(line["stage"] == 5 and TOPICS[line["id"]] in line["text"] for line in lines)
+
+
+words = st.lists(
+    st.sampled_from(["dog", "vaccine", "cluster", "invoice", "hund", "æ", "'", "|", "&", "\\"]), max_size=6
+)
+
+
+class NeverForeign(TestCase):
+    """Two teams with the same texts; half the records of ours are deleted."""
+
+    ours: Space
+    theirs: Space
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.ours, cls.theirs = (make_space(make_team(slug)) for slug in ("ours", "theirs"))
+        for space in (cls.ours, cls.theirs):
+            for number in range(24):
+                record = make_record(
+                    space, title=f"dog {number}", notes=f"vaccine cluster invoice {number}", thread="t",
+                    position=number, date=NOW - timedelta(days=number),
+                )  # fmt: skip
+                if number % 2:
+                    delete_record(record=record, actor="test")
+            make_searchable(space)
+        Team.objects.get(slug="ours")
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(words, st.sampled_from([1, 7, 14, "all"]), st.integers(20, 4_000))
+    def test_never_another_space_never_a_deleted_record(
+        self, query: list[str], window: object, budget: int
+    ) -> None:
+        result = ask(self.ours, " ".join(query), window_days=window, context_tokens=budget, stage=5)
+        named = {entry["id"] for entry in result.entries}
+        live = set(Record.objects.filter(space=self.ours, deleted_at=None).values_list("pk", flat=True))
+        assert named <= live
+        assert result.stats.tokens_used <= budget
