@@ -56,5 +56,6 @@ def configure_broker(sender: Celery, **_: object) -> None:
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
+    "learn_from_completions": {"task": "contextopt.tasks.learn_from_completions", "schedule": 60.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
 }

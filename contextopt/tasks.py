@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from contextopt import demo
+from contextopt.completing import learn_pending
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.models import Record, Space, StoredResponse, Team
@@ -60,6 +61,12 @@ def schedule_end_of_wait() -> None:
     name = "countdown" if settings.CELERY_BROKER_URL else "DelaySeconds"
     delay: dict[str, Any] = {name: seconds}
     transaction.on_commit(lambda: end_retry_waits.apply_async(**delay), robust=True)
+
+
+@shared_task
+def learn_from_completions() -> None:
+    """Store what could not be stored when its task ended."""
+    learn_pending()
 
 
 @shared_task

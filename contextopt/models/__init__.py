@@ -2,6 +2,7 @@
 
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
+from contextopt.models.completions import Completion
 from contextopt.models.configs import ContextConfig
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
@@ -25,6 +26,7 @@ __all__ = [
     "AttemptState",
     "Blob",
     "CodeBlob",
+    "Completion",
     "ContextConfig",
     "Kind",
     "Membership",
