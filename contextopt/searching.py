@@ -2,30 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextopt.searchables import Searchable
+from contextopt.searchables import Searchable, SearchFilters
 
 type Method = Literal["rrf", "weighted"]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchFilters:
-    """What a hit must be; None asks for nothing. `conditions` are (name, value) pairs of the searchable's
-    own equality filters; of `tags` a hit has at least one.
-    """
-
-    types: tuple[str, ...] | None = None
-    sources: tuple[str, ...] | None = None
-    tags: tuple[str, ...] | None = None
-    date_from: datetime | None = None
-    date_to: datetime | None = None
-    ids: tuple[int, ...] | None = None
-    conditions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +65,7 @@ def gather(
     limit: int,
     also: Sequence[int] = (),
 ) -> dict[int, Parts]:
-    """Return the best `limit` by words, the best `limit` by meaning and the rows `also`, each with both parts.
+    """Return the best `limit` by words, the best `limit` by meaning and the rows `also`, each with both.
 
     All of them pass the filters. The work is bounded whatever the size of the corpus.
     """

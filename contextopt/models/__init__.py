@@ -4,8 +4,17 @@ from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResp
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.completions import Completion
 from contextopt.models.configs import ContextConfig
+from contextopt.models.embeddings import (
+    Embedding,
+    EmbeddingFill,
+    EmbeddingModel,
+    EmbeddingState,
+    EmbeddingTodo,
+    RecordEmbedding,
+)
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+from contextopt.models.searching import DocumentFrequency, Language, SearchableText, SearchCorpus
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
 from contextopt.models.tasks import (
     Action,
@@ -28,17 +37,27 @@ __all__ = [
     "CodeBlob",
     "Completion",
     "ContextConfig",
+    "DocumentFrequency",
+    "Embedding",
+    "EmbeddingFill",
+    "EmbeddingModel",
+    "EmbeddingState",
+    "EmbeddingTodo",
     "Kind",
+    "Language",
     "Membership",
     "PhaseProfile",
     "ReceiverFile",
     "Record",
+    "RecordEmbedding",
     "RecordRevision",
     "Repository",
     "RepositoryFile",
     "RepositoryHistory",
     "Role",
     "Scope",
+    "SearchCorpus",
+    "SearchableText",
     "Space",
     "SpaceCounts",
     "SpaceHour",
