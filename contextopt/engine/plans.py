@@ -21,6 +21,7 @@ _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 
 # What callers write for a step that did not work.
 _FAILED = ("fail", "error", "abort", "reject", "crash", "timeout", "timed out", "feil", "not ok", "unsuccessful")
+_SUCCEEDED = ("ok", "success", "pass", "done", "complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class StepOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """The result says so, or an error is given with a result that does not say success."""
+        """The result says so, or there is an error and the result does not say success."""
         result = self.result.strip().lower()
-        return result.startswith(_FAILED) or (not result and bool(self.error.strip()))
+        is_error = bool(self.error.strip()) and not result.startswith(_SUCCEEDED)
+        return is_error or result.startswith(_FAILED)
 
 
 def summarise_plan(plan: str | tuple[str, ...]) -> str:
