@@ -48,7 +48,7 @@ class SearchableText(models.Model):
     """
 
     # Which stemmer the words went through; found out from the texts when none is given.
-    language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
+    language = models.CharField(max_length=2, choices=Language.choices, db_default=Language.ENGLISH)
 
     class Meta:
         abstract = True
@@ -83,7 +83,10 @@ class SearchCorpus(models.Model):
 class DocumentFrequency(models.Model):
     """How many documents of a corpus have a word; a word that few have is not listed."""
 
-    corpus = models.ForeignKey(SearchCorpus, models.DB_CASCADE, related_name="frequencies")
+    # The constraint's index begins with the corpus.
+    corpus = models.ForeignKey(
+        SearchCorpus, models.DB_CASCADE, related_name="frequencies", db_index=False
+    )
     lexeme = models.TextField()
     documents = models.BigIntegerField()
 
