@@ -6,6 +6,10 @@ from django.urls import include, path
 
 from config.health import healthz
 from contextopt.api import api
+from memory.api import ROUTERS
+
+for router in ROUTERS:
+    api.add_router("/v1", router)
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),

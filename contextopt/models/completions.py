@@ -42,7 +42,8 @@ class Completion(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["team", "sha256"], name="completion_once"),
             models.CheckConstraint(
-                condition=Q(learned_at=None, learned=None) | Q(learned_at__isnull=False, learned__isnull=False),
+                condition=Q(learned_at__isnull=True, learned__isnull=True)
+                | Q(learned_at__isnull=False, learned__isnull=False),
                 name="completion_learned",
             ),
         ]
