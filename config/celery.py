@@ -56,6 +56,7 @@ def configure_broker(sender: Celery, **_: object) -> None:
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
-    "learn_from_completions": {"task": "contextopt.tasks.learn_from_completions", "schedule": 60.0},
+    "embed": {"task": "contextopt.tasks.embed", "schedule": 5.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
+    "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
 }

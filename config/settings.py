@@ -181,7 +181,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Jobs travel over the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 
-# What makes vectors of texts; see contextopt/embedding. Another choice embeds everything anew, beside the old.
+# What makes vectors of texts. Another choice embeds everything anew, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = env_str("EMBEDDING_BASE_URL")

@@ -1,13 +1,34 @@
 """One search over any searchable table: by words and by meaning, fused, inside one corpus."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+import structlog
+from django.db import connection
+from django.utils import timezone
 
+from contextopt.embedding import EmbeddingUnavailable
+from contextopt.engine.fusion import Fused, reciprocal_rank, weighted
+from contextopt.lexicalsearch import (
+    QUERY_MAX,
+    Lexemes,
+    best_by_words,
+    read_lexemes,
+    scores_by_words,
+    weigh_terms,
+)
 from contextopt.searchables import Searchable, SearchFilters
+from contextopt.vectorsearch import NO_CONDITION, Condition, QueryVector, embed_query, nearest, similarities
+
+__all__ = ["Hit", "Method", "Parts", "Query", "SearchFilters", "gather", "prepare_query", "search"]
+
+log = structlog.get_logger(__name__)
+
+# What only one of the rankings has high up may still be among the best of both.
+DEPTH_MIN = 50
+ALPHA = 0.5
 
 type Method = Literal["rrf", "weighted"]
 
@@ -20,8 +41,8 @@ class Query:
     """
 
     text: str
-    lexemes: tuple[tuple[str, tuple[str, ...]], ...]
-    vector: NDArray[np.float32] | None
+    lexemes: Lexemes
+    vector: QueryVector | None
     degraded: bool = False
 
 
@@ -52,8 +73,14 @@ class Hit:
 
 
 def prepare_query(text: str) -> Query:
-    """Stem and embed the text once, for any number of searches."""
-    raise NotImplementedError
+    """Stem and embed the text once, for any number of searches. An embedder that is down costs the vector."""
+    text = text[:QUERY_MAX]
+    lexemes = read_lexemes(text)
+    try:
+        return Query(text, lexemes, embed_query(text))
+    except EmbeddingUnavailable as error:
+        log.warning("query_not_embedded", error=str(error))
+        return Query(text, lexemes, None, degraded=True)
 
 
 def gather(
@@ -69,7 +96,15 @@ def gather(
 
     All of them pass the filters. The work is bounded whatever the size of the corpus.
     """
-    raise NotImplementedError
+    terms = weigh_terms(searchable, corpus_id, query.lexemes)
+    lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
+    cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
+    ids = {*lexical, *cosines, *_passing(searchable, corpus_id, filters, also)}
+    lacking = sorted(ids - lexical.keys())
+    lexical |= scores_by_words(searchable, corpus_id, terms, lacking, filters=filters)
+    if query.vector is not None:
+        cosines |= similarities(searchable, corpus_id, query.vector, sorted(ids - cosines.keys()))
+    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in sorted(ids)}
 
 
 def search(
@@ -80,8 +115,85 @@ def search(
     filters: SearchFilters,
     limit: int,
     method: Method = "rrf",
-    hybrid_alpha: float = 0.5,
+    hybrid_alpha: float = ALPHA,
     min_similarity: float | None = None,
+    now: datetime | None = None,
 ) -> list[Hit]:
-    """Return the best `limit`, best first."""
-    raise NotImplementedError
+    """Return the best `limit`, best first. With `min_similarity` a row without a vector is no hit.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    found = gather(searchable, corpus_id, query, filters=filters, limit=max(limit, DEPTH_MIN))
+    if min_similarity is not None:
+        found = {
+            row_id: parts
+            for row_id, parts in found.items()
+            if parts.similarity is not None and parts.similarity >= min_similarity
+        }
+    best = fuse(found, method=method, hybrid_alpha=hybrid_alpha)[:limit]
+    factors = _decay(searchable, [row.id for row in best], now or timezone.now())
+    return [_hit(row, found[row.id], factors.get(row.id, 1.0)) for row in best]
+
+
+def fuse(found: dict[int, Parts], *, method: Method, hybrid_alpha: float = ALPHA) -> list[Fused]:
+    """Order what was gathered by both its parts."""
+    lexical = {row_id: parts.lexical for row_id, parts in found.items() if parts.lexical > 0}
+    vector = {row_id: parts.similarity for row_id, parts in found.items() if parts.similarity is not None}
+    if method == "weighted":
+        return weighted(lexical, vector, alpha=hybrid_alpha)
+    return reciprocal_rank(lexical, vector)
+
+
+def by_relevance(hits: Iterable[Hit]) -> list[Hit]:
+    """Order hits of several searches of one question."""
+    return sorted(hits, key=lambda hit: (-hit.relevance, -hit.lexical, -(hit.similarity or 0.0), -hit.id))
+
+
+def _hit(row: Fused, parts: Parts, decay: float) -> Hit:
+    return Hit(
+        id=row.id,
+        lexical=parts.lexical,
+        similarity=parts.similarity,
+        fused=row.score,
+        relevance=row.relevance,
+        decay=decay,
+        lexical_rank=row.lexical_rank,
+        vector_rank=row.vector_rank,
+    )
+
+
+def _nearest(
+    searchable: Searchable, corpus_id: int, query: Query, filters: SearchFilters, limit: int
+) -> list[tuple[int, float]]:
+    if query.vector is None:
+        return []
+    condition = NO_CONDITION
+    if filters != SearchFilters():
+        condition = Condition(*searchable.passing(corpus_id, filters))
+    return nearest(searchable, corpus_id, query.vector, condition=condition, limit=limit)
+
+
+def _passing(searchable: Searchable, corpus_id: int, filters: SearchFilters, ids: Sequence[int]) -> list[int]:
+    """Return those of the rows that are of the corpus, live, and pass the filters."""
+    if not ids:
+        return []
+    where, parameters = searchable.passing(corpus_id, filters)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id FROM {searchable.table} t WHERE t.id = ANY(%(also)s::bigint[]) AND {where}",
+            {**parameters, "also": list(ids)},
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
+    if searchable.decay_sql is None or not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id, ({searchable.decay_sql})::float8 FROM {searchable.table} t"
+            " WHERE t.id = ANY(%(ids)s::bigint[])",
+            {"ids": list(ids), "now": now},
+        )
+        return {row_id: min(1.0, max(0.0, factor)) for row_id, factor in cursor.fetchall()}

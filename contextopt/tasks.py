@@ -1,19 +1,20 @@
 """Background jobs. Each is a bounded batch that may run twice, or again after a worker died in it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from contextopt import demo
-from contextopt.completing import learn_pending
+from contextopt.embedding import EmbeddingUnavailable
+from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.locking import only_here
 from contextopt.models import Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import summarise_again
@@ -28,6 +29,11 @@ RECOUNT_BATCH = 5_000
 # A batch ends early enough for the hard time limit of a job.
 RECOUNT_BATCHES = 20
 SWEEP_LOCK = 0x636F6E7465787431
+# Together with the slowest batch, well within the hard time limit of a job.
+EMBED_SECONDS = 20
+EMBED_INDEX_SECONDS = 10
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task
@@ -64,9 +70,15 @@ def schedule_end_of_wait() -> None:
 
 
 @shared_task
-def learn_from_completions() -> None:
-    """Store what could not be stored when its task ended."""
-    learn_pending()
+def embed() -> None:
+    """Make the vectors that are missing, for some seconds; what is left, the next one does."""
+    with only_here(EMBED_LOCK) as is_ours:
+        if not is_ours:
+            return
+        try:
+            work_through(seconds=EMBED_SECONDS, index_seconds=EMBED_INDEX_SECONDS, work=Work())
+        except EmbeddingUnavailable as error:
+            log.warning("embedding_unavailable", problem=str(error))
 
 
 @shared_task
@@ -117,16 +129,3 @@ def finish_purges() -> int:
     recent = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
     with transaction.atomic():
         return sum(erase_from_assemblies(record) for record in recent[:1_000])
-
-
-@contextmanager
-def only_here(number: int) -> Iterator[bool]:
-    """Take an advisory lock of the database session; says whether nobody else has it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
-        is_ours = bool(cursor.fetchone()[0])
-        try:
-            yield is_ours
-        finally:
-            if is_ours:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [number])

@@ -5,20 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import structlog
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingFill, EmbeddingModel
 from contextopt.searchables import Searchable
-
-log = structlog.get_logger(__name__)
 
 # Up to here comparing all is as fast as the index, and exact.
 EXACT_ROWS = 10_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
 EF_SEARCH = 100
 SCAN_ROWS = 20_000
+# For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
+BY_INDEX = f"""
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
+       set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)
+"""
+AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cache_mode', 'auto', true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,10 @@ def similarities(
     searchable: Searchable, corpus_id: int, vector: QueryVector, ids: Sequence[int]
 ) -> dict[int, float]:
     """Return the cosine, 0 to 1, of those of the rows that are live, in the corpus, and have a vector."""
-    only = Condition("t.id = ANY(%(similar_ids)s)", {"similar_ids": list(ids)})
-    return dict(_Statement(searchable, corpus_id, vector, only, len(ids)).compare_all()) if ids else {}
+    if not ids:
+        return {}
+    only = Condition("t.id = ANY(%(vector_ids)s::bigint[])", {"vector_ids": list(ids)})
+    return dict(_Statement(searchable, corpus_id, vector, only, len(ids)).compare_all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +118,10 @@ class _Statement:
             rows: int = cursor.fetchone()[0]
             return rows <= EXACT_ROWS or (bool(self.condition.sql) and self._passing(cursor) <= EXACT_ROWS)
 
-    def _passing(self, cursor: Any) -> float:
-        """Return how many rows the planner expects to pass the filter: it keeps statistics of each column."""
+    def _passing(self, cursor: CursorWrapper) -> float:
+        """Return how many rows the planner, who keeps statistics of each column, expects to pass."""
         cursor.execute(
-            f"EXPLAIN (FORMAT JSON) SELECT FROM {self.searchable.table} t WHERE {self._where()}",
+            f"EXPLAIN (FORMAT JSON) SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}",
             self._params(),
         )
         rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
@@ -131,63 +138,37 @@ class _Statement:
     def ask_index(self) -> list[tuple[int, float]]:
         """Go through the index in the order of distance until enough rows pass, or too many were visited."""
         with transaction.atomic(), connection.cursor() as cursor:
-            before = self._configure(
-                cursor,
-                {
-                    "hnsw.iterative_scan": "relaxed_order",
-                    "hnsw.ef_search": str(max(EF_SEARCH, min(self.limit, 1_000))),
-                    "hnsw.max_scan_tuples": str(SCAN_ROWS),
-                    # The planner, not knowing the corpus, may take sorting all of it for cheaper.
-                    "enable_sort": "off",
-                    "plan_cache_mode": "force_custom_plan",
-                },
-            )
+            cursor.execute(BY_INDEX, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(self._distance())
-            self._configure(cursor, before)
+            cursor.execute(AS_BEFORE)
         return found
-
-    def _configure(self, cursor: Any, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Set this transaction's settings; return what they were."""
-        names = list(wanted)
-        # Both in one go: the old values are read in the inner query, before the outer one sets anything.
-        columns = ", ".join(f"set_config('{name}', %s, true)" for name in names)
-        olds = ", ".join(f"current_setting('{name}', true)" for name in names)
-        cursor.execute(f"SELECT {olds}")
-        before = dict(zip(names, cursor.fetchone(), strict=True))
-        cursor.execute(f"SELECT {columns}", list(wanted.values()))
-        return {name: value or "" for name, value in before.items()}
 
     def _run(self, order: str) -> list[tuple[int, float]]:
         owner = self.searchable.owner_column
         with connection.cursor() as cursor:
             cursor.execute(
                 f"""
-                SELECT e.{owner}, {self._distance()} AS distance
+                SELECT e.{owner}, {self._distance()}
                   FROM {self.searchable.embedding_table} e
                   JOIN {self.searchable.table} t ON t.id = e.{owner}
                  WHERE e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s
-                   AND {self._where()}
+                   AND {self._passing_sql()}
                  ORDER BY {order} LIMIT %(vector_limit)s
                 """,
-                self._params(),
+                {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit},
             )
             rows = [(row, min(1.0, max(0.0, 1.0 - distance))) for row, distance in cursor.fetchall()]
         return sorted(rows, key=lambda row: (-row[1], -row[0]))
+
+    def _passing_sql(self) -> str:
+        searchable = self.searchable
+        always = f"({searchable.live_sql}) AND t.{searchable.corpus_column} = %(vector_corpus)s"
+        return f"{always} AND ({self.condition.sql})" if self.condition.sql else always
+
+    def _params(self) -> dict[str, Any]:
+        return {**self.condition.params, "vector_corpus": self.corpus_id}
 
     def _distance(self) -> str:
         # The index is over this very expression, and partial: dimensions and model have to be literals.
         size = int(self.vector.dimensions)
         return f"((e.embedding::halfvec({size})) <=> %(vector)s::text::halfvec({size}))"
-
-    def _where(self) -> str:
-        searchable = self.searchable
-        conditions = [f"t.{searchable.corpus_column} = %(vector_corpus)s", f"({searchable.live_sql})"]
-        return " AND ".join([*conditions, f"({self.condition.sql})"] if self.condition.sql else conditions)
-
-    def _params(self) -> dict[str, Any]:
-        return {
-            **self.condition.params,
-            "vector": self.vector.to_sql(),
-            "vector_corpus": self.corpus_id,
-            "vector_limit": self.limit,
-        }

@@ -42,7 +42,9 @@ class WordLlamaEmbedder:
     def _means(self, texts: Sequence[str]) -> Vectors:
         """Return the sum of each text's token vectors, (n, d), whose direction is that of their mean."""
         filled = [place for place, text in enumerate(texts) if text.strip()]
-        encoded = self._tokenizer.encode_batch_fast([texts[place] for place in filled], add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch_fast(
+            [texts[place] for place in filled], add_special_tokens=False
+        )
         sums = np.zeros((len(texts), DIMENSIONS), np.float32)
         for place, encoding in zip(filled, encoded, strict=True):
             ids = encoding.ids

@@ -54,7 +54,9 @@ class OnnxEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         # Texts of like length go together, for a batch costs what its longest text costs.
-        filled = sorted((place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i]))
+        filled = sorted(
+            (place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i])
+        )
         found = {
             place: row
             for places in batched(filled, BATCH_TEXTS)

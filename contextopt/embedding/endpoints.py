@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import batched
+from time import monotonic, sleep
 
 import numpy as np
 import openai
@@ -12,12 +13,33 @@ from contextopt.embedding.values import EmbeddingUnavailable, Vectors, to_unit
 
 log = structlog.get_logger(__name__)
 
-RETRIES = 2
+ATTEMPTS = 3
+# A batch is tried for so long; a single text is a question that somebody waits for, and tried once.
+PATIENCE_SECONDS = 20.0
+FIRST_WAIT_SECONDS = 0.5
 # What such endpoints take as one text is some 8,000 tokens; code and other scripts need more of them.
 TEXT_MAX = 8_000
 TEXT_SAFE = 2_000
 # How an endpoint says that it is the texts that it does not take.
 REFUSED = (openai.BadRequestError, openai.UnprocessableEntityError)
+# Too many requests, or too slow: both pass.
+PASSING_STATUS = (408, 409, 429)
+
+
+class _Passing(Exception):
+    """A failure that a later attempt may not meet."""
+
+    def __init__(self, what: str, wait_seconds: float = 0.0) -> None:
+        super().__init__(what)
+        self.wait_seconds = wait_seconds
+
+
+def retry_after(header: str | None) -> float:
+    """Return the seconds that a `Retry-After` header asks for, 0 where it says none or a date."""
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +58,7 @@ class Endpoint:
 
 
 class EndpointEmbedder:
-    """Asks over HTTP: retries what may pass, waits as long as `Retry-After` says (a minute at most)."""
+    """Asks over HTTP: retries what may pass, waits as long as `Retry-After` says."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = f"endpoint:{endpoint.model}:{endpoint.dimensions}"
@@ -46,7 +68,7 @@ class EndpointEmbedder:
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",
             timeout=endpoint.timeout_seconds,
-            max_retries=RETRIES,
+            max_retries=0,
         )
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -78,6 +100,19 @@ class EndpointEmbedder:
         return np.zeros((1, self.dimensions), np.float32)
 
     def _ask(self, texts: list[str]) -> Vectors:
+        started = monotonic()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._ask_once(texts)
+            except _Passing as error:
+                wait = error.wait_seconds or FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
+                is_late = monotonic() - started + wait > PATIENCE_SECONDS
+                if len(texts) == 1 or attempt == ATTEMPTS or is_late:
+                    raise self._unavailable(str(error)) from None
+                sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _ask_once(self, texts: list[str]) -> Vectors:
         try:
             answer = self._client.embeddings.create(
                 model=self._endpoint.model, input=texts, encoding_format="float"
@@ -85,12 +120,17 @@ class EndpointEmbedder:
         except REFUSED:
             raise
         except openai.APITimeoutError:
-            raise self._unavailable(f"took more than {self._endpoint.timeout_seconds:g} s") from None
+            raise _Passing(f"took more than {self._endpoint.timeout_seconds:g} s") from None
+        except openai.APIConnectionError:
+            raise _Passing("cannot be reached") from None
         except openai.APIStatusError as error:
-            raise self._unavailable(f"answers {error.status_code}") from None
+            what = f"answers {error.status_code}"
+            if error.status_code in PASSING_STATUS or error.status_code >= 500:
+                raise _Passing(what, retry_after(error.response.headers.get("retry-after"))) from None
+            raise self._unavailable(what) from None
         # What is not JSON, or not of the expected form, is a ValueError of the parser.
         except (openai.OpenAIError, ValueError) as error:
-            raise self._unavailable(type(error).__name__) from None
+            raise self._unavailable(f"answers what cannot be read ({type(error).__name__})") from None
         return self._rows(answer, len(texts))
 
     def _rows(self, answer: object, count: int) -> Vectors:

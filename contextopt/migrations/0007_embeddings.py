@@ -68,9 +68,10 @@ class Migration(migrations.Migration):
                 ('searchable', models.CharField(max_length=32)),
                 ('corpus_id', models.BigIntegerField()),
                 ('row_id', models.BigIntegerField()),
+                ('model', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.DB_CASCADE, related_name='+', to='contextopt.embeddingmodel')),
             ],
             options={
-                'indexes': [models.Index(fields=['searchable', 'corpus_id', 'id'], name='embedding_todo_corpus')],
+                'indexes': [models.Index(fields=['model', 'id'], name='embedding_todo_next'), models.Index(fields=['searchable', 'corpus_id', 'id'], name='embedding_todo_corpus')],
             },
         ),
         migrations.CreateModel(

@@ -18,7 +18,7 @@ FUNCTIONS = r"""
 CREATE FUNCTION contextopt_search_words(config regconfig, content text) RETURNS tsvector
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    plain text := translate(content, './\_:-@', '       ');
+    plain text := translate(content, './\-', '    ');
     parts text;
 BEGIN
     IF plain ~ '[a-zæøå0-9][A-ZÆØÅ]|[A-ZÆØÅ]{2}[a-zæøå]' THEN

@@ -76,16 +76,22 @@ class EmbeddingFill(models.Model):
 class EmbeddingTodo(models.Model):
     """A write that changed a text, noted by the database in the same transaction.
 
-    Rows are only added and, once embedded, deleted by their own id: a write that comes while its row is
-    being embedded has a line of its own.
+    Lines are only added and, once embedded, deleted by their own id: a write that comes while its row is
+    being embedded has a line of its own. Without a model it is for all that are fed; with one, for the one
+    that could not be reached when the others were done.
     """
 
+    model = models.ForeignKey(
+        EmbeddingModel, models.DB_CASCADE, null=True, blank=True, related_name="+", db_index=False
+    )
     searchable = models.CharField(max_length=SEARCHABLE_MAX)
     corpus_id = models.BigIntegerField()
     row_id = models.BigIntegerField()
 
     class Meta:
         indexes: ClassVar = [
+            # The next to do.
+            models.Index(fields=["model", "id"], name="embedding_todo_next"),
             # What one space lacks, when a command wants it searchable at once.
             models.Index(fields=["searchable", "corpus_id", "id"], name="embedding_todo_corpus"),
         ]

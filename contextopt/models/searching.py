@@ -84,9 +84,7 @@ class DocumentFrequency(models.Model):
     """How many documents of a corpus have a word; a word that few have is not listed."""
 
     # The constraint's index begins with the corpus.
-    corpus = models.ForeignKey(
-        SearchCorpus, models.DB_CASCADE, related_name="frequencies", db_index=False
-    )
+    corpus = models.ForeignKey(SearchCorpus, models.DB_CASCADE, related_name="frequencies", db_index=False)
     lexeme = models.TextField()
     documents = models.BigIntegerField()
 
