@@ -8,6 +8,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from contextopt.embeddingjobs import ensure_embedded
 from contextopt.engine.fences import STRATEGY_HINT, fence
 from contextopt.errors import ContextoptError, InvalidInput
 from contextopt.models import Assembly, Task, Team
@@ -24,6 +25,8 @@ log = structlog.get_logger(__name__)
 STRATEGIES_LOOKED_AT = 2
 SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
+# A strategy that was stored a moment ago counts; many at once are left to the job.
+EMBEDDED_AT_ONCE = 200
 NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 
@@ -70,6 +73,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     """
     _check_places(team, data)
     try:
+        ensure_embedded(SEARCHABLE, team.pk, limit=EMBEDDED_AT_ONCE)
         # A database that refuses the search must not spoil the caller's transaction.
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository)

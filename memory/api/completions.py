@@ -51,6 +51,6 @@ def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
 
 
 @router.post("/task-patterns", auth=READ, response=PatternOut, summary="Detect a task's pattern")
-def detect_pattern(_request: ApiRequest, data: PatternIn) -> HttpResponse:
+def detect_pattern(request: ApiRequest, data: PatternIn) -> HttpResponse:  # noqa: ARG001 Ninja passes it
     """Says what kind of task a description asks for, in English or Norwegian."""
     return reply({"pattern": detect_task_pattern(data.task)})
