@@ -63,9 +63,32 @@ def _replace(corpus: SearchCorpus, sample: str, *, scale: float) -> None:
 
 
 def ensure_counted(searchable: Searchable, corpus_id: int) -> None:
-    """Count the corpus's words unless that has been done."""
-    if not SearchCorpus.objects.of(searchable.name, corpus_id).exists():
+    """Count the corpus's words unless the last count is still about right."""
+    corpus = SearchCorpus.objects.of(searchable.name, corpus_id).first()
+    if corpus is None or _has_changed(searchable, corpus):
+        tidy_index(searchable)
         count_words(searchable, corpus_id)
+
+
+def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
+    where, parameters = searchable.passing(corpus.corpus_id, SearchFilters())
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {where}", parameters)
+        change = abs(int(cursor.fetchone()[0]) - corpus.documents)
+    return change >= max(CHANGE_MIN, CHANGE_SHARE * corpus.documents)
+
+
+def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
+    """Count what has changed, until `ends_at`; return how many corpora were counted."""
+    drop_gone_corpora(searchable)
+    tidy_index(searchable)
+    counted = 0
+    for corpus_id in changed_corpora(searchable, now=timezone.now()):
+        if timezone.now() >= ends_at:
+            break
+        count_words(searchable, corpus_id)
+        counted += 1
+    return counted
 
 
 def changed_corpora(searchable: Searchable, *, now: datetime) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """One search over any searchable table: by words and by meaning, fused, inside one corpus."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -22,7 +22,18 @@ from contextopt.lexicalsearch import (
 from contextopt.searchables import Searchable, SearchFilters
 from contextopt.vectorsearch import NO_CONDITION, Condition, QueryVector, embed_query, nearest, similarities
 
-__all__ = ["Hit", "Method", "Parts", "Query", "SearchFilters", "gather", "prepare_query", "search"]
+__all__ = [
+    "Hit",
+    "Method",
+    "Parts",
+    "Query",
+    "SearchFilters",
+    "Target",
+    "gather",
+    "prepare_query",
+    "search",
+    "search_all",
+]
 
 log = structlog.get_logger(__name__)
 
@@ -56,8 +67,9 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found row. `fused` orders; `relevance` is `fused` from 0 to 1; `decay` from 0 to 1."""
+    """A found row of the searchable `kind`. `relevance` is `fused` from 0 to 1; so is `decay`."""
 
+    kind: str
     id: int
     lexical: float
     similarity: float | None
@@ -70,6 +82,15 @@ class Hit:
     @property
     def decayed(self) -> float:
         return self.relevance * self.decay
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to look: one corpus of one table, and what a hit there must be."""
+
+    searchable: Searchable
+    corpus_id: int
+    filters: SearchFilters
 
 
 def prepare_query(text: str) -> Query:
@@ -119,40 +140,74 @@ def search(
     min_similarity: float | None = None,
     now: datetime | None = None,
 ) -> list[Hit]:
-    """Return the best `limit`, best first. With `min_similarity` a row without a vector is no hit.
+    """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector.
 
     Raises:
         InvalidValue: `hybrid_alpha` is not from 0 to 1.
     """
-    found = gather(searchable, corpus_id, query, filters=filters, limit=max(limit, DEPTH_MIN))
-    if min_similarity is not None:
-        found = {
-            row_id: parts
-            for row_id, parts in found.items()
-            if parts.similarity is not None and parts.similarity >= min_similarity
-        }
-    best = fuse(found, method=method, hybrid_alpha=hybrid_alpha)[:limit]
-    factors = _decay(searchable, [row.id for row in best], now or timezone.now())
-    return [_hit(row, found[row.id], factors.get(row.id, 1.0)) for row in best]
+    return search_all(
+        [Target(searchable, corpus_id, filters)],
+        query,
+        limit=limit,
+        method=method,
+        hybrid_alpha=hybrid_alpha,
+        min_similarity=min_similarity,
+        now=now,
+    )
 
 
-def fuse(found: dict[int, Parts], *, method: Method, hybrid_alpha: float = ALPHA) -> list[Fused]:
+def search_all(
+    targets: Sequence[Target],
+    query: Query,
+    *,
+    limit: int,
+    method: Method = "rrf",
+    hybrid_alpha: float = ALPHA,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the best `limit` of several tables, ranked together, the highest `decayed` first.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    depth = max(limit, DEPTH_MIN)
+    found: dict[tuple[str, int], Parts] = {}
+    decays: dict[tuple[str, int], float] = {}
+    for target in targets:
+        kind = target.searchable.name
+        parts = gather(target.searchable, target.corpus_id, query, filters=target.filters, limit=depth)
+        wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
+        found |= {(kind, row_id): parts[row_id] for row_id in wanted}
+        factors = _decay(target.searchable, wanted, now or timezone.now())
+        decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
+    hits = [
+        _hit(row, found[row.id], decays.get(row.id, 1.0))
+        for row in fuse(found, method=method, hybrid_alpha=hybrid_alpha)
+    ]
+    return sorted(hits, key=lambda hit: -hit.decayed)[:limit]
+
+
+def fuse[Key: (int, tuple[str, int])](
+    found: Mapping[Key, Parts], *, method: Method, hybrid_alpha: float = ALPHA
+) -> list[Fused[Key]]:
     """Order what was gathered by both its parts."""
-    lexical = {row_id: parts.lexical for row_id, parts in found.items() if parts.lexical > 0}
-    vector = {row_id: parts.similarity for row_id, parts in found.items() if parts.similarity is not None}
+    lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
+    vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}
     if method == "weighted":
         return weighted(lexical, vector, alpha=hybrid_alpha)
     return reciprocal_rank(lexical, vector)
 
 
-def by_relevance(hits: Iterable[Hit]) -> list[Hit]:
-    """Order hits of several searches of one question."""
-    return sorted(hits, key=lambda hit: (-hit.relevance, -hit.lexical, -(hit.similarity or 0.0), -hit.id))
+def _is_similar(parts: Parts, least: float | None) -> bool:
+    return least is None or (parts.similarity is not None and parts.similarity >= least)
 
 
-def _hit(row: Fused, parts: Parts, decay: float) -> Hit:
+def _hit(row: Fused[tuple[str, int]], parts: Parts, decay: float) -> Hit:
+    kind, row_id = row.id
     return Hit(
-        id=row.id,
+        kind=kind,
+        id=row_id,
         lexical=parts.lexical,
         similarity=parts.similarity,
         fused=row.score,

@@ -9,11 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt import demo
+from contextopt import demo, searchables
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.frequencies import count_changed
 from contextopt.locking import only_here
 from contextopt.models import Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
@@ -32,6 +33,9 @@ SWEEP_LOCK = 0x636F6E7465787431
 # Together with the slowest batch, well within the hard time limit of a job.
 EMBED_SECONDS = 20
 EMBED_INDEX_SECONDS = 10
+COUNT_LOCK = 0x636F6E7465787433
+# The largest corpus takes a few seconds more.
+COUNT_SECONDS = 30
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +52,16 @@ def sweep() -> None:
         forget_expired_files()
         for space in Space.objects.filter(recount_from__isnull=False)[:10]:
             recount_summaries.delay(space.pk)
+
+
+@shared_task
+def count_words() -> None:
+    """Count the words of spaces and memories that have changed. What is left over comes next time."""
+    with only_here(COUNT_LOCK) as is_ours:
+        if is_ours:
+            ends_at = timezone.now() + timedelta(seconds=COUNT_SECONDS)
+            for searchable in searchables.all():
+                count_changed(searchable, ends_at=ends_at)
 
 
 @shared_task

@@ -9,20 +9,22 @@ RRF_K = 60
 """How little the first places differ. Source: Cormack, Clarke, Büttcher, SIGIR 2009."""
 
 
-class Fused(NamedTuple):
+class Fused[Key](NamedTuple):
     """A row's place. `score` orders; `relevance` is it from 0 to 1, where 1 is best in both rankings.
 
     Ranks count from 1 and are None where the ranking does not have the row.
     """
 
-    id: int
+    id: Key
     score: float
     relevance: float
     lexical_rank: int | None
     vector_rank: int | None
 
 
-def reciprocal_rank(lexical: Mapping[int, float], vector: Mapping[int, float]) -> list[Fused]:
+def reciprocal_rank[Key: (int, tuple[str, int])](
+    lexical: Mapping[Key, float], vector: Mapping[Key, float]
+) -> list[Fused[Key]]:
     """Fuse by places: each ranking gives 1 / (60 + place), so neither scale matters.
 
     Both map ids to scores, the higher the better; equal scores share a place. The result is ordered by
@@ -38,7 +40,9 @@ def reciprocal_rank(lexical: Mapping[int, float], vector: Mapping[int, float]) -
     return _ordered(fused, lexical, vector)
 
 
-def weighted(lexical: Mapping[int, float], vector: Mapping[int, float], *, alpha: float) -> list[Fused]:
+def weighted[Key: (int, tuple[str, int])](
+    lexical: Mapping[Key, float], vector: Mapping[Key, float], *, alpha: float
+) -> list[Fused[Key]]:
     """Fuse by scores: `alpha` of the cosine and the rest of the lexical score over the best one's.
 
     Raises:
@@ -55,9 +59,9 @@ def weighted(lexical: Mapping[int, float], vector: Mapping[int, float], *, alpha
     return _ordered(fused, lexical, vector)
 
 
-def ranks(scores: Mapping[int, float]) -> dict[int, int]:
+def ranks[Key](scores: Mapping[Key, float]) -> dict[Key, int]:
     """Return each row's place from 1; equal scores share the better place."""
-    places: dict[int, int] = {}
+    places: dict[Key, int] = {}
     last_score, place = float("inf"), 0
     for position, (row_id, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1):
         if score < last_score:
@@ -66,14 +70,16 @@ def ranks(scores: Mapping[int, float]) -> dict[int, int]:
     return places
 
 
-def share_of_best(scores: Mapping[int, float]) -> dict[int, float]:
+def share_of_best[Key](scores: Mapping[Key, float]) -> dict[Key, float]:
     """Return each score over the highest, from 0 to 1; all 0 where the highest is not above 0."""
     best = max(scores.values(), default=0.0)
     return {row_id: max(0.0, score) / best if best > 0 else 0.0 for row_id, score in scores.items()}
 
 
-def _ordered(fused: list[Fused], lexical: Mapping[int, float], vector: Mapping[int, float]) -> list[Fused]:
+def _ordered[Key: (int, tuple[str, int])](
+    fused: list[Fused[Key]], lexical: Mapping[Key, float], vector: Mapping[Key, float]
+) -> list[Fused[Key]]:
+    newest_first = sorted(fused, key=lambda row: row.id, reverse=True)
     return sorted(
-        fused,
-        key=lambda row: (-row.score, -lexical.get(row.id, 0.0), -vector.get(row.id, 0.0), -row.id),
+        newest_first, key=lambda row: (-row.score, -lexical.get(row.id, 0.0), -vector.get(row.id, 0.0))
     )

@@ -190,7 +190,7 @@ class Record(RecordState, SearchableText):
             models.Index(
                 fields=["purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
             ),
-            # Full-text search. What was written lately waits in a list that each search reads, so it is short.
+            # Full-text search. What was written lately waits in a list that each search reads: a short one.
             GinIndex(
                 fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
                 gin_pending_list_limit=512,
