@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.engine.fences import STRATEGY_HINT, fence
-from contextopt.errors import ContextoptError, InvalidInput
+from contextopt.errors import ContextoptError, InvalidInput, ServiceUnavailable
 from contextopt.models import Assembly, Task, Team
 from contextopt.searchables import SearchFilters
 from contextopt.searching import prepare_query, search
@@ -27,6 +27,7 @@ SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
 # A strategy that was stored a moment ago counts; many at once are left to the job.
 EMBEDDED_AT_ONCE = 200
+FAILURES = (DatabaseError, ContextoptError, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 
@@ -73,14 +74,28 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     """
     _check_places(team, data)
     try:
-        ensure_embedded(SEARCHABLE, team.pk, limit=EMBEDDED_AT_ONCE)
         # A database that refuses the search must not spoil the caller's transaction.
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository)
             return _record(found, data, actor) if found else NO_HINT
-    except (DatabaseError, ContextoptError, OSError) as error:
+    except FAILURES as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         return NO_HINT
+
+
+def preview_hint(*, team: Team, data: HintIn) -> Hint:
+    """Return the hint that a task would be given now; nothing is counted.
+
+    Raises:
+        ServiceUnavailable: strategies cannot be searched just now.
+    """
+    try:
+        with transaction.atomic():
+            found = find_similar(team, task=data.task, repository=data.repository)
+    except (DatabaseError, OSError) as error:
+        log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
+        raise ServiceUnavailable("Strategies cannot be searched just now.") from error
+    return Hint(found.text, found.similarity, found.memory.pk) if found else NO_HINT
 
 
 def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
@@ -88,6 +103,7 @@ def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
 
     Of the two most similar the one that is more trusted wins where they are about as close.
     """
+    ensure_embedded(SEARCHABLE, team.pk, limit=EMBEDDED_AT_ONCE)
     allowed = () if policy_of(team.pk).hints_across_repositories else (("repository", (repository,)),)
     hits = search(
         SEARCHABLE,
