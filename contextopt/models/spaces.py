@@ -195,6 +195,11 @@ class Record(RecordState, SearchableText):
                 fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
                 gin_pending_list_limit=512,
             ),
+            # What a search's filters let pass, without a look at the rows.
+            models.Index(
+                fields=["space", "type", "source"], condition=Q(deleted_at=None), name="record_kinds",
+            ),
+            GinIndex(fields=["tags"], condition=Q(deleted_at=None), fastupdate=False, name="record_tags"),
             # The steps of a conversation or file, in order.
             models.Index(
                 fields=["space", "thread", "position"], condition=~Q(thread=""), name="record_thread",
