@@ -74,7 +74,9 @@ class CompletionResult:
             "pattern": None,
             "strategy_id": None,
             "stored": [],
-            "not_stored": [{"memory_type": "all", "reason": f"it failed and will be tried again: {completion.error}"}],
+            "not_stored": [
+                {"memory_type": "all", "reason": f"it failed and will be tried again: {completion.error}"}
+            ],
         }
         return {
             "task_id": task.pk,
@@ -105,7 +107,11 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
         if known is None:
             task = _end_task(team, data, actor)
             known = Completion.objects.create(
-                team=team, task=task, sha256=digest, report=data.model_dump(mode="json"), created_by=actor[:160]
+                team=team,
+                task=task,
+                sha256=digest,
+                report=data.model_dump(mode="json"),
+                created_by=actor[:160],
             )
             is_new = True
         else:
@@ -127,7 +133,11 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
         if not data.description.strip():
             raise InvalidInput.of("description", "is needed where no task_id is given")
         return Task.objects.create(
-            team=team, description=data.description, repository=data.repository, created_by=actor[:160], **state
+            team=team,
+            description=data.description,
+            repository=data.repository,
+            created_by=actor[:160],
+            **state,
         )
     task = Task.objects.select_for_update().filter(team=team, pk=data.task_id).first()
     if task is None:
@@ -151,7 +161,10 @@ def learn(completion: Completion) -> bool:
     except FAILURES as error:
         Completion.objects.filter(pk=completion.pk).update(tries=F("tries") + 1, error=str(error)[:2_000])
         log.warning(
-            "strategy_store_failed", completion_id=completion.pk, task_id=completion.task_id, error=str(error)[:500]
+            "strategy_store_failed",
+            completion_id=completion.pk,
+            task_id=completion.task_id,
+            error=str(error)[:500],
         )
         return False
 

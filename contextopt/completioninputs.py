@@ -67,7 +67,9 @@ class CompletionIn(Input):
     attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
     total_attempts: Annotated[int, Field(ge=1, le=10_000)] = 1
     quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX)]
-    files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(default_factory=list)
+    files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
+        default_factory=list
+    )
     model: Model = ""
     tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX)] = 0
     decisions: Lessons = Field(default_factory=list)

@@ -55,6 +55,16 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> go.Figure
         figure.update_xaxes(range=[points[0].moment - MARGIN, points[-1].moment + MARGIN])
     line = {"color": COSTLY, "width": 1, "dash": "dot"}
     figure.update_layout(
-        shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": retire_below, "y1": retire_below, "line": line}]
+        shapes=[
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": retire_below,
+                "y1": retire_below,
+                "line": line,
+            }
+        ]
     )
     return figure

@@ -28,7 +28,9 @@ class MemoriesForm(FilterForm):
     trust = forms.ChoiceField(choices=[("", "Any trust"), *TrustLevel.choices], required=False)
     tag = forms.CharField(max_length=TAG_MAX, required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
-    show = forms.ChoiceField(choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False)
+    show = forms.ChoiceField(
+        choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False
+    )
     find = forms.CharField(max_length=TASK_WORDS_MAX, required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
@@ -46,13 +48,21 @@ class MemoriesForm(FilterForm):
             found = found.filter(retired_at__isnull=given["show"] != "retired")
         if given["tag"]:
             found = found.filter(tags__contains=[given["tag"]])
-        exact = {"memory_type": given["type"], "trust_level": given["trust"], "repository": given["repository"]}
+        exact = {
+            "memory_type": given["type"],
+            "trust_level": given["trust"],
+            "repository": given["repository"],
+        }
         return found.filter(**{name: value for name, value in exact.items() if value}).defer("payload")
 
     @property
     def searched(self) -> str:
         """What is searched for; only what is live can be."""
-        return str(self.cleaned_data.get("find", "")) if self.is_valid() and not self.cleaned_data["show"] else ""
+        return (
+            str(self.cleaned_data.get("find", ""))
+            if self.is_valid() and not self.cleaned_data["show"]
+            else ""
+        )
 
     def found(self) -> list[Memory]:
         """Return the best memories for the words, best first, under the same filters."""
@@ -63,7 +73,9 @@ class MemoriesForm(FilterForm):
             tags=(given["tag"],) if given["tag"] else None,
             conditions=tuple((name, (value,)) for name, value in conditions if value),
         )
-        hits = search(SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX)
+        hits = search(
+            SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX
+        )
         rows = Memory.objects.of(self.team).defer("payload").in_bulk([hit.id for hit in hits])
         return [rows[hit.id] for hit in sorted(hits, key=lambda hit: -hit.decayed) if hit.id in rows]
 
@@ -79,7 +91,9 @@ class MemoryFields(InputForm):
     tags = ListField(required=False, help_text="With commas between them.")
     repository = forms.CharField(required=False)
     trust_level = forms.ChoiceField(
-        label="Whose words", choices=TrustLevel.choices, help_text="External words reach a model as data alone."
+        label="Whose words",
+        choices=TrustLevel.choices,
+        help_text="External words reach a model as data alone.",
     )
     payload = ObjectField(required=False)
 
@@ -120,7 +134,9 @@ class StrategiesForm(FilterForm):
 
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
     pattern = forms.CharField(max_length=TAG_MAX, required=False)
-    state = forms.ChoiceField(choices=[("", "In use"), ("retired", "Retired"), ("all", "All")], required=False)
+    state = forms.ChoiceField(
+        choices=[("", "In use"), ("retired", "Retired"), ("all", "All")], required=False
+    )
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
@@ -146,14 +162,18 @@ class CompletionForm(InputForm):
     task_id = forms.IntegerField(
         label="Task number", required=False, min_value=1, help_text="Empty: a task is recorded."
     )
-    description = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="What was to be done.")
+    description = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="What was to be done."
+    )
     repository = forms.CharField(required=False)
     outcome = forms.ChoiceField(choices=[("completed", "Completed"), ("failed", "Failed")])
     plan = NotesField(required=False, help_text="A line a step.")
     total_attempts = forms.IntegerField(label="Attempts", min_value=1, max_value=10_000, initial=1)
     quality_score = forms.FloatField(label="Quality, 0 to 10", min_value=0, max_value=10, initial=8)
     decisions = NotesField(required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3}))
-    error_patterns = NotesField(required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3}))
+    error_patterns = NotesField(
+        required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3})
+    )
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         lists = {

@@ -115,8 +115,12 @@ def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
     )
     similar = {hit.id: hit.similarity for hit in hits if (hit.similarity or 0) > SIMILARITY_NEEDED}
     memories = Memory.objects.live().filter(team=team, pk__in=similar)
-    found = [Found(memory, similarity) for memory in memories if (similarity := similar[memory.pk]) is not None]
-    return max(found, key=lambda each: (each.similarity * (0.5 + each.memory.trust), each.memory.pk), default=None)
+    found = [
+        Found(memory, similarity) for memory in memories if (similarity := similar[memory.pk]) is not None
+    ]
+    return max(
+        found, key=lambda each: (each.similarity * (0.5 + each.memory.trust), each.memory.pk), default=None
+    )
 
 
 def _check_places(team: Team, data: HintIn) -> None:

@@ -114,5 +114,7 @@ def _resolved(team_id: int, fields: dict[str, Any]) -> dict[str, Any]:
 def _key_of(model: type[Space] | type[Task], field: str, team_id: int, **condition: object) -> int:
     found = model._default_manager.filter(team_id=team_id, **condition).values_list("pk", flat=True).first()
     if found is None:
-        raise InvalidInput.of(field, f"there is no {field.removesuffix('_id')} {next(iter(condition.values()))!r}")
+        raise InvalidInput.of(
+            field, f"there is no {field.removesuffix('_id')} {next(iter(condition.values()))!r}"
+        )
     return int(found)

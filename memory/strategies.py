@@ -206,7 +206,9 @@ def success_rates(memories: list[Memory]) -> dict[int, float | None]:
     return {row["memory_id"]: row["mean"] for row in rows}
 
 
-def _note_trust(memory: Memory, trust: float, reason: str, actor: str, use: StrategyUse | None = None) -> None:
+def _note_trust(
+    memory: Memory, trust: float, reason: str, actor: str, use: StrategyUse | None = None
+) -> None:
     TrustChange.objects.create(
         memory=memory, use=use, trust=trust, reason=reason[:REASON_MAX], changed_by=actor[:160]
     )

@@ -20,7 +20,18 @@ _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 
 
 # What callers write for a step that did not work.
-_FAILED = ("fail", "error", "abort", "reject", "crash", "timeout", "timed out", "feil", "not ok", "unsuccessful")
+_FAILED = (
+    "fail",
+    "error",
+    "abort",
+    "reject",
+    "crash",
+    "timeout",
+    "timed out",
+    "feil",
+    "not ok",
+    "unsuccessful",
+)
 _SUCCEEDED = ("ok", "success", "pass", "done", "complete")
 
 

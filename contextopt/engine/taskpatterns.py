@@ -20,7 +20,9 @@ READ_CHARS = 20_000
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-zæøå])|[A-ZÆØÅ]?[a-zæøå]+|[0-9]+")
 # Names in which another's letters are no word of their own.
-_NAMES = frozenset("mysql postgresql sqlite nosql mssql plsql sqlalchemy pagerank javascript typescript".split())
+_NAMES = frozenset(
+    ["mysql", "postgresql", "sqlite", "nosql", "mssql", "plsql", "sqlalchemy", "pagerank", "javascript", "typescript"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class Pattern:
                 return True
         if self.pairs is None:
             return False
-        return any(self.pairs.fullmatch(f"{first} {second}") for first, second in zip(words, words[1:], strict=False))
+        return any(
+            self.pairs.fullmatch(f"{first} {second}") for first, second in zip(words, words[1:], strict=False)
+        )
 
 
 def _any(*expressions: str) -> re.Pattern[str]:
@@ -50,15 +54,22 @@ def _any(*expressions: str) -> re.Pattern[str]:
 
 # Endings of Norwegian nouns.
 _NOUN = "(?:s|en|ens|et|ets|er|ers|ene|enes|a)?"
-_STORED = re.compile("(?:tables?|tabell\\w*|schemas?|skjema\\w*|columns?|kolonne\\w*|databases?|databasen?|db|rows?|rader)")
-_NO_FIXING = frozenset("width point position positioned size sized length price prices cost costs rate header footer layout window number set seed".split())
-_NO_PAGE_BEFORE = frozenset(
-    "server client driver other another each both one left right far wrong that this either upper lower back front"
-    " flip any every whose same our your their my user supply demand buy sell".split()
+_STORED = re.compile(
+    "(?:tables?|tabell\\w*|schemas?|skjema\\w*|columns?|kolonne\\w*|databases?|databasen?|db|rows?|rader)"
 )
-_NO_PAGE_AFTER = frozenset("effect effects by of project projects note notes channel channels table tables car load loads".split())
-_BEFORE_THE_PAGE = frozenset("på til av denne hele den for fra med gjør lag oppdater endre oversett på hver fjern".split())
-_VERB_BEFORE = frozenset("and to please must should also then og å må bør skal".split())
+_NO_FIXING = frozenset(
+    ["width", "point", "position", "positioned", "size", "sized", "length", "price", "prices", "cost", "costs", "rate", "header", "footer", "layout", "window", "number", "set", "seed"]
+)
+_NO_PAGE_BEFORE = frozenset(
+    ["server", "client", "driver", "other", "another", "each", "both", "one", "left", "right", "far", "wrong", "that", "this", "either", "upper", "lower", "back", "front", "flip", "any", "every", "whose", "same", "our", "your", "their", "my", "user", "supply", "demand", "buy", "sell"]
+)
+_NO_PAGE_AFTER = frozenset(
+    ["effect", "effects", "by", "of", "project", "projects", "note", "notes", "channel", "channels", "table", "tables", "car", "load", "loads"]
+)
+_BEFORE_THE_PAGE = frozenset(
+    ["på", "til", "av", "denne", "hele", "den", "for", "fra", "med", "gjør", "lag", "oppdater", "endre", "oversett", "på", "hver", "fjern"]
+)
+_VERB_BEFORE = frozenset(["and", "to", "please", "must", "should", "also", "then", "og", "å", "må", "bør", "skal"])
 
 
 def _is_no_migration(words: Sequence[str], place: int) -> bool:

@@ -27,7 +27,9 @@ class Completion(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="completions")
     task = models.OneToOneField(Task, models.DB_CASCADE, related_name="completion")
-    sha256 = models.CharField(max_length=64, help_text="of the report: the same one again is the same completion")
+    sha256 = models.CharField(
+        max_length=64, help_text="of the report: the same one again is the same completion"
+    )
     report = models.JSONField()
     tries = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True, max_length=2_000)

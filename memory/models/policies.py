@@ -21,10 +21,10 @@ class HalfLife(models.Model):
     class Meta:
         verbose_name_plural = "half-lives"
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["team", "memory_type"], name="half_life_once", include=["days"]
+            models.UniqueConstraint(fields=["team", "memory_type"], name="half_life_once", include=["days"]),
+            models.CheckConstraint(
+                condition=Q(days__gt=0, days__lte=HALF_LIFE_DAYS_MAX), name="half_life_days"
             ),
-            models.CheckConstraint(condition=Q(days__gt=0, days__lte=HALF_LIFE_DAYS_MAX), name="half_life_days"),
         ]
 
     def __str__(self) -> str:
@@ -46,7 +46,9 @@ class MemoryPolicy(models.Model):
         verbose_name_plural = "memory policies"
         constraints: ClassVar = [
             models.CheckConstraint(
-                condition=Q(rating_weight__gt=0, rating_weight__lte=1, retire_below__gte=0, retire_below__lte=1),
+                condition=Q(
+                    rating_weight__gt=0, rating_weight__lte=1, retire_below__gte=0, retire_below__lte=1
+                ),
                 name="memory_policy_shares",
             ),
         ]

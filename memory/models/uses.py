@@ -20,7 +20,9 @@ class StrategyUse(models.Model):
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="uses")
     task = models.ForeignKey(Task, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses")
-    assembly = models.ForeignKey(Assembly, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses")
+    assembly = models.ForeignKey(
+        Assembly, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses"
+    )
     similarity = models.FloatField()
     asked = models.CharField(max_length=200, help_text="the beginning of the task")
     tokens_saved = models.BigIntegerField(default=0)
@@ -51,7 +53,9 @@ class TrustChange(models.Model):
     """One step in a strategy's trust: what moved it, and where it stood then."""
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="trust_changes", db_index=False)
-    use = models.ForeignKey(StrategyUse, models.DB_SET_NULL, null=True, blank=True, related_name="trust_changes")
+    use = models.ForeignKey(
+        StrategyUse, models.DB_SET_NULL, null=True, blank=True, related_name="trust_changes"
+    )
     trust = models.FloatField()
     reason = models.CharField(max_length=REASON_MAX)
     changed_by = models.CharField(max_length=160, blank=True)

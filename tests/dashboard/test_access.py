@@ -138,7 +138,12 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in ACTIONS if n not in PAGES and n not in {"record_new", "space_import", "memory_new", "strategy_complete"}]
+    "name",
+    [
+        n
+        for n in ACTIONS
+        if n not in PAGES and n not in {"record_new", "space_import", "memory_new", "strategy_complete"}
+    ],
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405

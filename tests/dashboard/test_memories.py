@@ -36,7 +36,9 @@ def test_memories_by_filters_and_by_search(owner_client: Client, team: Team) -> 
         html = html_of(owner_client, "/memory/", **query)
         assert "Decimals" in html
         assert "Workers hold" not in html
-    assert "Workers hold" in html_of(owner_client, "/memory/", trust="external", repository="queue", find="lock")
+    assert "Workers hold" in html_of(
+        owner_client, "/memory/", trust="external", repository="queue", find="lock"
+    )
     assert "Take them away" in html_of(owner_client, "/memory/", show="deleted")
 
 
@@ -62,7 +64,13 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
 
 
 def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Client, team: Team) -> None:
-    data = {"content": "One\r\ntwo", "memory_type": "general", "trust_level": "user", "tags": "a, b", "payload": "{}"}
+    data = {
+        "content": "One\r\ntwo",
+        "memory_type": "general",
+        "trust_level": "user",
+        "tags": "a, b",
+        "payload": "{}",
+    }
     editor_client.post("/memory/new/", data)
     memory = Memory.objects.get()
     assert (memory.content, memory.tags, memory.access_count) == ("One\ntwo", ["a", "b"], 0)
@@ -106,13 +114,23 @@ def test_planning_shows_the_hint_and_counts_nothing(owner_client: Client, strate
     assert "[STRATEGY HINT " in html
     assert "[END STRATEGY HINT " in html
     assert not StrategyUse.objects.exists()
-    assert "No strategy is similar enough" in html_of(owner_client, "/strategies/", task=LIKE, repository="web")
+    assert "No strategy is similar enough" in html_of(
+        owner_client, "/strategies/", task=LIKE, repository="web"
+    )
     assert "Plan a task" not in partial("/strategies/?task=Fix", "hint")
 
 
 def test_completing_says_what_was_stored_and_why_not(editor_client: Client, team: Team) -> None:
-    data = {"description": LIKE, "outcome": "completed", "plan": "One\r\nTwo", "total_attempts": 1, "quality_score": 8}
-    html = editor_client.post("/strategies/complete/", {**data, "decisions": "Half even\r\n\r\nTwice"}).content.decode()
+    data = {
+        "description": LIKE,
+        "outcome": "completed",
+        "plan": "One\r\nTwo",
+        "total_attempts": 1,
+        "quality_score": 8,
+    }
+    html = editor_client.post(
+        "/strategies/complete/", {**data, "decisions": "Half even\r\n\r\nTwice"}
+    ).content.decode()
     assert "One → Two" in html
     assert Memory.objects.filter(memory_type="decision").count() == 2
     assert "None was given" in html

@@ -40,7 +40,9 @@ def test_the_same_text_gives_the_same_fence(text: str) -> None:
     assert fence(text, STRATEGY_HINT) == fence(text, STRATEGY_HINT)
 
 
-@pytest.mark.parametrize("text", ["plain words", "  indented(code)[0]", "a list[int] of [brackets]", "Kjør åt båten"])
+@pytest.mark.parametrize(
+    "text", ["plain words", "  indented(code)[0]", "a list[int] of [brackets]", "Kjør åt båten"]
+)
 def test_harmless_text_stays_as_it_is(text: str) -> None:
     assert fence(text, STRATEGY_HINT).split("\n")[1] == QUOTE + text
 
@@ -55,6 +57,4 @@ def test_an_external_memory_is_data_in_a_phases_context() -> None:
     assert "\n## Files" not in text
     assert "[RETRY" not in text
     assert '{"content":"Prices are decimals.","trust_level":"user"}' in text
-    assert HeuristicCounter().count(context) == HeuristicCounter().count(
-        AgentContext(memories=(forged, own))
-    )
+    assert HeuristicCounter().count(context) == HeuristicCounter().count(AgentContext(memories=(forged, own)))

@@ -29,4 +29,6 @@ def make_strategy(team: Team, **overrides: Any) -> Memory:
 
 
 def make_use(strategy: Memory, **overrides: Any) -> StrategyUse:
-    return StrategyUse.objects.create(**{"memory": strategy, "similarity": 0.8, "asked": "Fix it", **overrides})
+    return StrategyUse.objects.create(
+        **{"memory": strategy, "similarity": 0.8, "asked": "Fix it", **overrides}
+    )

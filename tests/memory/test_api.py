@@ -17,7 +17,9 @@ REPORT = {
 
 def test_a_memory_is_made_read_changed_deleted_restored(api, team: Team) -> None:
     space = factories.make_space(team)
-    response = api.post("/memories", {"content": "Prices are decimals", "space": space.slug, "tags": ["money"]})
+    response = api.post(
+        "/memories", {"content": "Prices are decimals", "space": space.slug, "tags": ["money"]}
+    )
     assert response.status_code == 201
     path = f"/memories/{response.json()['id']}"
     assert response["Location"] == f"/api/v1{path}"
@@ -84,7 +86,9 @@ def test_completing_hinting_and_rating(api, team: Team) -> None:
     again = api.post("/completions", REPORT)
     assert (again.status_code, again.json()["strategy_id"]) == (200, first["strategy_id"])
     assert Memory.objects.count() == 2
-    hint = api.post("/strategy-hints", {"task": LIKE, "repository": "shop", "task_id": first["task_id"]}).json()
+    hint = api.post(
+        "/strategy-hints", {"task": LIKE, "repository": "shop", "task_id": first["task_id"]}
+    ).json()
     assert hint["memory_id"] == first["strategy_id"]
     rated = api.post(f"/strategy-uses/{hint['use_id']}/rating", {"rating": "down", "tokens_saved": 5}).json()
     assert rated["trust"] == pytest.approx(0.35)
@@ -109,4 +113,6 @@ def test_no_hint_is_null(api, team: Team) -> None:
 
 
 def test_a_pattern(api) -> None:
-    assert api.post("/task-patterns", {"task": "Fiks TypeScript-feilen i auth.ts"}).json() == {"pattern": "fix bug"}
+    assert api.post("/task-patterns", {"task": "Fiks TypeScript-feilen i auth.ts"}).json() == {
+        "pattern": "fix bug"
+    }

@@ -59,7 +59,9 @@ def test_a_pattern_as_json_and_in_words(run: Run) -> None:
 
 def test_many_patterns_one_line_each(run: Run, tmp_path) -> None:
     path = tmp_path / "tasks.jsonl"
-    path.write_text('{"id": "a", "task": "Rapid prototyping inside Docker"}\n{"id": 2}\n{"id": 3, "task": "Fix it"}\n')
+    path.write_text(
+        '{"id": "a", "task": "Rapid prototyping inside Docker"}\n{"id": 2}\n{"id": 3, "task": "Fix it"}\n'
+    )
     code, out, err = run("detect_task_pattern", "--tasks", path, "--json")
     assert code == 1
     assert [json.loads(line) for line in out.splitlines()] == [

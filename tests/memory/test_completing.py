@@ -19,7 +19,9 @@ from tests.memory.factories import make_use
 
 def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
     with capture_logs() as events:
-        result = complete(decisions=["Round half even"], error_patterns=[{"error": "7.005", "cure": "decimals"}])
+        result = complete(
+            decisions=["Round half even"], error_patterns=[{"error": "7.005", "cure": "decimals"}]
+        )
     task = Task.objects.get()
     assert (task.state, task.quality_score, task.repository) == (TaskState.COMPLETED, 8, "shop")
     assert task.completed_at is not None
@@ -27,7 +29,11 @@ def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
     assert strategy.content == (
         'Strategy for "fix bug": Write a failing test → Round at the last step → Run all tests'
     )
-    assert (strategy.memory_type, strategy.category, strategy.trust_level) == ("strategy", "strategy", "agent")
+    assert (strategy.memory_type, strategy.category, strategy.trust_level) == (
+        "strategy",
+        "strategy",
+        "agent",
+    )
     assert strategy.tags == ["fix bug", "strategy"]
     assert strategy.payload["files_changed"] == ["cart.py"]
     assert strategy.payload["steps"] == ["Write a failing test", "Round at the last step", "Run all tests"]
@@ -105,7 +111,9 @@ def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monke
     monkeypatch.setattr(completing, "_learners", [*learners, refuse])
     with capture_logs() as events:
         result = complete()
-    assert [event["event"] for event in events if event["log_level"] == "warning"] == ["strategy_store_failed"]
+    assert [event["event"] for event in events if event["log_level"] == "warning"] == [
+        "strategy_store_failed"
+    ]
     assert result.completion.task.state == TaskState.COMPLETED
     assert result.to_json()["is_pending"]
     assert not Memory.objects.exists()
@@ -137,7 +145,12 @@ def test_a_reused_strategy_is_credited_with_what_its_task_saved(complete, team, 
 
 
 def test_steps_that_failed_are_left_out() -> None:
-    outcomes = [StepOutcome(1, "failed"), StepOutcome(2, "ok"), StepOutcome(9, "error"), StepOutcome(3, "", "boom")]
+    outcomes = [
+        StepOutcome(1, "failed"),
+        StepOutcome(2, "ok"),
+        StepOutcome(9, "error"),
+        StepOutcome(3, "", "boom"),
+    ]
     assert extract_successful_steps(outcomes, "a\n\n b \nc\nd\n") == ("a", "c")
     assert extract_successful_steps([], "") == ()
 

@@ -82,7 +82,9 @@ def test_the_more_trusted_of_two_alike_wins(team: Team, strategy: Memory) -> Non
     assert ask(team).memory_id == better.pk
 
 
-def test_an_embedder_that_is_down_gives_no_hint_and_no_error(team: Team, strategy: Memory, monkeypatch) -> None:
+def test_an_embedder_that_is_down_gives_no_hint_and_no_error(
+    team: Team, strategy: Memory, monkeypatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise EmbeddingUnavailable("down")
 
@@ -92,7 +94,9 @@ def test_an_embedder_that_is_down_gives_no_hint_and_no_error(team: Team, strateg
     assert [event["event"] for event in events] == ["strategy_search_failed"]
 
 
-def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy: Memory, monkeypatch) -> None:
+def test_a_database_that_refuses_gives_no_hint_and_no_error(
+    team: Team, strategy: Memory, monkeypatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 / 0")

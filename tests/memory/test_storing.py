@@ -24,13 +24,17 @@ from tests.memory.factories import make_memory
 
 def decay_of(memory: Memory, now) -> float:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {DECAY_SQL} FROM memory_memory t WHERE t.id = %(id)s", {"now": now, "id": memory.pk})
+        cursor.execute(
+            f"SELECT {DECAY_SQL} FROM memory_memory t WHERE t.id = %(id)s", {"now": now, "id": memory.pk}
+        )
         return cursor.fetchone()[0]
 
 
 def test_a_memory_is_changed_deleted_and_restored(team: Team) -> None:
     memory = make_memory(team)
-    update_memory(memory=memory, changes=MemoryPatch(content="Priser er desimaltall og ikke flyttall.", tags=[]))
+    update_memory(
+        memory=memory, changes=MemoryPatch(content="Priser er desimaltall og ikke flyttall.", tags=[])
+    )
     delete_memory(memory=memory)
     assert delete_memory(memory=memory).deleted_at is not None
     with pytest.raises(Conflict, match="deleted"):

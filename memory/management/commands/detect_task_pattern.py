@@ -28,7 +28,9 @@ class Command(AnsweringCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--task", metavar="TEXT", help="what is to be done")
         parser.add_argument(
-            "--tasks", metavar="FILE.jsonl", help='many at once: {"id": …, "task": …} a line; one JSON line each'
+            "--tasks",
+            metavar="FILE.jsonl",
+            help='many at once: {"id": …, "task": …} a line; one JSON line each',
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
