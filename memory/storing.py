@@ -95,7 +95,7 @@ def restore_memory(*, memory: Memory) -> Memory:
 
 
 def access_memories(*, memory_ids: list[int]) -> None:
-    """Count an access of each, which lets its decay begin anew. Accesses at the same moment are all counted."""
+    """Count an access of each: its decay begins anew. Accesses at the same moment are all counted."""
     Memory.objects.filter(pk__in=memory_ids).update(
         access_count=F("access_count") + 1, last_accessed_at=timezone.now()
     )

@@ -8,6 +8,7 @@ does not count there. Where several kinds are named, the first of `PATTERNS` win
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from contextopt.engine.text import flatten
 
@@ -20,9 +21,10 @@ READ_CHARS = 20_000
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-zæøå])|[A-ZÆØÅ]?[a-zæøå]+|[0-9]+")
 # Names in which another's letters are no word of their own.
-_NAMES = frozenset(
-    ["mysql", "postgresql", "sqlite", "nosql", "mssql", "plsql", "sqlalchemy", "pagerank", "javascript", "typescript"]
-)
+_NAMES = frozenset((
+    "mysql", "postgresql", "sqlite", "nosql", "mssql", "plsql", "sqlalchemy", "pagerank", "javascript",
+    "typescript",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,7 @@ class Pattern:
                 return True
         if self.pairs is None:
             return False
-        return any(
-            self.pairs.fullmatch(f"{first} {second}") for first, second in zip(words, words[1:], strict=False)
-        )
+        return any(self.pairs.fullmatch(f"{first} {second}") for first, second in pairwise(words))
 
 
 def _any(*expressions: str) -> re.Pattern[str]:
@@ -57,19 +57,26 @@ _NOUN = "(?:s|en|ens|et|ets|er|ers|ene|enes|a)?"
 _STORED = re.compile(
     "(?:tables?|tabell\\w*|schemas?|skjema\\w*|columns?|kolonne\\w*|databases?|databasen?|db|rows?|rader)"
 )
-_NO_FIXING = frozenset(
-    ["width", "point", "position", "positioned", "size", "sized", "length", "price", "prices", "cost", "costs", "rate", "header", "footer", "layout", "window", "number", "set", "seed"]
+_NO_FIXING = frozenset((
+    "width", "point", "position", "positioned", "size", "sized", "length", "price", "prices", "cost",
+    "costs", "rate", "header", "footer", "layout", "window", "number", "set", "seed",
+))  # fmt: skip
+_NO_PAGE_BEFORE = frozenset((
+    "server", "client", "driver", "other", "another", "each", "both", "one", "left", "right", "far",
+    "wrong", "that", "this", "either", "upper", "lower", "back", "front", "flip", "any", "every",
+    "whose", "same", "our", "your", "their", "my", "user", "supply", "demand", "buy", "sell",
+))  # fmt: skip
+_NO_PAGE_AFTER = frozenset((
+    "effect", "effects", "by", "of", "project", "projects", "note", "notes", "channel", "channels",
+    "table", "tables", "car", "load", "loads",
+))  # fmt: skip
+_BEFORE_THE_PAGE = frozenset((
+    "på", "til", "av", "denne", "hele", "den", "for", "fra", "med", "gjør", "lag", "oppdater", "endre",
+    "oversett", "hver", "fjern",
+))  # fmt: skip
+_VERB_BEFORE = frozenset(
+    ["and", "to", "please", "must", "should", "also", "then", "og", "å", "må", "bør", "skal"]
 )
-_NO_PAGE_BEFORE = frozenset(
-    ["server", "client", "driver", "other", "another", "each", "both", "one", "left", "right", "far", "wrong", "that", "this", "either", "upper", "lower", "back", "front", "flip", "any", "every", "whose", "same", "our", "your", "their", "my", "user", "supply", "demand", "buy", "sell"]
-)
-_NO_PAGE_AFTER = frozenset(
-    ["effect", "effects", "by", "of", "project", "projects", "note", "notes", "channel", "channels", "table", "tables", "car", "load", "loads"]
-)
-_BEFORE_THE_PAGE = frozenset(
-    ["på", "til", "av", "denne", "hele", "den", "for", "fra", "med", "gjør", "lag", "oppdater", "endre", "oversett", "på", "hver", "fjern"]
-)
-_VERB_BEFORE = frozenset(["and", "to", "please", "must", "should", "also", "then", "og", "å", "må", "bør", "skal"])
 
 
 def _is_no_migration(words: Sequence[str], place: int) -> bool:
@@ -116,7 +123,8 @@ PATTERNS = (
         "database migration",
         _any(
             r"(?!(?:im|e)migra)\w*migrations?", r"migrat(?:e|es|ed|ing)",
-            r"(?!(?:im|e)migra)\w*migrasjon(?:s\w+|en|ens|er|ers|ene|enes)?", r"migrer(?:e|er|t|te|es|ing|ingen|inger)?",
+            r"(?!(?:im|e)migra)\w*migrasjon(?:s\w+|en|ens|er|ers|ene|enes)?",
+            r"migrer(?:e|er|t|te|es|ing|ingen|inger)?",
             r"sql(?:en|s)?",
         ),
         _any(r"(?:alter|create)(?:s|ing|ed)? tables?", r"(?:endre|opprett|lag) tabell(?:en)?"),
@@ -135,7 +143,8 @@ PATTERNS = (
     Pattern(
         "fix bug",
         _any(
-            r"(?:hot|bug|quick)?fix(?:es|ed|ing|er|en|et)?", r"(?:hurtig|bug|hot)?fiks(?:e|er|et|a|es|ing|en|ene)?",
+            r"(?:hot|bug|quick)?fix(?:es|ed|ing|er|en|et)?",
+            r"(?:hurtig|bug|hot)?fiks(?:e|er|et|a|es|ing|en|ene)?",
             r"(?:heisen)?bug(?:s|gy|gs|gen|gene|ger)?", r"bug(?:report|rapport)\w*",
             r"(?:type|value|key|name|index|runtime|syntax|import|server)?errors?", r"error(?:en|ene|ed)",
             r"feil\w*", r"\w+feil(?:en|ene|ens|a)?",
@@ -145,8 +154,10 @@ PATTERNS = (
     Pattern(
         "refactoring",
         _any(
-            r"refactor(?:s|ed|ing|ings|able)?", r"refaktor\w*", r"decompos(?:e|es|ed|ing|ition)", r"dekompon\w+",
-            r"extract(?:s|ed|ing|ion|ions)?", r"ekstraher\w*", r"split(?:s|ting|ted)?", r"splitt(?:e|er|et|a|es|ing|ingen)?",
+            r"refactor(?:s|ed|ing|ings|able)?", r"refaktor\w*", r"decompos(?:e|es|ed|ing|ition)",
+            r"dekompon\w+",
+            r"extract(?:s|ed|ing|ion|ions)?", r"ekstraher\w*", r"split(?:s|ting|ted)?",
+            r"splitt(?:e|er|et|a|es|ing|ingen)?",
             r"oppsplitt\w*",
         ),
     ),
@@ -162,8 +173,10 @@ PATTERNS = (
     Pattern(
         "security improvement",
         _any(
-            r"(?:cyber)?security", r"o?auth[nz2s]?", r"authenticat\w*", r"authori[sz](?:e|es|ed|er|ing|ation|ations)",
-            r"unauthori[sz]ed", r"au(?:t|th)entiser\w*", r"autentisitet\w*", r"autoriser\w*", r"autorisasjon\w*",
+            r"(?:cyber)?security", r"o?auth[nz2s]?", r"authenticat\w*",
+            r"authori[sz](?:e|es|ed|er|ing|ation|ations)",
+            r"unauthori[sz]ed", r"au(?:t|th)entiser\w*", r"autentisitet\w*", r"autoriser\w*",
+            r"autorisasjon\w*",
             r"(?:data|informasjons|it|nett|app)?sikkerhet(?:en|ens|s(?!kopi)\w*)?", r"owasp",
         ),
     ),
@@ -202,7 +215,8 @@ PATTERNS = (
     Pattern(
         "performance optimization",
         _any(
-            r"performan(?:ce|t)", r"ytelse\w*", r"optimi[sz](?:e|es|ed|er|ers|ing|ation|ations)", r"optimaliser\w*",
+            r"performan(?:ce|t)", r"ytelse\w*", r"optimi[sz](?:e|es|ed|er|ers|ing|ation|ations)",
+            r"optimaliser\w*",
             r"(?:mem|lru|http|query)?cach(?:e|es|ed|ing|er|en|ene|et)", r"mellomlagr\w*",
             r"speed(?:s|y|ing|up|ups|ier)?", r"hastighet(?:en|er|ene)?",
         ),

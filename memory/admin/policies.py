@@ -1,4 +1,4 @@
-"""A team's rules: half-lives, hints and ratings. A row is one rule of one team, so the admin changes it as it is."""
+"""A team's rules: half-lives, hints and ratings. A row is one team's, and changed as it is."""
 
 from django.contrib import admin
 

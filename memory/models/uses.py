@@ -16,7 +16,7 @@ class StrategyUseQuerySet(models.QuerySet["StrategyUse"]):
 
 
 class StrategyUse(models.Model):
-    """One plan that was given a strategy as its hint. Trust moves by the latest rating alone: see `rate_use`."""
+    """One plan that was given a strategy as its hint, and how that went."""
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="uses")
     task = models.ForeignKey(Task, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses")

@@ -53,8 +53,9 @@ def test_from_a_completed_task_to_the_hint(
 
     page.goto("/memory/")
     page.get_by_label("Search").fill("how are halves rounded")
-    expect(page.get_by_role("link", name="Round half to even")).to_be_visible()
+    page.get_by_label("Search").press("Enter")
     expect(page).to_have_url(re.compile("find=how"))
+    expect(page.get_by_role("link", name="Round half to even")).to_be_visible()
     page.get_by_role("link", name="Round half to even").click()
     expect(page.get_by_role("heading", name="Edit")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == width
