@@ -16,14 +16,14 @@ from contextopt.engine.taskpatterns import PATTERNS, detect_task_pattern
 TICKETS = Path(__file__).with_name("data") / "tickets.jsonl"
 NEEDED = 0.3
 PLANS = {
-    "database migration": "Write the migration → Try it on a copy of production → Write the way back → Deploy",
-    "new api endpoint": "Describe the request and the answer → Write the handler → Check access → Document it",
+    "database migration": "Write the migration → Try it on a copy → Write the way back → Deploy",
+    "new api endpoint": "Describe request and answer → Write the handler → Check access",
     "fix bug": "Reproduce it in a failing test → Find the cause → Correct it → Run all tests",
     "refactoring": "Pin the behaviour by tests → Move one piece at a time → Remove what is left over",
     "add tests": "List the cases → Write the tests → See them fail for a broken version → Run them in CI",
-    "security improvement": "List what an attacker can do → Close it → Write a test that attacks → Review",
-    "frontend change": "Sketch it → Build the component → Check the keyboard and small screens → Screenshots",
-    "configuration": "Read the value from the environment → Give it a default → Refuse bad values → Document it",
+    "security improvement": "List what an attacker can do → Close it → Write a test that attacks",
+    "frontend change": "Sketch it → Build the component → Check keyboard and small screens",
+    "configuration": "Read the value from the environment → Give it a default → Refuse bad ones",
     "documentation": "Ask a newcomer what is unclear → Write it → Try every command → Link it",
     "performance optimization": "Measure → Find the slowest part → Change it → Measure again",
 }
@@ -60,14 +60,17 @@ def describe_hints(tickets: Sequence[Ticket], *, with_title: bool, model: str) -
     embedder = get_embedder(model)
     similar = embedder.embed([ticket.task for ticket in asked]) @ embedder.embed(texts).T
     best = similar.argmax(axis=1)
-    hinted = [(ticket.pattern, kept[place].pattern) for row, (ticket, place) in enumerate(zip(asked, best, strict=True))
-              if similar[row, place] > NEEDED]  # fmt: skip
+    hinted = [
+        (ticket.pattern, kept[place].pattern)
+        for row, (ticket, place) in enumerate(zip(asked, best, strict=True))
+        if similar[row, place] > NEEDED
+    ]
     right = sum(1 for label, found in hinted if label == found)
     labelled = sum(1 for ticket in asked if ticket.pattern)
     unwanted = sum(1 for label, _ in hinted if label is None)
     return (
         f"{len(hinted)} hints for {len(asked)} tickets: {right} of the same kind (precision "
-        f"{right / max(1, len(hinted)):.2f}, recall {right / labelled:.2f}), {unwanted} for tickets of no kind"
+        f"{right / max(1, len(hinted)):.2f}, recall {right / labelled:.2f}), {unwanted} for those of no kind"
     )
 
 

@@ -34,7 +34,7 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> go.Figure
         [trace],
         {
             "template": {},
-            "margin": {"l": 40, "r": 16, "t": 10, "b": 28},
+            "margin": {"l": 40, "r": 16, "t": 10, "b": 42},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": MUTED, "size": 12},
@@ -43,7 +43,7 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> go.Figure
             "uirevision": "constant",
             "xaxis": {
                 "type": "date", "fixedrange": True, "showgrid": False, "zeroline": False, "nticks": 5,
-                "tickangle": 0, "linecolor": "var(--line)", "hoverformat": "%-d %b %H:%M",
+                "tickangle": 0, "linecolor": "var(--line)", "hoverformat": "%-d %b %H:%M", "tickformat": "%-d %b<br>%H:%M",
             },
             "yaxis": {
                 "range": [-0.02, 1.04], "nticks": 5, "fixedrange": True, "gridcolor": "var(--line)",

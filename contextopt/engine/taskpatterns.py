@@ -15,6 +15,7 @@ from contextopt.engine.text import flatten
 GENERAL = "general task"
 OWN_WORDS = 3
 OWN_WORD_CHARS = 4
+OWN_CHARS = 100
 # Longer descriptions say what they are about at their beginning.
 READ_CHARS = 20_000
 
@@ -225,7 +226,7 @@ PATTERNS = (
 
 
 def detect_task_pattern(description: str) -> str:
-    """Return the kind of task; of a description that names none, its first three words longer than three letters.
+    """Return the kind of task; where none is named, the first three words longer than three letters.
 
     An empty description, and one of short words alone, is a `general task`.
     """
@@ -236,7 +237,8 @@ def detect_task_pattern(description: str) -> str:
             return pattern.name
     long = [word for word in flatten(text).lower().split() if sum(map(str.isalnum, word)) >= OWN_WORD_CHARS]
     own = [stripped for word in long[: 2 * OWN_WORDS] if (stripped := word.strip("\"'`“”«».,;:!?()[]{}<>*#"))]
-    return " ".join(own[:OWN_WORDS])[:120] or GENERAL
+    # The name stands in quotation marks where it is shown.
+    return " ".join(own[:OWN_WORDS])[:OWN_CHARS].replace('"', "'") or GENERAL
 
 
 def task_words(text: str) -> list[str]:

@@ -103,7 +103,8 @@ class Memory(SearchableText):
             ),
             # Strategies and other types of a team, by repository.
             models.Index(
-                fields=["team", "memory_type", "repository"], condition=Q(deleted_at=None), name="memory_of_type"
+                fields=["team", "memory_type", "repository"], condition=Q(deleted_at=None),
+                name="memory_of_type",
             ),
             # Full-text search.
             GinIndex(

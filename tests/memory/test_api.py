@@ -10,8 +10,9 @@ from tests.memory.factories import make_memory, make_strategy
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
 REPORT = {
-    "description": "Fix the rounding error of prices in the cart", "repository": "shop", "plan": ["One", "Two"],
-    "attempts": [], "total_attempts": 1, "quality_score": 7, "decisions": ["Half even"],
+    "description": "Fix the rounding error of prices in the cart", "repository": "shop",
+    "plan": ["One", "Two"], "attempts": [], "total_attempts": 1, "quality_score": 7,
+    "decisions": ["Half even"],
 }  # fmt: skip
 
 
@@ -56,9 +57,11 @@ def test_as_many_queries_for_twenty_as_for_two(api, team: Team, django_assert_nu
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"content": " "}, "content"), ({"content": "x" * 10_001}, "content"), ({"content": "a\x00"}, "content"),
+        ({"content": " "}, "content"), ({"content": "x" * 10_001}, "content"),
+        ({"content": "a\x00"}, "content"),
         ({"content": "a", "trust_level": "god"}, "trust_level"), ({"content": "a", "space": "none"}, "space"),
-        ({"content": "a", "task_id": 99}, "task_id"), ({"content": "a", "payload": {"a": "\ud800"}}, "payload"),
+        ({"content": "a", "task_id": 99}, "task_id"),
+        ({"content": "a", "payload": {"a": "\ud800"}}, "payload"),
         ({"content": "a", "memory_type": ""}, "memory_type"), ({"content": "a", "nope": 1}, "nope"),
     ],
 )  # fmt: skip

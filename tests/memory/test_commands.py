@@ -14,9 +14,11 @@ from memory.models import Memory
 
 type Run = Callable[..., tuple[int, str, str]]
 REPORT = {
-    "repository": "shop", "description": "Fix the rounding error of prices in the cart", "plan": "Test\nRound",
-    "attempts": [{"step_index": 0, "action": "test", "result": "success", "error": None}], "total_attempts": 1,
-    "quality_score": 8, "files_changed": ["cart.py"], "model": "m", "decisions": ["Half even"],
+    "repository": "shop", "description": "Fix the rounding error of prices in the cart",
+    "plan": "Test\nRound",
+    "attempts": [{"step_index": 0, "action": "test", "result": "success", "error": None}],
+    "total_attempts": 1, "quality_score": 8, "files_changed": ["cart.py"], "model": "m",
+    "decisions": ["Half even"],
     "error_patterns": ["Floats"],
 }  # fmt: skip
 
