@@ -43,7 +43,8 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> go.Figure
             "uirevision": "constant",
             "xaxis": {
                 "type": "date", "fixedrange": True, "showgrid": False, "zeroline": False, "nticks": 5,
-                "tickangle": 0, "linecolor": "var(--line)", "hoverformat": "%-d %b %H:%M", "tickformat": "%-d %b<br>%H:%M",
+                "tickangle": 0, "linecolor": "var(--line)", "hoverformat": "%-d %b %H:%M",
+                "tickformat": "%-d %b<br>%H:%M",
             },
             "yaxis": {
                 "range": [-0.02, 1.04], "nticks": 5, "fixedrange": True, "gridcolor": "var(--line)",

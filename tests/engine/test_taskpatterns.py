@@ -44,7 +44,8 @@ def test_what_must_hold(description: str, pattern: str) -> None:
         "rapid", "inside", "Docker", "require", "build", "guide", "suite", "latest", "contest", "protest",
         "prefix", "suffix", "specific", "special", "inspect", "outside", "consider", "president", "author",
         "document store", "terror", "mirror", "fixtures", "debugging", "immigration", "doctor",
-        "optimistic", "installments", "sikkerhetskopi", "usikkerhet", "saksbehandler", "handler om", "the server side",
+        "optimistic", "installments",
+        "sikkerhetskopi", "usikkerhet", "saksbehandler", "handler om", "the server side",
         "fixed price", "Migrate to Vite", "for to uker siden", "therapist", "capital", "splendid",
     ],
 )  # fmt: skip
