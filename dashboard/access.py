@@ -17,6 +17,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
 from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
+from memory.models import Memory
 
 SESSION_TEAM = "team_id"
 BIGINT_MAX = 2**63 - 1
@@ -116,3 +117,19 @@ def get_repository(request: TeamRequest, repository_id: int) -> Repository:
     if found is None:
         raise Http404("No such repository.")
     return found
+
+
+def get_memory(request: TeamRequest, memory_id: int) -> Memory:
+    found = Memory.objects.of(request.team).select_related("space", "task")
+    memory = found.filter(pk=min(memory_id, BIGINT_MAX)).first()
+    if memory is None:
+        raise Http404("No such memory.")
+    return memory
+
+
+def get_strategy(request: TeamRequest, memory_id: int) -> Memory:
+    found = Memory.objects.of(request.team).strategies().select_related("task")
+    memory = found.filter(pk=min(memory_id, BIGINT_MAX)).first()
+    if memory is None:
+        raise Http404("No such strategy.")
+    return memory

@@ -48,6 +48,13 @@ NAVIGATION = (
             ("Repositories", "dashboard:repositories", ("repositor",)),
         ),
     ),
+    (
+        "Learned",
+        (
+            ("Memory", "dashboard:memories", ("memor",)),
+            ("Strategies", "dashboard:strategies", ("strateg",)),
+        ),
+    ),
     ("Team", (("Settings", "dashboard:settings", ("settings", "key")),)),
 )
 

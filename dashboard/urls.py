@@ -5,6 +5,7 @@ from django.urls import path
 from dashboard.views import (
     assemblies,
     configs,
+    memories,
     overview,
     phases,
     records,
@@ -12,6 +13,7 @@ from dashboard.views import (
     retries,
     search,
     spaces,
+    strategies,
     team,
 )
 
@@ -58,6 +60,17 @@ urlpatterns = [
     path("retries/<int:task_id>/", retries.retry, name="retry"),
     path("repositories/", repositories.repositories, name="repositories"),
     path("repositories/<int:repository_id>/", repositories.repository, name="repository"),
+    path("memory/", memories.memories, name="memories"),
+    path("memory/new/", memories.memory_new, name="memory_new"),
+    path("memory/<int:memory_id>/", memories.memory, name="memory"),
+    path("memory/<int:memory_id>/edit", memories.memory_edit, name="memory_edit"),
+    path("memory/<int:memory_id>/delete", memories.memory_delete, name="memory_delete"),
+    path("memory/<int:memory_id>/restore", memories.memory_restore, name="memory_restore"),
+    path("strategies/", strategies.strategies, name="strategies"),
+    path("strategies/complete/", strategies.strategy_complete, name="strategy_complete"),
+    path("strategies/<int:memory_id>/", strategies.strategy, name="strategy"),
+    path("strategies/<int:memory_id>/retire", strategies.strategy_retire, name="strategy_retire"),
+    path("strategies/<int:memory_id>/reinstate", strategies.strategy_reinstate, name="strategy_reinstate"),
     path("settings/", team.settings, name="settings"),
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),

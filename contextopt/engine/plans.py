@@ -1,7 +1,8 @@
 """A plan, read from JSON and summed up as the titles of its steps."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.text import flatten, flatten_to
@@ -18,6 +19,38 @@ _STEPS = (
 _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 
 
+# What callers write for a step that did not work.
+_FAILED = (
+    "fail",
+    "error",
+    "abort",
+    "reject",
+    "crash",
+    "timeout",
+    "timed out",
+    "feil",
+    "not ok",
+    "unsuccessful",
+)
+_SUCCEEDED = ("ok", "success", "pass", "done", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What came of one step of a plan."""
+
+    step_index: int
+    result: str
+    error: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """The result says so, or there is an error and the result does not say success."""
+        result = self.result.strip().lower()
+        is_error = bool(self.error.strip()) and not result.startswith(_SUCCEEDED)
+        return is_error or result.startswith(_FAILED)
+
+
 def summarise_plan(plan: str | tuple[str, ...]) -> str:
     """Return the plan's steps as short titles, one a line.
 
@@ -29,6 +62,13 @@ def summarise_plan(plan: str | tuple[str, ...]) -> str:
         return flatten_to(plan, PLAN_SUMMARY_CHARS) if isinstance(plan, str) else ""
     titles = [title for step in steps if (title := _title(step))]
     return _join_within(titles, PLAN_SUMMARY_CHARS)
+
+
+def extract_successful_steps(attempt_history: Iterable[StepOutcome], plan_summary: str) -> tuple[str, ...]:
+    """Return the plan's non-empty lines without those whose index, counted from 0, failed."""
+    failed = {outcome.step_index for outcome in attempt_history if outcome.has_failed}
+    steps = [stripped for line in plan_summary.splitlines() if (stripped := line.strip())]
+    return tuple(step for index, step in enumerate(steps) if index not in failed)
 
 
 def read_plan(value: object) -> str | tuple[str, ...]:

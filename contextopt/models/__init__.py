@@ -2,6 +2,7 @@
 
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
+from contextopt.models.completions import Completion
 from contextopt.models.configs import ContextConfig
 from contextopt.models.embeddings import (
     Embedding,
@@ -34,6 +35,7 @@ __all__ = [
     "AttemptState",
     "Blob",
     "CodeBlob",
+    "Completion",
     "ContextConfig",
     "DocumentFrequency",
     "Embedding",

@@ -24,6 +24,7 @@ DEFAULT_RECEIVER = "agent"
 PATH_MAX = 500
 FILE_CHARS_MAX = 1_000_000
 BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
+QUALITY_MAX = 10
 # The files of a task are remembered this long after its last attempt.
 FILES_LIFE = timedelta(days=30)
 
@@ -66,6 +67,8 @@ class Task(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
     expires_at = models.DateTimeField(null=True, blank=True)
+    quality_score = models.FloatField(null=True, blank=True, help_text="0 to 10, as its report judged it")
+    completed_at = models.DateTimeField(null=True, blank=True)
 
     objects = TaskQuerySet.as_manager()
 
@@ -78,6 +81,9 @@ class Task(models.Model):
             models.CheckConstraint(
                 condition=Q(description__length__gte=1, description__length__lte=TASK_DESCRIPTION_MAX),
                 name="task_description",
+            ),
+            models.CheckConstraint(
+                condition=Q(quality_score__gte=0, quality_score__lte=QUALITY_MAX), name="task_quality"
             ),
         ]
         indexes: ClassVar = [

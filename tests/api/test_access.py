@@ -8,8 +8,10 @@ import time_machine
 from django.utils import timezone
 
 from contextopt.models import ApiKey, Space, Team
+from memory.strategies import retire_strategy
 from tests import factories
 from tests.api.conftest import Caller, make_caller
+from tests.memory.factories import make_strategy, make_use
 
 # method, path, lowest scope that may, body
 ENDPOINTS = [
@@ -58,6 +60,18 @@ ENDPOINTS = [
     ("POST", "/repos/{repo}/relevant", "read", {"task": "Add up the cart"}),
     ("DELETE", "/repos/{repo}", "write", None),
     ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
+    ("GET", "/memories", "read", None),
+    ("POST", "/memories", "write", {"content": "New"}),
+    ("GET", "/memories/{memory}", "read", None),
+    ("PATCH", "/memories/{memory}", "write", {"content": "Changed"}),
+    ("DELETE", "/memories/{memory}", "write", None),
+    ("POST", "/memories/{memory}/restore", "write", None),
+    ("POST", "/completions", "write", {"description": "New", "quality_score": 8}),
+    ("POST", "/task-patterns", "read", {"task": "Fix it"}),
+    ("POST", "/strategy-hints", "write", {"task": "Fix it"}),
+    ("POST", "/strategy-uses/{use}/rating", "write", {"rating": "up"}),
+    ("POST", "/strategies/{memory}/retire", "write", {"reason": "Old"}),
+    ("POST", "/strategies/{retired}/reinstate", "write", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),
@@ -68,6 +82,7 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
     "/phases/building/profiles", "/tasks", "/repos",
+    "/memories", "/completions", "/task-patterns", "/strategy-hints",
 }  # fmt: skip
 
 
@@ -81,7 +96,10 @@ def places(space: Space, team: Team) -> dict[str, object]:
     task = factories.make_task(team)
     factories.make_attempt(task)
     repository = factories.make_repository(team)
-    return {
+    strategy, retired = make_strategy(team), make_strategy(team, quality_score=8)
+    retire_strategy(memory=retired, reason="old", actor="test")
+    memories = {"memory": strategy.pk, "retired": retired.pk, "use": make_use(strategy).pk}
+    return memories | {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
         "repo": repository.pk,
     }  # fmt: skip

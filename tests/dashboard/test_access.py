@@ -8,6 +8,7 @@ from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space,
 from dashboard import urls
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
+from tests.memory.factories import make_strategy
 
 # What a member may open, and whether the address names something of the team.
 PAGES = {
@@ -31,6 +32,10 @@ PAGES = {
     "repositories": False,
     "repository": True,
     "search": False,
+    "memories": False,
+    "memory": True,
+    "strategies": False,
+    "strategy": True,
     "settings": False,
     "demo_status": False,
 }
@@ -50,6 +55,13 @@ ACTIONS = {
     "record_purge": (Role.ADMIN, True),
     "phase": (Role.EDITOR, False),
     "phase_activate": (Role.EDITOR, False),
+    "memory_new": (Role.EDITOR, False),
+    "memory_edit": (Role.EDITOR, True),
+    "memory_delete": (Role.EDITOR, True),
+    "memory_restore": (Role.EDITOR, True),
+    "strategy_complete": (Role.EDITOR, False),
+    "strategy_retire": (Role.EDITOR, True),
+    "strategy_reinstate": (Role.EDITOR, True),
     "settings_team": (Role.ADMIN, False),
     "key_create": (Role.ADMIN, False),
     "key_revoke": (Role.ADMIN, True),
@@ -65,6 +77,7 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly):
     key = factories.make_key(team)[0]
     task = factories.make_task(team)
     repository = factories.make_repository(team)
+    strategy = make_strategy(team)
 
     def get(name: str) -> str:
         known = {
@@ -74,6 +87,7 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly):
             "key_id": key.pk,
             "task_id": task.pk,
             "repository_id": repository.pk,
+            "memory_id": strategy.pk,
             "number": 1,
             "version": 1,
         }
@@ -125,7 +139,12 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in ACTIONS if n not in PAGES and n not in {"record_new", "space_import"}]
+    "name",
+    [
+        n
+        for n in ACTIONS
+        if n not in PAGES and n not in {"record_new", "space_import", "memory_new", "strategy_complete"}
+    ],
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405

@@ -1,0 +1,100 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""Memories and strategies: changed by the product's own functions, so they are only looked at here."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from contextopt.admin.base import ViewOnlyAdmin, action, actor, display
+from contextopt.errors import Conflict
+from contextopt.models import Completion
+from memory.models import Memory, MemoryEmbedding, StrategyUse, TrustChange
+from memory.storing import delete_memory, restore_memory
+from memory.strategies import reinstate_strategy, retire_strategy
+
+
+@admin.register(Memory)
+class MemoryAdmin(ViewOnlyAdmin):
+    list_display = (
+        "id", "shown_content", "memory_type", "trust_level", "trust", "repository", "team", "retired_at",
+        "deleted_at", "created_at",
+    )  # fmt: skip
+    list_display_links = ("id", "shown_content")
+    list_filter = ("memory_type", "trust_level", "team")
+    list_select_related = ("team",)
+    search_fields = ("=repository", "=category")
+    search_help_text = "A repository or a category."
+    exclude = ("search_vector",)
+    ordering = ("-id",)
+    actions = ("retire", "reinstate", "delete", "restore")
+
+    @display(description="Content")
+    def shown_content(self, memory: Memory) -> str:
+        return str(memory)
+
+    @action(description="Retire")
+    def retire(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
+        for memory in rows:
+            retire_strategy(memory=memory, reason="retired in the admin", actor=actor(request))
+
+    @action(description="Reinstate")
+    def reinstate(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
+        for memory in rows:
+            try:
+                reinstate_strategy(memory=memory, actor=actor(request))
+            except Conflict as error:
+                self.message_user(request, str(error), "warning")
+
+    @action(description="Delete")
+    def delete(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
+        for memory in rows:
+            delete_memory(memory=memory)
+
+    @action(description="Restore")
+    def restore(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
+        for memory in rows:
+            restore_memory(memory=memory)
+
+
+@admin.register(MemoryEmbedding)
+class MemoryEmbeddingAdmin(ViewOnlyAdmin):
+    list_display = ("memory_id", "model", "corpus_id", "created_at")
+    list_select_related = ("model",)
+    fields = ("memory_id", "model", "corpus_id", "created_at")
+    search_fields = ("=memory__id",)
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryEmbedding]:
+        rows: QuerySet[MemoryEmbedding] = super().get_queryset(request)
+        return rows.defer("embedding")
+
+
+@admin.register(StrategyUse)
+class StrategyUseAdmin(ViewOnlyAdmin):
+    list_display = ("id", "memory_id", "asked", "similarity", "rating", "tokens_saved", "created_at")
+    search_fields = ("=memory__id", "=task__id")
+    ordering = ("-id",)
+
+
+@admin.register(TrustChange)
+class TrustChangeAdmin(ViewOnlyAdmin):
+    list_display = ("id", "memory_id", "trust", "reason", "changed_by", "changed_at")
+    search_fields = ("=memory__id",)
+    ordering = ("-id",)
+
+
+@admin.register(Completion)
+class CompletionAdmin(ViewOnlyAdmin):
+    """What could not be learned yet has an error here, and is tried again."""
+
+    list_display = ("id", "task_id", "team", "learned_at", "tries", "error", "created_by", "created_at")
+    list_filter = ("team",)
+    list_select_related = ("team",)
+    search_fields = ("=task__id",)
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Completion]:
+        rows: QuerySet[Completion] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_completion_changelist"
+        return rows.defer("report", "learned") if is_list else rows

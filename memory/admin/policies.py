@@ -1,0 +1,23 @@
+"""A team's rules: half-lives, hints and ratings. A row is one team's, and changed as it is."""
+
+from django.contrib import admin
+
+from contextopt.admin.base import BaseAdmin
+from memory.models import HalfLife, MemoryPolicy
+
+
+@admin.register(HalfLife)
+class HalfLifeAdmin(BaseAdmin):
+    list_display = ("memory_type", "days", "team")
+    list_filter = ("team",)
+    list_select_related = ("team",)
+    autocomplete_fields = ("team",)
+    ordering = ("team", "memory_type")
+
+
+@admin.register(MemoryPolicy)
+class MemoryPolicyAdmin(BaseAdmin):
+    list_display = ("team", "hints_across_repositories", "rating_weight", "retire_below", "retire_after")
+    list_select_related = ("team",)
+    autocomplete_fields = ("team",)
+    ordering = ("team",)

@@ -1,0 +1,56 @@
+"""Tasks that have ended, and what was learned of them."""
+
+from datetime import datetime
+from typing import Literal, TypedDict
+
+from django.http import HttpResponse
+from ninja import Router
+
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import reply
+from contextopt.completing import NotStored, Stored, complete_task
+from contextopt.completioninputs import CompletionIn
+from contextopt.engine.taskpatterns import detect_task_pattern
+from memory.inputs import PatternIn
+
+router = Router(tags=["Strategies"])
+
+
+class CompletionOut(TypedDict):
+    """An ended task; `stored` are the memories made of it, `not_stored` says why others were not.
+
+    `is_pending` says that storing failed and is tried again.
+    """
+
+    task_id: int
+    completion_id: int
+    state: Literal["completed", "failed"]
+    quality_score: float
+    completed_at: datetime
+    is_new: bool
+    is_pending: bool
+    pattern: str | None
+    strategy_id: int | None
+    stored: list[Stored]
+    not_stored: list[NotStored]
+
+
+class PatternOut(TypedDict):
+    pattern: str
+
+
+@router.post("/completions", auth=WRITE, response={201: CompletionOut}, summary="Complete a task")
+def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
+    """Ends a task and learns from it: its decisions and error patterns become memories, and its plan a
+    strategy where it succeeded at the first attempt with a quality of 7 or more.
+
+    Without a `task_id` a task is recorded. The same report again changes nothing; another one is a conflict.
+    """
+    result = complete_task(team=request.auth.team, data=data, actor=actor(request))
+    return reply(result.to_json(), status=201 if result.is_new else 200)
+
+
+@router.post("/task-patterns", auth=READ, response=PatternOut, summary="Detect a task's pattern")
+def detect_pattern(request: ApiRequest, data: PatternIn) -> HttpResponse:  # noqa: ARG001 Ninja passes it
+    """Says what kind of task a description asks for, in English or Norwegian."""
+    return reply({"pattern": detect_task_pattern(data.task)})

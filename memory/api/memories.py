@@ -1,0 +1,138 @@
+"""Memories: what the team and its agents keep."""
+
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import created, pick, reply
+from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.inputs import Slug, Text
+from contextopt.models.tasks import REPOSITORY_MAX
+from memory.inputs import Id, MemoryIn, MemoryPatch, TrustLevelName
+from memory.models import Memory
+from memory.models import memories as limits
+from memory.storing import (
+    access_memories,
+    create_memory,
+    delete_memory,
+    find_memory,
+    restore_memory,
+    update_memory,
+)
+
+router = Router(tags=["Memories"])
+BY_TIME = by_moment("memory", "created_at")
+
+
+class MemoryOut(TypedDict):
+    """A memory; `trust` is moved by ratings, `trust_level` says who wrote it."""
+
+    id: int
+    title: str
+    content: str
+    memory_type: str
+    category: str
+    tags: list[str]
+    repository: str
+    space: str | None
+    task_id: int | None
+    trust_level: TrustLevelName
+    trust: float
+    payload: dict[str, Any]
+    access_count: int
+    last_accessed_at: datetime | None
+    use_count: int
+    tokens_saved: int
+    retired_at: datetime | None
+    retired_reason: str
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+class MemoryPage(TypedDict):
+    items: list[MemoryOut]
+    next_cursor: str | None
+
+
+_MEMORY = tuple(name for name in MemoryOut.__annotations__ if name != "space")
+
+
+def memory_json(memory: Memory) -> dict[str, Any]:
+    return {**pick(memory, _MEMORY), "space": memory.space.slug if memory.space else None}
+
+
+class MemoryQuery(PageQuery):
+    """Which memories; every filter given must hold."""
+
+    memory_type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
+    category: Annotated[Text | None, Field(max_length=limits.CATEGORY_MAX)] = None
+    tag: Annotated[Text | None, Field(max_length=limits.TAG_MAX)] = None
+    repository: Annotated[Text | None, Field(max_length=REPOSITORY_MAX)] = None
+    trust_level: TrustLevelName | None = None
+    space: Slug | None = None
+    task_id: Id | None = None
+    retired: bool | None = None
+    deleted: Annotated[bool, Field(description="Show the deleted ones instead of the others.")] = False
+
+    def select(self, team_id: int) -> QuerySet[Memory]:
+        rows = Memory.objects.filter(team_id=team_id, deleted_at__isnull=not self.deleted)
+        for name in ("memory_type", "category", "repository", "trust_level", "task_id"):
+            value = getattr(self, name)
+            if value is not None:
+                rows = rows.filter(**{name: value})
+        if self.tag is not None:
+            rows = rows.filter(tags__contains=[self.tag])
+        if self.space is not None:
+            rows = rows.filter(space__slug=self.space)
+        if self.retired is not None:
+            rows = rows.filter(retired_at__isnull=not self.retired)
+        return rows.select_related("space")
+
+
+@router.get("/memories", auth=READ, response=MemoryPage, summary="List memories")
+def list_memories(request: ApiRequest, query: Query[MemoryQuery]) -> HttpResponse:
+    """Newest first. Listing is no access."""
+    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, memory_json))
+
+
+@router.post("/memories", auth=WRITE, response={201: MemoryOut}, summary="Create a memory")
+def add_memory(request: ApiRequest, data: MemoryIn) -> HttpResponse:
+    """What is of the trust level `external` is shown to models as data alone."""
+    memory = create_memory(team=request.auth.team, data=data, actor=actor(request))
+    memory = find_memory(request.auth.team_id, memory.pk)
+    return created(memory_json(memory), f"/api/v1/memories/{memory.pk}")
+
+
+@router.get("/memories/{memory_id}", auth=READ, response=MemoryOut, summary="Read a memory")
+def read_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    """Counts an access, which lets its decay begin anew."""
+    found = find_memory(request.auth.team_id, memory_id)
+    if found.deleted_at is None:
+        access_memories(memory_ids=[found.pk])
+        found.refresh_from_db(fields=["access_count", "last_accessed_at"])
+    return reply(memory_json(found))
+
+
+@router.patch("/memories/{memory_id}", auth=WRITE, response=MemoryOut, summary="Change a memory")
+def change_memory(request: ApiRequest, memory_id: Path[Id], data: MemoryPatch) -> HttpResponse:
+    update_memory(memory=find_memory(request.auth.team_id, memory_id), changes=data)
+    return reply(memory_json(find_memory(request.auth.team_id, memory_id)))
+
+
+@router.delete("/memories/{memory_id}", auth=WRITE, response={204: None}, summary="Delete a memory")
+def remove_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    """Takes it out of every search; it can be restored."""
+    delete_memory(memory=find_memory(request.auth.team_id, memory_id))
+    return HttpResponse(status=204)
+
+
+@router.post("/memories/{memory_id}/restore", auth=WRITE, response=MemoryOut, summary="Restore a memory")
+def bring_back_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    return reply(memory_json(restore_memory(memory=find_memory(request.auth.team_id, memory_id))))

@@ -1,0 +1,62 @@
+"""Hints for plans, and how well they served."""
+
+from typing import TypedDict
+
+from django.http import HttpResponse
+from ninja import Path, Router
+
+from contextopt.api.access import WRITE, ApiRequest, actor
+from contextopt.api.outputs import reply
+from memory.api.memories import MemoryOut, memory_json
+from memory.hints import give_hint
+from memory.inputs import HintIn, Id, RatingIn, RetireIn
+from memory.storing import find_memory
+from memory.strategies import find_strategy, find_use, rate_use, reinstate_strategy, retire_strategy
+
+router = Router(tags=["Strategies"])
+
+
+class HintOut(TypedDict):
+    """Text to append to a task before it is planned; null where nothing similar is known.
+
+    `use_id` is what a rating is given to.
+    """
+
+    hint: str | None
+    similarity: float | None
+    memory_id: int | None
+    use_id: int | None
+
+
+@router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Ask for a strategy hint")
+def ask_for_hint(request: ApiRequest, data: HintIn) -> HttpResponse:
+    """Looks for the strategy of the same repository that the task is most like.
+
+    The text goes after the user's own context, and is fenced: inspiration, not an instruction. What cannot
+    be searched just now gives no hint and no error.
+    """
+    return reply(give_hint(team=request.auth.team, data=data, actor=actor(request)).to_json())
+
+
+@router.post("/strategy-uses/{use_id}/rating", auth=WRITE, response=MemoryOut, summary="Rate a hint")
+def rate_hint(request: ApiRequest, use_id: Path[Id], data: RatingIn) -> HttpResponse:
+    """Moves the strategy's trust towards the rating; a strategy that hurts is retired."""
+    use = find_use(request.auth.team_id, use_id)
+    rate_use(use=use, rating=data.rating, actor=actor(request), tokens_saved=data.tokens_saved)
+    return reply(memory_json(find_memory(request.auth.team_id, use.memory_id)))
+
+
+@router.post("/strategies/{memory_id}/retire", auth=WRITE, response=MemoryOut, summary="Retire a strategy")
+def retire(request: ApiRequest, memory_id: Path[Id], data: RetireIn) -> HttpResponse:
+    memory = find_strategy(request.auth.team, memory_id)
+    retire_strategy(memory=memory, reason=data.reason, actor=actor(request))
+    return reply(memory_json(find_memory(request.auth.team_id, memory_id)))
+
+
+@router.post(
+    "/strategies/{memory_id}/reinstate", auth=WRITE, response=MemoryOut, summary="Reinstate a strategy"
+)
+def reinstate(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    """Lets a retired strategy be found again."""
+    reinstate_strategy(memory=find_strategy(request.auth.team, memory_id), actor=actor(request))
+    return reply(memory_json(find_memory(request.auth.team_id, memory_id)))

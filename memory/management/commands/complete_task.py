@@ -1,0 +1,45 @@
+"""`manage.py complete_task FILE.json`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.completing import CompletionResult, complete_task
+from contextopt.completioninputs import CompletionIn
+from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, team_of
+from contextopt.management.documents import read_document
+
+
+class Command(ReportingCommand):
+    help = (
+        "End a task and learn from it. FILE.json is an object with quality_score (0 to 10), task_id or "
+        "description, and any of repository, plan, attempts [{step_index, action, result, error}], "
+        "total_attempts, files_changed, model, decisions, error_patterns, tokens_saved. Exit status 1: "
+        "the task has ended, but what it teaches could not be stored yet; a job tries again."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE.json", help="- is standard input")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        data = read_document(CompletionIn, options["file"])
+        result = complete_task(team=team_of(options), data=data, actor=ACTOR)
+        if options["json"]:
+            answer = result.to_json()
+            self.print_json({**answer, "completed_at": answer["completed_at"].isoformat()})
+        else:
+            self.stdout.write(describe_completion(result))
+        return REJECTED if result.completion.learned_at is None else DONE
+
+
+def describe_completion(result: CompletionResult) -> str:
+    """Return what was stored, then what was not and why."""
+    answer = result.to_json()
+    was = "" if result.is_new else ", as was reported before"
+    lines = [f"Task {answer['task_id']} is {answer['state']}{was}."]
+    if answer["pattern"]:
+        lines.append(f"Pattern: {answer['pattern']}")
+    lines += [f"stored {each['memory_type']} {each['id']}: {each['content']}" for each in answer["stored"]]
+    lines += [f"not stored: {each['memory_type']}, {each['reason']}" for each in answer["not_stored"]]
+    return "\n".join(lines)

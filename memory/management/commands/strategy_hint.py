@@ -1,0 +1,29 @@
+"""`manage.py strategy_hint --task TEXT --repository NAME`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
+from memory.hints import give_hint
+from memory.inputs import HintIn
+
+
+class Command(ReportingCommand):
+    help = "Print what worked on a similar task of the repository, fenced, to be appended before planning."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--task", metavar="TEXT", required=True, help="what is to be planned")
+        parser.add_argument("--repository", metavar="NAME", default="", help="where it is to be done")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        data = parse_input(HintIn, {name: options[name] for name in ("task", "repository")})
+        hint = give_hint(team=team_of(options), data=data, actor=ACTOR)
+        if options["json"]:
+            self.print_json(hint.to_json())
+        elif hint.hint is None:
+            self.stdout.write("No strategy is similar enough.")
+        else:
+            self.stdout.write(f"{hint.hint}\n\nsimilarity {hint.similarity:.2f}, strategy {hint.memory_id}")
+        return DONE

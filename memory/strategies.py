@@ -1,0 +1,214 @@
+"""Strategies: ways of working that succeeded, stored once, used again, rated, retired."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Avg, Count, F
+from django.utils import timezone
+
+from contextopt.engine.language import detect_language
+from contextopt.engine.text import cut, flatten_to
+from contextopt.errors import Conflict, NotFound
+from contextopt.models import Task, Team
+from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange, TrustLevel
+from memory.models.memories import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX
+
+log = structlog.get_logger(__name__)
+
+STEP_CHARS = 300
+HINTED_TASK_CHARS = 200
+"""How much of a task a search for strategies looks at, and how much of a task a strategy keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """What a strategy is made of."""
+
+    task: Task
+    pattern: str
+    steps: tuple[str, ...]
+    quality_score: float
+    files_changed: tuple[str, ...]
+    model: str
+    tokens_saved: int
+    repository: str
+
+    def content(self) -> str:
+        steps = " → ".join(flatten_to(step, STEP_CHARS) for step in self.steps)
+        return cut(f'Strategy for "{self.pattern}": {steps}', CONTENT_MAX)
+
+    def payload(self) -> dict[str, Any]:
+        return {
+            "pattern": self.pattern,
+            "steps": list(self.steps),
+            "files_changed": list(self.files_changed),
+            "model": self.model,
+            "quality_score": self.quality_score,
+            "tokens_saved": self.tokens_saved,
+        }
+
+
+@transaction.atomic
+def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
+    """Add the strategy, with its trust where that of all begins."""
+    title = flatten_to(success.task.description, TITLE_MAX)
+    content = success.content()
+    memory = Memory.objects.create(
+        team_id=team_id,
+        task=success.task,
+        title=title,
+        content=content,
+        memory_type=STRATEGY,
+        category=STRATEGY,
+        tags=[success.pattern[:100], STRATEGY],
+        repository=success.repository,
+        trust_level=TrustLevel.AGENT,
+        payload=success.payload(),
+        language=detect_language(title, content),
+        created_by=actor[:160],
+    )
+    _note_trust(memory, NEW_TRUST, "stored", actor)
+    log.info(
+        "strategy_stored",
+        task_pattern=success.pattern,
+        steps_count=len(success.steps),
+        quality_score=success.quality_score,
+        repository=success.repository,
+        memory_id=memory.pk,
+    )
+    return memory
+
+
+def policy_of(team_id: int) -> MemoryPolicy:
+    """Return the team's rules, the defaults where it has none of its own."""
+    return MemoryPolicy.objects.filter(team_id=team_id).first() or MemoryPolicy(team_id=team_id)
+
+
+def find_strategy(team: Team, memory_id: int) -> Memory:
+    """Return the team's strategy, a retired one too.
+
+    Raises:
+        NotFound: the team has no such strategy.
+    """
+    memory = Memory.objects.strategies().filter(team=team, pk=memory_id).first()
+    if memory is None:
+        raise NotFound(f"There is no strategy {memory_id}.")
+    return memory
+
+
+def find_use(team_id: int, use_id: int) -> StrategyUse:
+    """Return a use of one of the team's strategies.
+
+    Raises:
+        NotFound: the team has no such use.
+    """
+    use = StrategyUse.objects.select_related("memory").filter(memory__team_id=team_id, pk=use_id).first()
+    if use is None:
+        raise NotFound(f"There is no use {use_id} of a strategy.")
+    return use
+
+
+@transaction.atomic
+def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int | None = None) -> Memory:
+    """Take a rating from 0, it hurt, to 1, it helped, and move the strategy's trust towards it.
+
+    `trust += weight × (rating − trust)`. The same rating of the same use again changes nothing, another one
+    moves the trust on. Below the team's threshold, and after as many rated uses as it asks for, the strategy
+    is retired. Returns the strategy.
+
+    Raises:
+        ValueError: the rating is not from 0 to 1.
+    """
+    if not 0 <= rating <= 1:
+        raise ValueError("a rating is a number from 0 to 1")
+    memory = Memory.objects.select_for_update().get(pk=use.memory_id)
+    current = StrategyUse.objects.select_for_update().get(pk=use.pk)
+    if tokens_saved is not None:
+        _save_tokens(memory, current, tokens_saved)
+    if current.rating == rating:
+        return memory
+    current.rating, current.rated_by, current.rated_at = rating, actor[:160], timezone.now()
+    current.save(update_fields=["rating", "rated_by", "rated_at"])
+    policy = policy_of(memory.team_id)
+    memory.trust = min(1.0, max(0.0, memory.trust + policy.rating_weight * (rating - memory.trust)))
+    memory.save(update_fields=["trust", "updated_at"])
+    _note_trust(memory, memory.trust, f"rated {rating:g}", actor, current)
+    _retire_if_it_hurts(memory, policy)
+    return memory
+
+
+def credit_task(*, task: Task, tokens_saved: int) -> None:
+    """Add what a task saved to the strategies that its plan was given. Twice is once."""
+    for use in StrategyUse.objects.filter(task=task).select_related("memory").order_by("memory_id"):
+        memory = Memory.objects.select_for_update().get(pk=use.memory_id)
+        _save_tokens(memory, use, tokens_saved)
+
+
+def _save_tokens(memory: Memory, use: StrategyUse, tokens_saved: int) -> None:
+    more = tokens_saved - use.tokens_saved
+    if not more:
+        return
+    use.tokens_saved = tokens_saved
+    use.save(update_fields=["tokens_saved"])
+    Memory.objects.filter(pk=memory.pk).update(tokens_saved=F("tokens_saved") + more)
+    memory.refresh_from_db(fields=["tokens_saved"])
+
+
+def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy) -> None:
+    if memory.retired_at is not None or memory.trust >= policy.retire_below:
+        return
+    # A strategy that was reinstated begins anew: what was rated before does not count again.
+    changes = TrustChange.objects.filter(memory=memory)
+    last = changes.filter(reason__startswith="reinstated").order_by("-id").first()
+    rated = changes.filter(use__isnull=False, pk__gt=last.pk if last else 0)
+    count = rated.aggregate(count=Count("use", distinct=True))["count"]
+    if count >= policy.retire_after:
+        _retire(memory, f"its trust fell to {memory.trust:.2f} after {count} rated uses")
+
+
+@transaction.atomic
+def retire_strategy(*, memory: Memory, reason: str, actor: str) -> Memory:
+    """Take the strategy out of all hints and searches. Twice is once."""
+    current = Memory.objects.select_for_update().get(pk=memory.pk)
+    if current.retired_at is None:
+        _retire(current, f"{reason} ({actor})")
+    return current
+
+
+def _retire(memory: Memory, reason: str) -> None:
+    memory.retired_at, memory.retired_reason = timezone.now(), reason[:REASON_MAX]
+    memory.save(update_fields=["retired_at", "retired_reason", "updated_at"])
+    log.info("strategy_retired", memory_id=memory.pk, reason=memory.retired_reason, trust=memory.trust)
+
+
+@transaction.atomic
+def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
+    """Let a retired strategy be found again, with the trust of a new one at least.
+
+    Raises:
+        Conflict: it is not retired.
+    """
+    current = Memory.objects.select_for_update().get(pk=memory.pk)
+    if current.retired_at is None:
+        raise Conflict(f"Strategy {current.pk} is not retired.")
+    current.retired_at, current.retired_reason = None, ""
+    current.trust = max(current.trust, NEW_TRUST)
+    current.save(update_fields=["retired_at", "retired_reason", "trust", "updated_at"])
+    _note_trust(current, current.trust, "reinstated", actor)
+    return current
+
+
+def success_rates(memories: list[Memory]) -> dict[int, float | None]:
+    """Return the mean rating of each strategy, none where no use was rated."""
+    rows = StrategyUse.objects.filter(memory__in=memories).values("memory_id").annotate(mean=Avg("rating"))
+    return {row["memory_id"]: row["mean"] for row in rows}
+
+
+def _note_trust(
+    memory: Memory, trust: float, reason: str, actor: str, use: StrategyUse | None = None
+) -> None:
+    TrustChange.objects.create(
+        memory=memory, use=use, trust=trust, reason=reason[:REASON_MAX], changed_by=actor[:160]
+    )

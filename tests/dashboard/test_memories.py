@@ -1,0 +1,152 @@
+"""The pages Memory and Strategies."""
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Team
+from memory.models import Memory, StrategyUse
+from memory.strategies import rate_use
+from tests.memory.factories import make_memory, make_strategy, make_use
+
+LIKE = "Fix wrong rounding of the prices in the shopping cart"
+
+
+def html_of(client: Client, url: str, **query: str) -> str:
+    response = client.get(url, query_params=query or None)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_empty_pages_say_how_to_begin(owner_client: Client, team: Team) -> None:
+    assert "/api/v1/memories" in html_of(owner_client, "/memory/")
+    assert "/api/v1/completions" in html_of(owner_client, "/strategies/")
+
+
+def test_memories_by_filters_and_by_search(owner_client: Client, team: Team) -> None:
+    make_memory(team, content="<b>Decimals</b> for prices", memory_type="decision", tags=["money"])
+    make_memory(team, content="Workers hold a lock", trust_level="external", repository="queue", tags=[])
+    html = html_of(owner_client, "/memory/")
+    assert "&lt;b&gt;Decimals" in html
+    assert "Workers hold" in html
+    html = html_of(owner_client, "/memory/", find="which lock do workers hold")
+    assert 0 < html.index("Workers hold") < (html.index("Decimals") if "Decimals" in html else len(html))
+    for query in ({"type": "decision"}, {"tag": "money"}, {"type": "decision", "find": "decimals"}):
+        html = html_of(owner_client, "/memory/", **query)
+        assert "Decimals" in html
+        assert "Workers hold" not in html
+    assert "Workers hold" in html_of(
+        owner_client, "/memory/", trust="external", repository="queue", find="lock"
+    )
+    assert "Take them away" in html_of(owner_client, "/memory/", show="deleted")
+
+
+@pytest.mark.parametrize("query", [{"trust": "x"}, {"tag": "\0"}, {"find": "x" * 3_000}])
+def test_filters_that_cannot_be_read_say_so(owner_client: Client, team: Team, query: dict) -> None:
+    assert 'role="alert"' in html_of(owner_client, "/memory/", **query)
+
+
+def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Memory.objects.count() < wanted:
+            make_strategy(team, description=f"Fix bug number {Memory.objects.count()}")
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the memories
+            html_of(owner_client, "/memory/")
+        counts.append(len(queries))
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the strategies, their ratings
+            html_of(owner_client, "/strategies/")
+        counts.append(len(queries))
+    assert counts == [4, 5, 4, 5]
+
+
+def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Client, team: Team) -> None:
+    data = {
+        "content": "One\r\ntwo",
+        "memory_type": "general",
+        "trust_level": "user",
+        "tags": "a, b",
+        "payload": "{}",
+    }
+    editor_client.post("/memory/new/", data)
+    memory = Memory.objects.get()
+    assert (memory.content, memory.tags, memory.access_count) == ("One\ntwo", ["a", "b"], 0)
+    url = f"/memory/{memory.pk}/"
+    html_of(editor_client, url)
+    assert Memory.objects.get().access_count == 1
+    editor_client.post(url + "edit", {**data, "content": "Three"})
+    assert Memory.objects.get().content == "Three"
+    assert editor_client.post(url + "edit", {**data, "content": " "}).status_code == 422
+    editor_client.post(url + "delete")
+    assert f'action="{url}restore"' in html_of(editor_client, "/memory/")
+    assert editor_client.post(url + "edit", {**data, "content": "Four"}).status_code == 409
+    editor_client.post(url + "restore")
+    assert Memory.objects.get().deleted_at is None
+
+
+def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strategy: Memory) -> None:
+    rate_use(use=make_use(strategy, asked="Fix <that>"), rating=1, actor="user:olga", tokens_saved=1_500)
+    html = html_of(owner_client, f"/strategies/{strategy.pk}/")
+    assert "<li>Round at the last step</li>" in html
+    assert "Fix &lt;that&gt;" in html
+    assert "1,500" in html
+    assert 'data-chart="trust"' in html
+    assert "rated 1" in html
+    assert "100 %" in html_of(owner_client, "/strategies/")
+
+
+def test_retire_and_reinstate(editor_client: Client, strategy: Memory) -> None:
+    url = f"/strategies/{strategy.pk}/"
+    editor_client.post(url + "retire", {"reason": " "})
+    assert Memory.objects.get().retired_at is None
+    editor_client.post(url + "retire", {"reason": "outdated"})
+    assert "outdated (user:edda)" in html_of(editor_client, url)
+    assert "No strategies here" in html_of(editor_client, "/strategies/")
+    editor_client.post(url + "reinstate")
+    assert Memory.objects.get().retired_at is None
+
+
+def test_planning_shows_the_hint_and_counts_nothing(owner_client: Client, strategy: Memory, partial) -> None:
+    html = html_of(owner_client, "/strategies/", task=LIKE, repository="shop")
+    assert "[STRATEGY HINT " in html
+    assert "[END STRATEGY HINT " in html
+    assert not StrategyUse.objects.exists()
+    assert "No strategy is similar enough" in html_of(
+        owner_client, "/strategies/", task=LIKE, repository="web"
+    )
+    assert "Plan a task" not in partial("/strategies/?task=Fix", "hint")
+
+
+def test_completing_says_what_was_stored_and_why_not(editor_client: Client, team: Team) -> None:
+    data = {
+        "description": LIKE,
+        "outcome": "completed",
+        "plan": "One\r\nTwo",
+        "total_attempts": 1,
+        "quality_score": 8,
+    }
+    html = editor_client.post(
+        "/strategies/complete/", {**data, "decisions": "Half even\r\n\r\nTwice"}
+    ).content.decode()
+    assert "One → Two" in html
+    assert Memory.objects.filter(memory_type="decision").count() == 2
+    assert "None was given" in html
+    poor = editor_client.post("/strategies/complete/", {**data, "quality_score": 5})
+    assert "a strategy needs 7" in poor.content.decode()
+    for wrong in ({"description": ""}, {"quality_score": 11}, {"task_id": 999}):
+        response = editor_client.post("/strategies/complete/", {**data, **wrong})
+        assert response.status_code == 422
+        assert 'role="alert"' in response.content.decode()
+
+
+def test_what_is_of_others_is_not_found(outsider_client: Client, strategy: Memory) -> None:
+    for url in (f"/memory/{strategy.pk}/", f"/strategies/{strategy.pk}/", f"/memory/{2**70}/"):
+        assert outsider_client.get(url).status_code == 404
+
+
+@pytest.fixture
+def strategy(team: Team) -> Memory:
+    return make_strategy(team)

@@ -1,0 +1,119 @@
+"""detect_task_pattern, complete_task and strategy_hint as a shell sees them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from contextopt import completing
+from contextopt.models import Task
+from memory.models import Memory
+
+type Run = Callable[..., tuple[int, str, str]]
+REPORT = {
+    "repository": "shop", "description": "Fix the rounding error of prices in the cart",
+    "plan": "Test\nRound",
+    "attempts": [{"step_index": 0, "action": "test", "result": "success", "error": None}],
+    "total_attempts": 1, "quality_score": 8, "files_changed": ["cart.py"], "model": "m",
+    "decisions": ["Half even"],
+    "error_patterns": ["Floats"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code: int | str | None = 0
+        complaint = ""
+        try:
+            call_command(*[str(argument) for argument in arguments])
+        except CommandError as error:
+            code, complaint = error.returncode, str(error)
+        except SystemExit as leaving:
+            code = leaving.code
+        out, err = capsys.readouterr()
+        return int(code or 0), out, err + complaint
+
+    return run_command
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[object], Path]:
+    def write_file(value: object) -> Path:
+        path = tmp_path / "input.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    return write_file
+
+
+def test_a_pattern_as_json_and_in_words(run: Run) -> None:
+    assert run("detect_task_pattern", "--task", "FIX the BUG in Auth") == (0, "fix bug\n", "")
+    code, out, _ = run("detect_task_pattern", "--task", "", "--json")
+    assert (code, json.loads(out)) == (0, {"pattern": "general task"})
+
+
+def test_many_patterns_one_line_each(run: Run, tmp_path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(
+        '{"id": "a", "task": "Rapid prototyping inside Docker"}\n{"id": 2}\n{"id": 3, "task": "Fix it"}\n'
+    )
+    code, out, err = run("detect_task_pattern", "--tasks", path, "--json")
+    assert code == 1
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"id": "a", "pattern": "rapid prototyping inside"},
+        {"id": 3, "pattern": "fix bug"},
+    ]
+    assert "task" in err
+    assert run("detect_task_pattern")[0] == 2
+
+
+def test_a_completion_is_told_and_stored_once(run: Run, write) -> None:
+    path = write(REPORT)
+    code, out, _ = run("complete_task", path, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["task_id"] == Task.objects.get().pk
+    assert answer["strategy_id"] == answer["stored"][0]["id"]
+    assert answer["not_stored"] == []
+    code, out, _ = run("complete_task", path)
+    assert "as was reported before" in out
+    assert Memory.objects.count() == 3
+
+
+def test_a_completion_that_cannot_be_read(run: Run, write) -> None:
+    code, out, err = run("complete_task", write({**REPORT, "quality_score": 12}))
+    assert (code, out) == (2, "")
+    assert "quality_score" in err
+    assert run("complete_task", write("{"))[0] == 2
+    assert run("complete_task", "missing.json")[0] == 2
+
+
+def test_what_could_not_be_learned_yet_is_exit_1(run: Run, write, monkeypatch) -> None:
+    def refuse(_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(completing, "_learners", [refuse])
+    code, out, _ = run("complete_task", write(REPORT))
+    assert code == 1
+    assert "will be tried again" in out
+    assert Task.objects.get().state == "completed"
+
+
+def test_a_hint_as_json_and_in_words(run: Run, write) -> None:
+    run("complete_task", write(REPORT))
+    task = "Fix wrong rounding of the prices in the shopping cart"
+    code, out, _ = run("strategy_hint", "--task", task, "--repository", "shop", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["hint"].startswith("[STRATEGY HINT ")
+    assert answer["memory_id"] == Memory.objects.get(memory_type="strategy").pk
+    code, out, _ = run("strategy_hint", "--task", task, "--repository", "web")
+    assert (code, out) == (0, "No strategy is similar enough.\n")
+    assert run("strategy_hint", "--task", " ")[0] == 2

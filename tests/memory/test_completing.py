@@ -1,0 +1,159 @@
+"""Ended tasks: the state, what is learned, and what happens when learning fails."""
+
+import pytest
+from django.db import DatabaseError, connection
+from pydantic import ValidationError
+from structlog.testing import capture_logs
+
+from contextopt import completing
+from contextopt.completing import learn_pending
+from contextopt.completioninputs import CompletionIn
+from contextopt.engine.plans import StepOutcome, extract_successful_steps
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Completion, Task, TaskState, Team
+from memory.models import Memory, TrustChange
+from tests import factories
+from tests.memory.conftest import REPORT
+from tests.memory.factories import make_use
+
+
+def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
+    with capture_logs() as events:
+        result = complete(
+            decisions=["Round half even"], error_patterns=[{"error": "7.005", "cure": "decimals"}]
+        )
+    task = Task.objects.get()
+    assert (task.state, task.quality_score, task.repository) == (TaskState.COMPLETED, 8, "shop")
+    assert task.completed_at is not None
+    strategy, decision, error = Memory.objects.order_by("id")
+    assert strategy.content == (
+        'Strategy for "fix bug": Write a failing test → Round at the last step → Run all tests'
+    )
+    assert (strategy.memory_type, strategy.category, strategy.trust_level) == (
+        "strategy",
+        "strategy",
+        "agent",
+    )
+    assert strategy.tags == ["fix bug", "strategy"]
+    assert strategy.payload["files_changed"] == ["cart.py"]
+    assert strategy.payload["steps"] == ["Write a failing test", "Round at the last step", "Run all tests"]
+    assert {memory.task_id for memory in (strategy, decision, error)} == {task.pk}
+    assert error.content == "error: 7.005\ncure: decimals"
+    answer = result.to_json()
+    assert [each["memory_type"] for each in answer["stored"]] == ["strategy", "decision", "error_pattern"]
+    assert answer["strategy_id"] == strategy.pk
+    event = next(event for event in events if event["event"] == "strategy_stored")
+    assert {name: event[name] for name in ("task_pattern", "steps_count", "quality_score", "repository")} == {
+        "task_pattern": "fix bug", "steps_count": 3, "quality_score": 8.0, "repository": "shop",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"total_attempts": 2}, "2 attempts"),
+        ({"quality_score": 6.9}, "quality was 6.9"),
+        ({"plan": " \n"}, "no steps"),
+        ({"plan": None}, "no steps"),
+        ({"outcome": "failed"}, "failed"),
+        ({"plan": "One", "attempts": [{"step_index": 0, "action": "x", "result": "failed"}]}, "no steps"),
+    ],
+)
+def test_why_there_is_no_strategy(complete, overrides: dict, reason: str) -> None:
+    answer = complete(**overrides).to_json()
+    assert answer["strategy_id"] is None
+    assert reason in answer["not_stored"][0]["reason"]
+    assert not Memory.objects.exists()
+
+
+def test_the_same_report_twice_stores_once(complete) -> None:
+    first, again = complete(), complete()
+    assert (first.is_new, again.is_new) == (True, False)
+    assert first.to_json() == {**again.to_json(), "is_new": True}
+    assert Memory.objects.count() == Task.objects.count() == Completion.objects.count() == 1
+
+
+def test_an_open_task_is_ended_once(complete, team: Team) -> None:
+    task = factories.make_task(team, repository="web")
+    result = complete(task_id=task.pk, description="", repository="")
+    assert result.completion.task_id == task.pk
+    assert Memory.objects.get().repository == "web"
+    with pytest.raises(Conflict, match="completed already"):
+        complete(task_id=task.pk, quality_score=3)
+
+
+def test_what_cannot_be_completed(complete, other_team: Team) -> None:
+    with pytest.raises(InvalidInput, match="description"):
+        complete(description=" ")
+    with pytest.raises(NotFound):
+        complete(task_id=factories.make_task(other_team).pk)
+    assert not Completion.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"quality_score": 11}, {"quality_score": None}, {"total_attempts": 0}, {"decisions": ["x" * 10_001]},
+        {"attempts": [{"step_index": -1}]}, {"decisions": [" "]}, {"unknown": 1}, {"plan": "\x00"},
+    ],
+)  # fmt: skip
+def test_reports_that_are_refused(wrong: dict) -> None:
+    with pytest.raises(ValidationError):
+        CompletionIn.model_validate({**REPORT, **wrong})
+
+
+def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monkeypatch) -> None:
+    def refuse(_: Completion) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
+    learners = list(completing._learners)
+    monkeypatch.setattr(completing, "_learners", [*learners, refuse])
+    with capture_logs() as events:
+        result = complete()
+    assert [event["event"] for event in events if event["log_level"] == "warning"] == [
+        "strategy_store_failed"
+    ]
+    assert result.completion.task.state == TaskState.COMPLETED
+    assert result.to_json()["is_pending"]
+    assert not Memory.objects.exists()
+    assert Completion.objects.get().tries == 1
+
+    monkeypatch.setattr(completing, "_learners", learners)
+    assert learn_pending() == 1
+    assert learn_pending() == 0
+    assert Memory.objects.count() == 1
+    assert complete().to_json()["strategy_id"] == Memory.objects.get().pk
+
+
+def test_what_is_refused_again_and_again_is_left(complete, monkeypatch) -> None:
+    def refuse(_: Completion) -> None:
+        raise DatabaseError("no")
+
+    monkeypatch.setattr(completing, "_learners", [refuse])
+    complete()
+    Completion.objects.update(tries=completing.LEARN_TRIES_MAX)
+    assert learn_pending() == 0
+
+
+def test_a_reused_strategy_is_credited_with_what_its_task_saved(complete, team, strategy) -> None:
+    task = factories.make_task(team)
+    make_use(strategy, task=task)
+    complete(task_id=task.pk, tokens_saved=1_200)
+    strategy.refresh_from_db()
+    assert strategy.tokens_saved == 1_200
+
+
+def test_steps_that_failed_are_left_out() -> None:
+    outcomes = [
+        StepOutcome(1, "failed"),
+        StepOutcome(2, "ok"),
+        StepOutcome(9, "error"),
+        StepOutcome(3, "", "boom"),
+    ]
+    assert extract_successful_steps(outcomes, "a\n\n b \nc\nd\n") == ("a", "c")
+    assert extract_successful_steps([], "") == ()
+
+
+def test_a_strategy_begins_with_the_trust_of_all(strategy: Memory) -> None:
+    assert [change.trust for change in TrustChange.objects.all()] == [strategy.trust] == [0.5]

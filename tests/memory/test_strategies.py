@@ -1,0 +1,51 @@
+"""Ratings move trust; what hurts is retired and may come back."""
+
+import pytest
+
+from contextopt.errors import Conflict
+from contextopt.models import Team
+from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
+from memory.strategies import rate_use, reinstate_strategy, retire_strategy
+from tests.memory.factories import make_use
+
+
+def test_trust_moves_towards_the_rating(strategy: Memory, use: StrategyUse) -> None:
+    memory = rate_use(use=use, rating=1, actor="test", tokens_saved=40)
+    assert memory.trust == pytest.approx(0.65)
+    assert memory.tokens_saved == 40
+    assert rate_use(use=use, rating=1, actor="test", tokens_saved=40).trust == memory.trust
+    assert rate_use(use=use, rating=1, actor="test", tokens_saved=30).tokens_saved == 30
+    assert rate_use(use=use, rating=0, actor="test").trust == pytest.approx(0.455)
+    assert TrustChange.objects.filter(memory=strategy).count() == 3
+
+
+@pytest.mark.parametrize("rating", [-0.1, 1.1, float("nan")])
+def test_a_rating_is_from_0_to_1(use: StrategyUse, rating: float) -> None:
+    with pytest.raises(ValueError, match="0 to 1"):
+        rate_use(use=use, rating=rating, actor="test")
+
+
+def test_what_hurts_is_retired_and_can_be_reinstated(strategy: Memory) -> None:
+    for _ in range(3):
+        assert Memory.objects.live().filter(pk=strategy.pk).exists()
+        memory = rate_use(use=make_use(strategy), rating=0, actor="test")
+    assert memory.retired_at is not None
+    assert "3 rated uses" in memory.retired_reason
+    assert not Memory.objects.live().exists()
+    back = reinstate_strategy(memory=memory, actor="test")
+    assert (back.retired_at, back.trust) == (None, 0.5)
+    # Old ratings do not retire it again at once.
+    assert rate_use(use=make_use(strategy), rating=0, actor="test").retired_at is None
+    with pytest.raises(Conflict):
+        reinstate_strategy(memory=back, actor="test")
+
+
+def test_a_team_has_rules_of_its_own(team: Team, strategy: Memory, use: StrategyUse) -> None:
+    MemoryPolicy.objects.create(team=team, rating_weight=0.9, retire_after=1)
+    assert rate_use(use=use, rating=0, actor="test").retired_at is not None
+
+
+def test_retiring_by_hand_says_why(strategy: Memory) -> None:
+    first = retire_strategy(memory=strategy, reason="outdated", actor="user:olga")
+    assert first.retired_reason == "outdated (user:olga)"
+    assert retire_strategy(memory=strategy, reason="again", actor="x").retired_reason == first.retired_reason
