@@ -3,6 +3,7 @@
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.configs import ContextConfig
+from contextopt.models.findings import BriefState, Decision, Finding, HandoffSettings, PhaseCompression
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
@@ -11,6 +12,7 @@ from contextopt.models.tasks import (
     Attempt,
     AttemptState,
     Blob,
+    HandoffPhase,
     ReceiverFile,
     Task,
     TaskState,
@@ -24,10 +26,16 @@ __all__ = [
     "Attempt",
     "AttemptState",
     "Blob",
+    "BriefState",
     "CodeBlob",
     "ContextConfig",
+    "Decision",
+    "Finding",
+    "HandoffPhase",
+    "HandoffSettings",
     "Kind",
     "Membership",
+    "PhaseCompression",
     "PhaseProfile",
     "ReceiverFile",
     "Record",
