@@ -4,17 +4,29 @@ The brief is extractive: every name, path, number and sentence in it is one of t
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contextopt.engine.briefselection import MENTIONS, Selection, Selector
 from contextopt.engine.briefsettings import BriefSettings, PhaseBrief
+from contextopt.engine.briefslots import Draft, draft
 from contextopt.engine.findings import CRITICAL_TAG, Finding, render_finding
+from contextopt.engine.text import flatten
 from contextopt.engine.tokens import Tokenizer
 
-OVER_BUDGET = "over_budget"
 SPECULATION = "speculation"
 ALTERNATIVE = "alternative"
+DUPLICATE = "duplicate_of"
+NOTHING_SAID = "nothing_said"
+NAMES_ONLY = "names_only"
+"""The brief mentions names of the finding, and none of its statements."""
+OVER_BUDGET = "over_budget"
+
+_ALTERNATIVES = ("alternatives", "alternative")
+_CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
+_OPEN = "open"
+_ENDINGS = (".", "!", "?", ":", ";", "。", "！", "？", "؟", "।")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +90,22 @@ def compress(
     limits = settings.for_phase(phase)
     critical_ids = find_critical(ordered, limits=limits, settings=settings)
     critical = [finding for finding in ordered if finding.id in critical_ids]
-    rest = [finding for finding in ordered if finding.id not in critical_ids]
-    lines: list[str] = []
-    kept: list[Kept] = []
-    discarded: list[Discarded] = []
-    for finding in rest:
-        if finding.confidence < settings.speculation_below:
-            discarded.append(Discarded(finding.id, SPECULATION))
-            continue
-        line = " ".join(str(finding.content.get("description", "")).split())
-        if tokenizer.count("\n".join([*lines, line])) > limits.budget_tokens:
-            discarded.append(Discarded(finding.id, OVER_BUDGET))
-            continue
-        lines.append(line)
-        kept.append(Kept(finding.id, line))
-    brief = "\n".join(lines)
+    reasons = dict(_left_out(ordered, critical_ids, settings))
+    drafts = [draft(each) for each in ordered if each.id not in critical_ids and each.id not in reasons]
+    brief, kept = _write_brief(drafts, limits, tokenizer)
+    said = {each.finding_id for each in kept}
+    reasons |= {each.finding.id: _why_unsaid(each, brief) for each in drafts if each.finding.id not in said}
+    critical_tokens, tokens_before = _total(critical, tokenizer), _total(ordered, tokenizer)
     return Compression(
         phase=phase,
         brief=brief,
         brief_tokens=tokenizer.count(brief),
         critical=tuple(finding.id for finding in critical),
-        critical_tokens=_total(critical, tokenizer),
-        tokens_before=_total(ordered, tokenizer),
-        discarded=tuple(discarded),
-        kept=tuple(kept),
-        warnings=(),
+        critical_tokens=critical_tokens,
+        tokens_before=tokens_before,
+        discarded=tuple(Discarded(each.id, reasons[each.id]) for each in ordered if each.id in reasons),
+        kept=kept,
+        warnings=tuple(_warnings(ordered, critical, critical_tokens, tokens_before, limits, settings)),
     )
 
 
@@ -130,6 +133,120 @@ def _is_critical(finding: Finding, limits: PhaseBrief, settings: BriefSettings) 
     if finding.implementation_ready or any(tag.casefold() == CRITICAL_TAG for tag in finding.tags):
         return True
     return finding.category in limits.key_categories and finding.confidence > settings.critical_above
+
+
+def _left_out(
+    findings: Sequence[Finding], critical: Collection[str], settings: BriefSettings
+) -> Iterator[tuple[str, str]]:
+    """Yield what is not for the brief whatever its budget, and why."""
+    first: dict[str, str] = {}
+    for finding in sorted(findings, key=lambda each: each.id not in critical):
+        original = first.setdefault(_contents(finding), finding.id)
+        if finding.id in critical:
+            continue
+        if finding.confidence < settings.speculation_below:
+            yield finding.id, SPECULATION
+        elif _is_rejected_alternative(finding):
+            yield finding.id, ALTERNATIVE
+        elif original != finding.id:
+            yield finding.id, f"{DUPLICATE} {original}"
+
+
+def _contents(finding: Finding) -> str:
+    return " ".join(re.findall(r"\w+", finding.content_json().casefold()))
+
+
+def _is_rejected_alternative(finding: Finding) -> bool:
+    tags = {tag.casefold() for tag in finding.tags}
+    if finding.category.casefold() not in _ALTERNATIVES and not tags & {*_ALTERNATIVES, "rejected"}:
+        return False
+    if finding.decision == _OPEN or tags & set(_CHOICES):
+        return False
+    content = {str(key).casefold(): value for key, value in finding.content.items()}
+    if any(content.get(choice) in (True, "true", "yes") for choice in _CHOICES):
+        return False
+    return not any(str(content.get(key)).casefold() in _CHOICES for key in ("status", "decision", "outcome"))
+
+
+def _write_brief(
+    drafts: Sequence[Draft], limits: PhaseBrief, tokenizer: Tokenizer
+) -> tuple[str, tuple[Kept, ...]]:
+    """Return the brief within its budget, by the exact count of its text, and its statements."""
+    priorities = {name: rank for rank, name in enumerate(limits.priorities)}
+    drafts = sorted(
+        drafts,
+        key=lambda each: (priorities.get(each.finding.category, len(priorities)), each.finding.category),
+    )
+    weights = [_weight(priorities.get(each.finding.category)) for each in drafts]
+    headings = [flatten(each.finding.category) for each in drafts]
+    selector = Selector(drafts, weights, headings, limits.budget_tokens, tokenizer)
+    selector.run()
+    while True:
+        selection = selector.selection()
+        brief, kept = _render(selection, drafts)
+        if tokenizer.count(brief) <= limits.budget_tokens:
+            return brief, kept
+        selector.shrink()
+
+
+def _weight(rank: int | None) -> float:
+    """Return what a category counts: the first of the phase's most, those it does not name least."""
+    return 1.0 if rank is None else 1.5 - 0.05 * min(rank, 9)
+
+
+def _render(selection: Selection, drafts: Sequence[Draft]) -> tuple[str, tuple[Kept, ...]]:
+    lines: list[str] = []
+    kept: list[Kept] = []
+    heading = None
+    for number, statements in selection.statements.items():
+        each = drafts[number]
+        if each.finding.category != heading:
+            heading = each.finding.category
+            lines.append(f"{heading}:")
+        said = [statement.text for statement in statements if statement.place >= 0]
+        kept += [Kept(each.finding.id, text) for text in (each.head, *said) if text]
+        parts = ([each.head] if each.head else []) + ([_join(said)] if said else [])
+        lines.append(": ".join(parts))
+    if selection.mentions:
+        lines.append(MENTIONS + _list(selection.mentions))
+    return "\n".join(lines), tuple(kept)
+
+
+def _join(sentences: Sequence[str]) -> str:
+    text = sentences[0]
+    for sentence in sentences[1:]:
+        text += f" {sentence}" if text.endswith(_ENDINGS) else f"; {sentence}"
+    return text
+
+
+def _list(names: Sequence[str]) -> str:
+    """Return names parted by blanks, like beside like."""
+    return " ".join(sorted(names))
+
+
+def _why_unsaid(each: Draft, brief: str) -> str:
+    if not each.text.strip():
+        return NOTHING_SAID
+    return NAMES_ONLY if any(name in brief for name in each.names) else OVER_BUDGET
+
+
+def _warnings(
+    findings: Sequence[Finding],
+    critical: Sequence[Finding],
+    critical_tokens: int,
+    tokens_before: int,
+    limits: PhaseBrief,
+    settings: BriefSettings,
+) -> Iterator[str]:
+    if len(critical) > settings.max_critical:
+        names = ", ".join(finding.id for finding in critical)
+        yield f"{len(critical)} findings are critical, more than {settings.max_critical}: {names}"
+    if critical_tokens > limits.critical_tokens:
+        yield f"critical findings take {critical_tokens:,} tokens, more than {limits.critical_tokens:,}"
+    if tokens_before > limits.output_tokens:
+        yield f"the findings take {tokens_before:,} tokens, more than the phase's {limits.output_tokens:,}"
+    if undecided := [finding.id for finding in findings if finding.decision == _OPEN]:
+        yield f"decisions are open: {', '.join(undecided)}"
 
 
 def _total(findings: Sequence[Finding], tokenizer: Tokenizer) -> int:
