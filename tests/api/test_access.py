@@ -51,6 +51,14 @@ ENDPOINTS = [
     ("GET", "/tasks/{task}/attempts", "read", None),
     ("POST", "/tasks/{task}/attempts", "write", {"files": {}, "diagnosis": {"root_cause": "bad_plan"}}),
     ("GET", "/tasks/{task}/attempts/1", "read", None),
+    ("POST", "/tasks/{task}/findings", "write", {"category": "risks", "content": {"description": "New"}}),
+    ("GET", "/tasks/{task}/findings", "read", None),
+    ("GET", "/tasks/{task}/findings/F-001", "read", None),
+    ("POST", "/tasks/{task}/findings/F-002/resolve", "write", {"resolution": "Whole cents"}),
+    ("GET", "/tasks/{task}/status", "read", None),
+    ("POST", "/tasks/{task}/compress", "write", {"force": True}),
+    ("POST", "/tasks/{task}/advance", "write", {"force": True}),
+    ("POST", "/tasks/{task}/bundle", "write", {"context": {}}),
     ("GET", "/repos", "read", None),
     ("POST", "/repos", "write", {"name": "new"}),
     ("GET", "/repos/{repo}", "read", None),
@@ -79,6 +87,8 @@ def places(space: Space, team: Team) -> dict[str, object]:
     factories.make_profile(team)
     task = factories.make_task(team)
     factories.make_attempt(task)
+    factories.make_finding(task)
+    factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
     return {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
