@@ -206,7 +206,7 @@ def _render(selection: Selection, drafts: Sequence[Draft]) -> tuple[str, tuple[K
         said = [statement.text for statement in statements if statement.place >= 0]
         kept += [Kept(each.finding.id, text) for text in (each.head, *said) if text]
         parts = ([each.head] if each.head else []) + ([_join(said)] if said else [])
-        lines.append(": ".join(parts))
+        lines.append(" — ".join(parts))
     if selection.mentions:
         lines.append(MENTIONS + _list(selection.mentions))
     return "\n".join(lines), tuple(kept)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from contextopt.engine.briefslots import Draft
-from contextopt.engine.entities import find_entities, words_of
+from contextopt.engine.entities import find_entities, has_word, words_of
 from contextopt.engine.sentences import Sentence
 from contextopt.engine.tokens import Tokenizer
 
@@ -19,8 +19,10 @@ WORD_VALUE = 0.1
 """What a word is worth that no statement has said yet; a name is worth 1."""
 FIRST_VALUE = 0.5
 """What it is worth to say anything of a finding at all."""
+SLOT_VALUE = 1.5
+"""What the known fields of a finding are worth besides: they are what a brief is for."""
 MENTIONS = "also: "
-MAX_SHORTENINGS = 8
+MAX_SHORTENINGS = 5
 """Of one sentence that are looked at."""
 MAX_STATEMENT_CHARS = 1_000
 _HEAD = -1
@@ -64,16 +66,18 @@ class Selector:
     chosen: dict[tuple[int, int], Statement] = field(default_factory=dict)
     mentions: list[str] = field(default_factory=list)
     heads: list[Statement] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
         """Choose by the sum of the parts; what is rendered may need `shrink`."""
-        self.heads = [
-            self._statement(number, _HEAD, draft.head, 1.0) for number, draft in enumerate(self.drafts)
-        ]
+        self.heads = [self._statement(number, _HEAD, draft.head) for number, draft in enumerate(self.drafts)]
         statements = list(self._statements())
         self._choose(statements, int(self.budget_tokens * STATEMENT_SHARE))
         self._mention()
         self._choose(statements, self.budget_tokens)
+        # What was said since need not be mentioned, which leaves room for what could not be.
+        self._mention()
+        self._lengthen()
 
     def selection(self) -> Selection:
         statements: dict[int, tuple[Statement, ...]] = {}
@@ -92,19 +96,22 @@ class Selector:
         for number, draft in enumerate(self.drafts):
             if draft.head and draft.stands_alone:
                 yield self.heads[number]
+            is_terse = not any(each.is_field or each.sentence.is_telling for each in draft.bodies)
             for place, body in enumerate(draft.bodies):
-                if not body.sentence.is_list:
+                if body.is_field or (is_terse and body.sentence.has_words):
+                    yield self._statement(number, place, body.sentence.text)
+                elif body.sentence.is_telling:
                     for text, names in _shortenings(body.sentence):
-                        yield self._statement(number, place, text, body.weight, names)
+                        yield self._statement(number, place, text, names)
 
     def _statement(
-        self, number: int, place: int, text: str, weight: float, names: frozenset[str] | None = None
+        self, number: int, place: int, text: str, names: frozenset[str] | None = None
     ) -> Statement:
         if names is None:
             names = frozenset(entity.text for entity in find_entities(text))
-        tokens = self.tokenizer.count(f" {text}") + 1 if text else 0
+        tokens = self._count(f" {text}") + 1 if text else 0
         words = frozenset(words_of(text))
-        return Statement(number, place, text, names, words, tokens, weight * self.weights[number])
+        return Statement(number, place, text, names, words, tokens, self.weights[number])
 
     def _choose(self, statements: Sequence[Statement], limit: int) -> None:
         """Take statements, the most worth a token first, while they fit; values only fall, so look lazily."""
@@ -142,7 +149,7 @@ class Selector:
         if statement.draft not in self.told:
             price += self.heads[statement.draft].tokens if statement.place != _HEAD else 0
             heading = self.headings[statement.draft]
-            price += 0 if heading in self.opened else self.tokenizer.count(f"{heading}:\n")
+            price += 0 if heading in self.opened else self._count(f"{heading}:\n")
         return price
 
     def _density(self, statement: Statement) -> float:
@@ -151,7 +158,7 @@ class Selector:
         if statement.draft not in self.told:
             head = self.heads[statement.draft]
             names, words = names | head.names, words | head.words
-            first = FIRST_VALUE
+            first = FIRST_VALUE + (SLOT_VALUE if head.text else 0.0)
         gain = len(names - self.covered) + WORD_VALUE * len(words - self.said) + first
         return gain * statement.weight / max(1, self._price(statement))
 
@@ -166,16 +173,45 @@ class Selector:
 
     def _mention(self) -> None:
         """Name what no statement names yet, the cheapest first, what several findings name before that."""
+        self.used -= self._mentions_price()
+        text = "\n".join(statement.text for statement in (*self.heads_said(), *self.chosen.values()))
         times = Counter(name for draft in self.drafts for name in draft.names)
-        prices = {name: self.tokenizer.count(f" {name}") for name in times if name not in self.covered}
-        left = self.budget_tokens - self.used - self.tokenizer.count(MENTIONS)
+        prices = {name: self._count(f" {name}") for name in times if not has_word(name, text)}
+        left = self.budget_tokens - self.used - self._count(MENTIONS)
+        self.mentions = []
         for name in sorted(prices, key=lambda name: (prices[name] / (1 + 0.1 * (times[name] - 1)), name)):
             if prices[name] <= left:
                 left -= prices[name]
                 self.mentions.append(name)
-                self.covered.add(name)
-        if self.mentions:
-            self.used = self.budget_tokens - left
+        self.covered.update(self.mentions)
+        self.used += self._mentions_price()
+
+    def _count(self, text: str) -> int:
+        count = self.counts.get(text)
+        if count is None:
+            count = self.counts[text] = self.tokenizer.count(text)
+        return count
+
+    def _lengthen(self) -> None:
+        """Put sentences whole where they were shortened for room that nothing else took."""
+        for key, statement in sorted(self.chosen.items()):
+            number, place = key
+            if place == _HEAD:
+                continue
+            whole = self._statement(number, place, self.drafts[number].bodies[place].sentence.text)
+            if len(whole.text) > MAX_STATEMENT_CHARS or whole.tokens == statement.tokens:
+                continue
+            if self.used + whole.tokens - statement.tokens <= self.budget_tokens:
+                self.used += whole.tokens - statement.tokens
+                self.chosen[key] = whole
+
+    def _mentions_price(self) -> int:
+        if not self.mentions:
+            return 0
+        return self._count(MENTIONS) + sum(self._count(f" {name}") for name in self.mentions)
+
+    def heads_said(self) -> Iterator[Statement]:
+        return (self.heads[number] for number in sorted(self.told))
 
 
 def _shortenings(sentence: Sentence) -> Iterator[tuple[str, frozenset[str]]]:

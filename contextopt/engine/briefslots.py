@@ -30,19 +30,19 @@ _HEADED = (
     "fields", "keys", "primary_key", "indexes", "tables", "apis", "services", "packages", "dependencies",
 )  # fmt: skip
 _SAID = ("description", "summary", "statement", "text", "finding", "content")
-_VERBOSE = (
-    "explanation", "rationale", "reasoning", "reason", "details", "background", "notes", "discussion",
-    "context", "example", "examples", "evidence", "history", "alternatives", "alternatives_considered",
-)  # fmt: skip
-_WEIGHTS = dict.fromkeys(_VERBOSE, 0.5)
+_VERBOSE = frozenset({
+    "explanation", "rationale", "reasoning", "details", "background", "discussion", "example", "examples",
+    "alternatives_considered", "alternatives", "thoughts", "elaboration", "walkthrough",
+})  # fmt: skip
+_QUALIFYING = frozenset({"severity", "likelihood", "probability", "impact", "status", "type", "reusable"})
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A sentence, or a field with its name, that may follow the head. `weight` is what it is worth."""
+    """A sentence that may follow the head, or a short field with its name, which is never shortened."""
 
     sentence: Sentence
-    weight: float
+    is_field: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class Draft:
     head: str
     stands_alone: bool
     bodies: tuple[Body, ...]
+    verbose: tuple[Sentence, ...]
+    """What is explained at length: left out, but for its names."""
 
     @property
     def text(self) -> str:
@@ -61,28 +63,38 @@ class Draft:
     @property
     def names(self) -> set[str]:
         names = {entity.text for entity in find_entities(self.head)}
-        return names.union(*({entity.text for entity in body.sentence.entities} for body in self.bodies))
+        sentences = (*(body.sentence for body in self.bodies), *self.verbose)
+        return names.union(*({entity.text for entity in sentence.entities} for sentence in sentences))
 
 
 def draft(finding: Finding) -> Draft:
-    names, heads, bodies = [], [], []
+    """Sort what the finding says into its slots. One that only explains has its explanation for a text."""
+    names: list[str] = []
+    heads: list[str] = []
+    bodies: list[Body] = []
+    verbose: list[Sentence] = []
+    stands_alone = False
     for key, text in _in_order(_leaves("", finding.content)):
         slot = key.casefold()
-        if slot in _WEIGHTS or slot in _SAID or not _is_short(text):
-            weight = _WEIGHTS.get(slot, 1.0)
-            bodies += [Body(sentence, weight) for sentence in split_sentences(text)]
+        if slot in _VERBOSE:
+            verbose += split_sentences(text)
+        elif slot in _SAID or not _is_short(text):
+            bodies += [Body(sentence) for sentence in split_sentences(text)]
         elif slot in _NAMES:
             names.append(flatten(text))
         elif slot in _PLACES:
             names.append(f"({flatten(text)})")
         elif slot in _HEADED:
             heads.append(_labelled(key, text))
+            stands_alone = stands_alone or slot not in _QUALIFYING
         else:
-            bodies.append(Body(Sentence.of(_labelled(key, text)), 1.0))
+            bodies.append(Body(Sentence.of(_labelled(key, text)), is_field=True))
     if finding.decision == "open":
         heads.append("decision: open")
+    if not bodies and not names and not stands_alone:
+        bodies, verbose = [Body(sentence) for sentence in verbose], []
     head = "; ".join(part for part in (" ".join(names), *heads) if part)
-    return Draft(finding, head, bool(names) or not bodies, tuple(bodies))
+    return Draft(finding, head, stands_alone or bool(names) or not bodies, tuple(bodies), tuple(verbose))
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:

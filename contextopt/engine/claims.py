@@ -1,20 +1,78 @@
-"""What a text claims that the findings do not say."""
+"""What a text claims that the findings do not say: the check of a brief that a model wrote."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from contextopt.engine.findings import Finding
+from contextopt.engine.entities import find_entities, has_word
+from contextopt.engine.findings import Finding, render_finding
+
+type ClaimKind = Literal["path", "address", "identifier", "number", "table", "severity"]
+
+_NAMED = ("path", "address", "identifier", "number")
+_SEVERITY = re.compile(
+    r"\b(?:critical|severe|high|moderate|medium|low|minor|major|blocker|kritisk|alvorlig|høy|middels|lav)\b",
+    re.IGNORECASE,
+)
+_TABLE = re.compile(
+    r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?(?P<after>[^\W\d][\w.]*)"
+    r"|[`\"']?\b(?P<before>[^\W\d][\w.]*)[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b",
+    re.IGNORECASE,
+)
+_PLAIN = frozenset(
+    "a an and are as at be by can each every for from had has have in is its it may must need needs new no not of "
+    "on one or other should so some such than that the their these this those to two was were which will with all "
+    "any both database existing main same whole join lookup en et er har i med og på som den det denne ny nye".split()
+)
+"""Words beside "table" that name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that a text names and no finding does. `kind`: path, table, identifier, number, severity."""
+    """Something that a text names and no finding does."""
 
-    kind: str
+    kind: ClaimKind
     text: str
 
 
 def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
-    """Return what the text claims and the findings lack, in the order of the text; none is good."""
-    del text, findings
-    return ()
+    """Return what the text claims and the findings lack, each once; an empty tuple is good.
+
+    Upper and lower case are the same, and so are 1,500 and 1500.
+    """
+    source = _comparable("\n".join(_source(finding) for finding in findings))
+    claims = dict.fromkeys(_claims(text))
+    return tuple(claim for claim in claims if not has_word(_comparable(claim.text), source))
+
+
+def _claims(text: str) -> Iterator[Claim]:
+    for entity in find_entities(text):
+        if entity.kind in _NAMED:
+            yield Claim(entity.kind, entity.text)
+    for match in _TABLE.finditer(text):
+        name = match["after"] or match["before"]
+        if name.casefold() not in _PLAIN:
+            yield Claim("table", name.rstrip("."))
+    for match in _SEVERITY.finditer(text):
+        yield Claim("severity", match.group())
+
+
+def _source(finding: Finding) -> str:
+    return "\n".join([render_finding(finding), *_texts(finding.content)])
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts as they are: in JSON, quotes and line breaks are escaped."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def _comparable(text: str) -> str:
+    return re.sub(r"(?<=\d),(?=\d{3}\b)", "", text).casefold()

@@ -44,6 +44,8 @@ _WORD = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:^|[.!?:。！？：；\n]|^\W+)\s*[\"'“‘(\[*#>-]*\s*$")
 
+_ABBREVIATIONS = frozenset({"e.g", "i.e", "a.k.a", "f.eks", "bl.a", "d.h", "z.b", "p.ex"})
+
 # Denial, condition and contrast, doubt, status and duty, severity. A stem that ends in "*" stands for all
 # words that begin so.
 _QUALIFIERS = """
@@ -100,6 +102,10 @@ def find_entities(text: str) -> Iterator[Entity]:
     """Yield what the text names, in its order."""
     for match in _ENTITY.finditer(text):
         kind: EntityKind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
+        if kind == "path" and not any(map(str.isalnum, match.group())):
+            continue
+        if kind == "identifier" and match.group().casefold() in _ABBREVIATIONS:
+            continue
         if kind == "name" and _SENTENCE_END.search(text, max(0, match.start() - 12), match.start()):
             continue
         yield Entity(match.start(), match.end(), match.group(), kind)
@@ -124,3 +130,16 @@ def _qualifies(word: str) -> bool:
 def words_of(text: str) -> set[str]:
     """Return the words that carry meaning, in lower case; single characters where words are not apart."""
     return set(_WORD.findall(text.lower()))
+
+
+def has_word(name: str, text: str) -> bool:
+    """Whether the text has the name as a word, or as words, of its own."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if not (text[start - 1 : start].isalnum() and name[0].isalnum()) and not (
+            text[end : end + 1].isalnum() and name[-1].isalnum()
+        ):
+            return True
+        start = text.find(name, start + 1)
+    return False

@@ -10,7 +10,7 @@ from contextopt.engine.text import flatten
 MAX_SENTENCES = 400
 """Of one text; a longer one has its first sentences looked at."""
 MAX_SENTENCE_CHARS = 2_000
-MAX_CLAUSES = 12
+MAX_CLAUSES = 8
 MIN_WORDS = 2
 """Of a clause that stands for its sentence, besides what it names."""
 
@@ -23,8 +23,17 @@ _ENDS = re.compile(
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|ca|approx|no|nr|f\.eks|bl\.a|dvs|z\.B|d\.h|Mr|Mrs|Dr|St|[A-Z])\.$"
 )
-_CLAUSE_END = re.compile(r"(?<=[,;:])\s+|\s+[—–-]{1,2}\s+|\s+(?=\()|(?<=\))\s+|(?<=[，；：،؛])\s*")
+_CLAUSE_END = re.compile(r"(?<=[,;:])\s+|\s+[—–-]{1,2}\s+|(?<=[，；：،؛])\s*")
+_PARENTHESIS = re.compile(r"(?<=\s)\([^()]*\)")
+_DEPENDENT = re.compile(
+    r"(?:which|that|who|whose|whom|where|when|while|since|because|as|so|and|or|nor|thus|hence|then|than|for|to|by|"
+    r"with|of|in|on|at|from|it|its|they|this|these|som|fordi|og|eller|slik|mens|da|at|den|det|dass|weil|und|oder|"
+    r"e\.g|i\.e|etc)\b",
+    re.IGNORECASE,
+)
+"""How a clause begins that means little without the one before it."""
 _EDGES = " \t,;:，；：،؛—–-"
+_PAIRED = re.compile(r"[()\[\]{}“”「」（）`\"]")
 _PAIRS = ("()", "[]", "{}", "“”", "「」", "（）")
 
 
@@ -38,50 +47,55 @@ class Sentence:
 
     @classmethod
     def of(cls, text: str) -> "Sentence":
-        return cls(text, tuple(find_entities(text)), tuple(find_qualifiers(text)))
+        return cls(text, tuple(find_entities(text)), tuple(sorted(find_qualifiers(text))))
 
     @property
-    def is_list(self) -> bool:
-        """Whether it only names things: a label, names and what parts them."""
-        if not self.entities:
-            return False
-        rest = self.text[self.entities[0].start :] if _LABEL.match(self.text) else self.text
-        named = sum(len(entity.text) for entity in self.entities)
-        return len(rest.split()) <= 1 or named >= 0.8 * sum(len(part.strip(_EDGES)) for part in rest.split())
+    def has_words(self) -> bool:
+        return any(map(str.isalnum, self.text))
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it says something, and does not only name things."""
+        return self.says_something(0, len(self.text))
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Yield what may stand for the sentence: itself, and runs of its clauses that lose no qualifier."""
         yield 0, len(self.text)
-        starts = [0, *(match.end() for match in _CLAUSE_END.finditer(self.text))][:MAX_CLAUSES]
-        ends = [*(match.start() for match in _CLAUSE_END.finditer(self.text)), len(self.text)]
-        ends = [*ends[: len(starts) - 1], len(self.text)]
+        breaks = sorted(set(self._breaks()))[: MAX_CLAUSES - 1]
+        starts = [0, *(end for _, end in breaks)]
+        ends = [*(start for start, _ in breaks), len(self.text)]
         for first, start in enumerate(starts):
             for end in ends[first:]:
                 if (start, end) != (0, len(self.text)) and self._stands_alone(start, end):
                     yield self._trimmed(start, end)
+
+    def _breaks(self) -> Iterator[tuple[int, int]]:
+        """Yield where one clause ends and where the next begins."""
+        yield from (match.span() for match in _CLAUSE_END.finditer(self.text))
+        for match in _PARENTHESIS.finditer(self.text):
+            yield match.start() - 1, match.start()
+            yield match.end(), match.end()
 
     def within(self, start: int, end: int) -> Iterator[Entity]:
         return (entity for entity in self.entities if start <= entity.start and entity.end <= end)
 
     def says_something(self, start: int, end: int) -> bool:
         """Whether more is there than names and one word about them."""
-        if start == 0 and end == len(self.text):
-            return True
-        spare = list(self.text[start:end])
+        rest, after = [], start
         for entity in self.within(start, end):
-            spare[entity.start - start : entity.end - start] = " " * (entity.end - entity.start)
-        rest = "".join(spare)
-        return len(words_of(rest)) >= MIN_WORDS and any(map(str.isalpha, rest))
+            rest.append(self.text[after : entity.start])
+            after = entity.end
+        return len(words_of(" ".join([*rest, self.text[after:end]]))) >= MIN_WORDS
 
     def _stands_alone(self, start: int, end: int) -> bool:
-        if not all(start <= low and high <= end for low, high in self.qualifiers):
+        if self.qualifiers and not (start <= self.qualifiers[0][0] and self.qualifiers[-1][1] <= end):
             return False
-        text = self.text[start:end]
+        if start > 0 and _DEPENDENT.match(self.text, start):
+            return False
         if any(low < start < high or low < end < high for low, high, _, _ in self.entities):
             return False
-        if any(text.count(pair[0]) != text.count(pair[1]) for pair in _PAIRS):
-            return False
-        return text.count("`") % 2 == 0 and text.count('"') % 2 == 0
+        text = self.text[start:end]
+        return not _PAIRED.search(text) or _is_balanced(text)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
         while start < end and self.text[start] in _EDGES:
@@ -89,6 +103,12 @@ class Sentence:
         while end > start and self.text[end - 1] in _EDGES:
             end -= 1
         return start, end
+
+
+def _is_balanced(text: str) -> bool:
+    if text.count("`") % 2 or text.count('"') % 2:
+        return False
+    return all(text.count(pair[0]) == text.count(pair[1]) for pair in _PAIRS)
 
 
 def split_sentences(text: str) -> Iterator[Sentence]:

@@ -10,12 +10,12 @@ _TALK = (
     "I went through {where} line by line before I wrote this down, since the names alone were misleading.",
     "The code around it has grown over several years and shows the habits of at least three authors.",
     "While reading I followed every import from {where} outwards and came back to the same place each time.",
-    "It is worth remembering that the tests were written long after the code and follow its structure closely.",
+    "It is worth remembering that the tests were written long after the code and follow it closely.",
     "There was some discussion in the comments about moving this elsewhere, and nothing came of it.",
     "Reading the history gives the impression that the present shape was reached by small steps.",
     "For a reader who comes to {what} for the first time the order of the calls is surprising.",
     "In the end the picture is consistent with what the documentation says in its introduction.",
-    "I also looked at how the neighbouring code treats the same question, and it goes about it in the same way.",
+    "I also looked at how the neighbouring code treats the question, and it goes about it in the same way.",
     "The naming follows the conventions of the rest of the project, which makes {what} easy to find.",
     "Looking at it from the side of the callers changes little about the conclusion.",
     "A later phase may want to come back to this with the running system at hand.",
@@ -51,7 +51,7 @@ ANALYSIS: Sequence[Spec] = (
         "pattern_name": "PaymentGateway",
         "location": "payments/gateway.py:41",
         "reusability": "high",
-        "description": "PaymentGateway wraps the Stripe client and retries 3 times with a backoff of 250 ms.",
+        "description": "PaymentGateway wraps the Stripe client and retries 3 times, 250 ms apart.",
         "gaps": "It does not support partial refunds.",
     }, {}),
     ("existing_patterns", 0.8, {
@@ -64,7 +64,7 @@ ANALYSIS: Sequence[Spec] = (
         "pattern_name": "OutboxPublisher",
         "location": "events/outbox.py",
         "reusability": "high",
-        "description": "OutboxPublisher polls the table outbox_events every 5 seconds and publishes to Kafka.",
+        "description": "OutboxPublisher polls the table outbox_events every 5 seconds for Kafka.",
     }, {}),
     ("dependencies", 0.85, {
         "tables": ["payments", "orders", "outbox_events"],
@@ -73,18 +73,18 @@ ANALYSIS: Sequence[Spec] = (
     }, {}),
     ("dependencies", 0.7, {
         "package": "stripe", "version": "7.4.0",
-        "description": "stripe 7.4.0 is pinned in requirements.txt; version 8 drops the synchronous retry hook.",
+        "description": "stripe 7.4.0 is pinned in requirements.txt; version 8 drops the retry hook.",
     }, {}),
     ("risks", 0.8, {
         "risk": "Double refund",
         "severity": "high",
-        "description": "Two workers may process the same webhook because process_webhook() does not lock the row.",
+        "description": "Two workers may process one webhook because process_webhook() does not lock the row.",
         "mitigation": "Use SELECT FOR UPDATE on payments.",
     }, {"tags": ["critical"], "depends_on": ["F-003"]}),
     ("risks", 0.7, {
         "risk": "Slow migration",
         "severity": "medium",
-        "description": "Adding an index on payments could lock writes for about 90 seconds unless it is concurrent.",
+        "description": "A new index on payments could lock writes for about 90 seconds unless concurrent.",
         "mitigation": "CREATE INDEX CONCURRENTLY",
     }, {}),
     ("risks", 0.6, {
@@ -121,19 +121,24 @@ def make_findings(specs: Sequence[Spec] = ANALYSIS, *, phase: str = "analysis") 
     """Return the findings with the explanations that agents write."""
     values = []
     for place, (category, confidence, content, more) in enumerate(specs):
-        talk = {**content, "explanation": _explain(place, content)}
+        talk = {**content, "explanation": _explain(place, content, 9 if confidence > 0.9 or more else 23)}
         values.append({"category": category, "content": talk, "confidence": confidence, **more})
     return parse_findings(values, phase=phase)
 
 
 def make_finding(**overrides: Any) -> Finding:
-    values = {"id": "F-001", "phase": "analysis", "category": "risks", "content": {"description": "It may fail."}}
+    values = {
+        "id": "F-001",
+        "phase": "analysis",
+        "category": "risks",
+        "content": {"description": "It may fail."},
+    }
     return Finding(**{**values, **overrides})
 
 
-def _explain(place: int, content: dict[str, Any]) -> str:
+def _explain(place: int, content: dict[str, Any], length: int) -> str:
     what = next(iter(content.values()))
     what = what if isinstance(what, str) else "this"
     where = content.get("location", "the module")
-    sentences = [_TALK[(place * 5 + step) % len(_TALK)] for step in range(len(_TALK))]
+    sentences = [_TALK[(place * 5 + step) % len(_TALK)] for step in range(length)]
     return " ".join(sentences).format(what=what, where=where)
