@@ -29,10 +29,14 @@ Categories: incidents, decisions
 """
 
 from contextopt.engine.assembly import assemble
+from contextopt.engine.briefs import Compression, compress
+from contextopt.engine.briefsettings import BriefSettings, PhaseBrief
 from contextopt.engine.budget import allocate
+from contextopt.engine.claims import Claim, check_claims
 from contextopt.engine.config import ContextConfig
 from contextopt.engine.errors import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
 from contextopt.engine.filters import FilterResult, filter_records
+from contextopt.engine.findings import Finding, parse_findings, render_finding
 from contextopt.engine.rendering import fit_header, header, render, summary_line
 from contextopt.engine.scoring import rank, score, score_decimal, score_float
 from contextopt.engine.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
@@ -52,8 +56,11 @@ from contextopt.engine.values import (
 
 __all__ = [
     "Assembled",
+    "BriefSettings",
     "BudgetExceeded",
     "Certificate",
+    "Claim",
+    "Compression",
     "ContextConfig",
     "ContextFilters",
     "ContextStats",
@@ -62,9 +69,11 @@ __all__ = [
     "EngineError",
     "FilterCounts",
     "FilterResult",
+    "Finding",
     "HeuristicTokenizer",
     "InvalidValue",
     "LedgerEntry",
+    "PhaseBrief",
     "RecordSummary",
     "SpaceContext",
     "TokenAllocation",
@@ -72,12 +81,16 @@ __all__ = [
     "UnknownEncoding",
     "allocate",
     "assemble",
+    "check_claims",
+    "compress",
     "filter_records",
     "fit_header",
     "get_tokenizer",
     "header",
+    "parse_findings",
     "rank",
     "render",
+    "render_finding",
     "score",
     "score_decimal",
     "score_float",

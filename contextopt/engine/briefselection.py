@@ -14,7 +14,9 @@ from contextopt.engine.entities import find_entities, has_word, words_of
 from contextopt.engine.sentences import Sentence
 from contextopt.engine.tokens import Tokenizer
 
-STATEMENT_SHARE = 0.4
+TEXT_SHARE, SLOT_SHARE = 0.4, 0.85
+"""Of the budget, for statements before names: where findings are free text, and where they fill slots. Text
+names far more than can be said again in full; slots hold what matters."""
 WORD_VALUE = 0.1
 """What a word is worth that no statement has said yet; a name is worth 1."""
 FIRST_VALUE = 0.5
@@ -72,12 +74,16 @@ class Selector:
         """Choose by the sum of the parts; what is rendered may need `shrink`."""
         self.heads = [self._statement(number, _HEAD, draft.head) for number, draft in enumerate(self.drafts)]
         statements = list(self._statements())
-        self._choose(statements, int(self.budget_tokens * STATEMENT_SHARE))
+        self._choose(statements, int(self.budget_tokens * self._statement_share()))
         self._mention()
         self._choose(statements, self.budget_tokens)
+        self._lengthen()
         # What was said since need not be mentioned, which leaves room for what could not be.
         self._mention()
-        self._lengthen()
+
+    def _statement_share(self) -> float:
+        filled = sum(bool(draft.head) for draft in self.drafts) / max(1, len(self.drafts))
+        return TEXT_SHARE + (SLOT_SHARE - TEXT_SHARE) * filled
 
     def selection(self) -> Selection:
         statements: dict[int, tuple[Statement, ...]] = {}

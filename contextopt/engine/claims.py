@@ -10,7 +10,6 @@ from contextopt.engine.findings import Finding, render_finding
 
 type ClaimKind = Literal["path", "address", "identifier", "number", "table", "severity"]
 
-_NAMED = ("path", "address", "identifier", "number")
 _SEVERITY = re.compile(
     r"\b(?:critical|severe|high|moderate|medium|low|minor|major|blocker|kritisk|alvorlig|høy|middels|lav)\b",
     re.IGNORECASE,
@@ -21,9 +20,82 @@ _TABLE = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = frozenset(
-    "a an and are as at be by can each every for from had has have in is its it may must need needs new no not of "
-    "on one or other should so some such than that the their these this those to two was were which will with all "
-    "any both database existing main same whole join lookup en et er har i med og på som den det denne ny nye".split()
+    [
+        "a",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "both",
+        "by",
+        "can",
+        "database",
+        "each",
+        "en",
+        "er",
+        "et",
+        "every",
+        "existing",
+        "for",
+        "from",
+        "had",
+        "har",
+        "has",
+        "have",
+        "i",
+        "in",
+        "is",
+        "its",
+        "it",
+        "join",
+        "lookup",
+        "main",
+        "may",
+        "med",
+        "must",
+        "need",
+        "needs",
+        "new",
+        "no",
+        "not",
+        "ny",
+        "nye",
+        "of",
+        "og",
+        "on",
+        "one",
+        "or",
+        "other",
+        "på",
+        "same",
+        "should",
+        "so",
+        "som",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "den",
+        "denne",
+        "det",
+        "these",
+        "this",
+        "those",
+        "to",
+        "two",
+        "was",
+        "were",
+        "which",
+        "whole",
+        "will",
+        "with",
+        "all",
+    ]
 )
 """Words beside "table" that name none."""
 
@@ -48,8 +120,9 @@ def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
 
 def _claims(text: str) -> Iterator[Claim]:
     for entity in find_entities(text):
-        if entity.kind in _NAMED:
-            yield Claim(entity.kind, entity.text)
+        if entity.kind != "name":
+            # A number's unit may be written in another way.
+            yield Claim(entity.kind, entity.text.split()[0] if entity.kind == "number" else entity.text)
     for match in _TABLE.finditer(text):
         name = match["after"] or match["before"]
         if name.casefold() not in _PLAIN:

@@ -12,6 +12,10 @@ type EntityKind = Literal["address", "path", "identifier", "number", "name"]
 
 # The letters of scripts that write words apart. Chinese or Arabic around an identifier is not part of it.
 _LETTER = "0-9A-Za-z_\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
+_UNIT = (
+    "[mµn]?s|min|h|[kKMGT]i?B|px|tokens?|rows?|times|seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
+    "sekunder|minutter|timer|dager|uker|måneder|år|rader|ganger"
+)
 _CAPITAL = "[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]"
 _ENTITY = re.compile(
     rf"""
@@ -31,9 +35,10 @@ _ENTITY = re.compile(
       | [A-Z][a-z0-9]+[A-Z][{_LETTER}]*
       | [A-Z]{{2,}}[{_LETTER}]*
       | [{_LETTER}]+(?:-[{_LETTER}]+)*-[0-9][{_LETTER}.]*
-      | (?=[A-Za-z]*[0-9])[A-Za-z0-9]{{2,}}
+      | (?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{{2,}}
     )(?![{_LETTER}]))
-  | (?P<number>\#\d+|(?<![{_LETTER}.])[<>=~≥≤±+-]{{0,2}}[$€£]?\d+(?:[.,:]\d+)*[%‰]?)
+  | (?P<number>\#\d+|(?<![{_LETTER}.])[<>=~≥≤±+-]{{0,2}}[$€£]?\d+(?:[.,:]\d+)*
+      (?:[%‰]|[ ]?(?:{_UNIT})(?![{_LETTER}]))?)
   | (?P<name>(?<![{_LETTER}]){_CAPITAL}[{_LETTER}'’-]*[{_LETTER}]
       (?![{_LETTER}]))
     """,

@@ -121,7 +121,7 @@ def make_findings(specs: Sequence[Spec] = ANALYSIS, *, phase: str = "analysis") 
     """Return the findings with the explanations that agents write."""
     values = []
     for place, (category, confidence, content, more) in enumerate(specs):
-        talk = {**content, "explanation": _explain(place, content, 9 if confidence > 0.9 or more else 23)}
+        talk = {**content, "explanation": _explain(place, content, 9 if confidence > 0.9 or more else 22)}
         values.append({"category": category, "content": talk, "confidence": confidence, **more})
     return parse_findings(values, phase=phase)
 
