@@ -28,30 +28,48 @@ def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> F
         InvalidInput: names the field that does not fit what the task has.
     """
     with transaction.atomic():
-        task = lock_task(team_id, task_id)
-        number = _next_number(task)
-        _check_expectations(task, data, number)
-        depends_on = _check_dependencies(task, data, number)
-        finding = Finding(
-            task=task,
-            number=number,
-            phase=task.phase,
-            category=data.category,
-            content=data.content,
-            tags=list(dict.fromkeys(data.tags)),
-            confidence=data.confidence,
-            depends_on=depends_on,
-            implementation_ready=data.implementation_ready,
-            decision=data.decision or "",
-            created_by=actor[:160],
-        )
-        with naming():
-            finding.tokens = get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
-        _check_room(task, finding.tokens)
+        finding = _build(lock_task(team_id, task_id), data, actor)
         finding.save(force_insert=True)
     log.info(
-        "finding_added", task_id=task.pk, finding=finding.key, phase=finding.phase, tokens=finding.tokens
+        "finding_added",
+        task_id=task_id,
+        finding=finding.key,
+        phase=finding.phase,
+        category=finding.category,
+        tokens=finding.tokens,
     )
+    return finding
+
+
+def check_finding(*, task: Task, data: FindingIn) -> Finding:
+    """Return the finding as it would be added now; nothing is written.
+
+    Raises:
+        Conflict: the task's phase has as many findings as it may.
+        InvalidInput: names the field that does not fit what the task has.
+    """
+    return _build(task, data, "")
+
+
+def _build(task: Task, data: FindingIn, actor: str) -> Finding:
+    number = _next_number(task)
+    _check_expectations(task, data, number)
+    finding = Finding(
+        task=task,
+        number=number,
+        phase=task.phase,
+        category=data.category,
+        content=data.content,
+        tags=list(dict.fromkeys(data.tags)),
+        confidence=data.confidence,
+        depends_on=_check_dependencies(task, data, number),
+        implementation_ready=data.implementation_ready,
+        decision=data.decision or "",
+        created_by=actor[:160],
+    )
+    with naming():
+        finding.tokens = get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
+    _check_room(task, finding.tokens)
     return finding
 
 
