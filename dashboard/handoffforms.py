@@ -63,7 +63,11 @@ class FindingForm(InputForm):
         "reusability, gaps, table, columns, severity, mitigation.",
     )
     confidence = forms.FloatField(
-        initial=0.8, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="From 0 to 1."
+        initial=0.8,
+        min_value=0,
+        max_value=1,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+        help_text="From 0 to 1.",
     )
     tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
     depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")

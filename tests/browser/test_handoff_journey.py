@@ -8,12 +8,13 @@ from playwright.sync_api import Page, expect
 
 from contextopt.models import Finding, PhaseCompression, Task, Team
 
+RISK = {"description": "Rounding in shop/tax.py", "severity": "high", "mitigation": "Round once"}
 FINDINGS = [
     ("constraints", {"description": "Prices must stay whole cents in shop/cart.py."}, "0.95", ""),
-    ("risks", {"description": "Rounding in shop/tax.py", "severity": "high", "mitigation": "Round once"}, "0.8", ""),
+    ("risks", RISK, "0.8", ""),
     ("database_needs", {"table": "carts", "columns": ["price_cents"]}, "0.7", "critical"),
     ("open_questions", {"description": "Perhaps pigeons carry the receipts?"}, "0.2", ""),
-]  # fmt: skip
+]
 
 
 def add(page: Page, category: str, content: dict[str, object], confidence: str, tags: str) -> None:
@@ -43,6 +44,7 @@ def test_from_findings_to_the_next_phase(
     expect(page.get_by_text("No findings yet")).to_be_visible()
 
     # What is wrong is said before it is sent.
+    page.wait_for_load_state()
     page.get_by_label("Category").fill("risks")
     page.get_by_label("Content").fill('{"description": ')
     page.get_by_label("Confidence").fill("1.2")
