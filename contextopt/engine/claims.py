@@ -1,12 +1,13 @@
 """What a text claims that the findings do not say: the check of a brief that a model wrote."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from contextopt.engine.entities import find_entities, has_word
 from contextopt.engine.findings import Finding, render_finding
+from contextopt.engine.text import flatten
 
 type ClaimKind = Literal["path", "address", "identifier", "number", "table", "severity"]
 
@@ -14,89 +15,17 @@ _SEVERITY = re.compile(
     r"\b(?:critical|severe|high|moderate|medium|low|minor|major|blocker|kritisk|alvorlig|høy|middels|lav)\b",
     re.IGNORECASE,
 )
-_TABLE = re.compile(
-    r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?(?P<after>[^\W\d][\w.]*)"
-    r"|[`\"']?\b(?P<before>[^\W\d][\w.]*)[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b",
-    re.IGNORECASE,
+_TABLES = (
+    re.compile(r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?([^\W\d][\w.]*)", re.IGNORECASE),
+    re.compile(r"\b([^\W\d][\w.]*)[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b", re.IGNORECASE),
 )
-_PLAIN = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "both",
-        "by",
-        "can",
-        "database",
-        "each",
-        "en",
-        "er",
-        "et",
-        "every",
-        "existing",
-        "for",
-        "from",
-        "had",
-        "har",
-        "has",
-        "have",
-        "i",
-        "in",
-        "is",
-        "its",
-        "it",
-        "join",
-        "lookup",
-        "main",
-        "may",
-        "med",
-        "must",
-        "need",
-        "needs",
-        "new",
-        "no",
-        "not",
-        "ny",
-        "nye",
-        "of",
-        "og",
-        "on",
-        "one",
-        "or",
-        "other",
-        "på",
-        "same",
-        "should",
-        "so",
-        "som",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "den",
-        "denne",
-        "det",
-        "these",
-        "this",
-        "those",
-        "to",
-        "two",
-        "was",
-        "were",
-        "which",
-        "whole",
-        "will",
-        "with",
-        "all",
-    ]
-)
+_PLAIN_WORDS = """
+a all an and any are as at be both by can database den denne det each en er et every existing for
+from had har has have i in is it its join lookup main may med must need needs new no not ny nye of
+og on one or other på same should so som some such than that the their these this those to two was
+were which whole will with
+"""
+_PLAIN = frozenset(_PLAIN_WORDS.split())
 """Words beside "table" that name none."""
 
 
@@ -123,10 +52,10 @@ def _claims(text: str) -> Iterator[Claim]:
         if entity.kind != "name":
             # A number's unit may be written in another way.
             yield Claim(entity.kind, entity.text.split()[0] if entity.kind == "number" else entity.text)
-    for match in _TABLE.finditer(text):
-        name = match["after"] or match["before"]
-        if name.casefold() not in _PLAIN:
-            yield Claim("table", name.rstrip("."))
+    for pattern in _TABLES:
+        for match in pattern.finditer(text):
+            if match[1].casefold() not in _PLAIN:
+                yield Claim("table", match[1].rstrip("."))
     for match in _SEVERITY.finditer(text):
         yield Claim("severity", match.group())
 
@@ -136,15 +65,17 @@ def _source(finding: Finding) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield the texts as they are: in JSON, quotes and line breaks are escaped."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
+    """Yield names and texts as a brief has them: in JSON, quotes and line breaks are escaped."""
+    match value:
+        case str():
+            yield flatten(value)
+        case Mapping():
+            for name, item in value.items():
+                yield flatten(name)
+                yield from _texts(item)
+        case list() | tuple():
+            for item in value:
+                yield from _texts(item)
 
 
 def _comparable(text: str) -> str:

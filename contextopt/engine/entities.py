@@ -37,13 +37,14 @@ _ENTITY = re.compile(
       | [{_LETTER}]+(?:-[{_LETTER}]+)*-[0-9][{_LETTER}.]*
       | (?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{{2,}}
     )(?![{_LETTER}]))
-  | (?P<number>\#\d+|(?<![{_LETTER}.])[<>=~≥≤±+-]{{0,2}}[$€£]?\d+(?:[.,:]\d+)*
-      (?:[%‰]|[ ]?(?:{_UNIT})(?![{_LETTER}]))?)
+  | (?P<number>\#\d++(?![{_LETTER}])|(?<![{_LETTER}.])[<>=~≥≤±+-]{{0,2}}[$€£]?\d++(?:[.,:]\d++)*+
+      (?:[%‰]|[ ]?(?:{_UNIT})(?![{_LETTER}]))?(?![{_LETTER}]))
   | (?P<name>(?<![{_LETTER}]){_CAPITAL}[{_LETTER}'’-]*[{_LETTER}]
       (?![{_LETTER}]))
     """,
     re.VERBOSE,
 )
+_INSIDE = re.compile(rf"[{_LETTER}]{{2}}")
 _WORD = re.compile(
     rf"[{_LETTER}]{{4,}}|[\u0590-\u08ff\u0900-\u1fff]{{2,}}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
@@ -142,9 +143,8 @@ def has_word(name: str, text: str) -> bool:
     start = text.find(name)
     while start >= 0:
         end = start + len(name)
-        if not (text[start - 1 : start].isalnum() and name[0].isalnum()) and not (
-            text[end : end + 1].isalnum() and name[-1].isalnum()
-        ):
+        before, after = text[max(0, start - 1) : start + 1], text[end - 1 : end + 1]
+        if not (_INSIDE.fullmatch(before) or _INSIDE.fullmatch(after)):
             return True
         start = text.find(name, start + 1)
     return False
