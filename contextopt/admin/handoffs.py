@@ -1,4 +1,3 @@
-# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Findings and hand-offs to look at, and the sizes that a team may set."""
 
 from typing import Any
@@ -62,8 +61,8 @@ class HandoffSettingsAdmin(BaseAdmin):
     """A team's own sizes of one phase; deleting them brings the defaults back."""
 
     list_display = (
-        "team", "phase", "bundle_tokens", "findings_tokens", "brief_tokens", "critical_tokens", "max_critical",
-        "updated_by", "updated_at",
+        "team", "phase", "bundle_tokens", "findings_tokens", "brief_tokens", "critical_tokens",
+        "max_critical", "updated_by", "updated_at",
     )  # fmt: skip
     list_display_links = ("team", "phase")
     list_filter = ("phase", "team")
@@ -74,7 +73,10 @@ class HandoffSettingsAdmin(BaseAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Begin with the defaults of the phase that the address names, else of the first."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        name = initial.get("phase", "")
+        team_id, name = str(initial.get("team", "")), initial.get("phase", "")
+        # An address may say anything: no number, or one past what the database has.
+        if not (team_id.isascii() and team_id.isdecimal() and len(team_id) <= 18):
+            initial.pop("team", None)
         phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS
         return {**default_budgets(phase).to_json(), **initial, "phase": phase.value}
 

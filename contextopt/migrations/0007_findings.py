@@ -314,7 +314,7 @@ class Migration(migrations.Migration):
             field=models.OneToOneField(
                 null=True,
                 on_delete=django.db.models.deletion.DB_SET_NULL,
-                related_name="compression",
+                related_name="handoff",
                 to="contextopt.assembly",
             ),
         ),

@@ -187,7 +187,7 @@ class PhaseCompression(models.Model):
     encoding = models.CharField(max_length=64)
     assembly_ms = models.FloatField()
     consumed_at = models.DateTimeField(null=True, blank=True)
-    assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="compression")
+    assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="handoff")
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
