@@ -32,7 +32,7 @@ BRIEF_WORDS = {
 }
 EXCERPT = 140
 # What a person may be told first of a content.
-SPEAKING = ("description", "pattern_name", "title", "summary", "table", "location")
+SPEAKING = ("description", "pattern_name", "title", "question", "name", "summary", "table", "location")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,5 +273,5 @@ def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
             "share", "Share saved", "–" if rate is None else whole(rate * 100), "%" if handed else "", rest,
             "by briefs and critical findings",
         ),
-        Tile("critical", "Critical", whole(critical), "", rest, f"{whole(undecided)} decisions open"),
+        Tile("critical", "Critical", whole(critical), "", rest, f"open decisions: {whole(undecided)}"),
     ]  # fmt: skip

@@ -180,8 +180,8 @@ def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
     found = get_task(request, task_id)
     require_role(request, Role.EDITOR)
     to = request.POST.get("to", "")
-    expected = HandoffPhase(to) if to in HandoffPhase.values else None
-    data = AdvanceIn(force=bool(request.POST.get("force")), to=expected.value if expected else None)
+    expected = to if to in HandoffPhase.values else None
+    data = AdvanceIn.model_validate({"force": bool(request.POST.get("force")), "to": expected})
     try:
         advanced = handoffs.advance_phase(
             team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
