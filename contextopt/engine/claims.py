@@ -16,8 +16,8 @@ _SEVERITY = re.compile(
     re.IGNORECASE,
 )
 _TABLES = (
-    re.compile(r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?([^\W\d][\w.]*)", re.IGNORECASE),
-    re.compile(r"\b([^\W\d][\w.]*)[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b", re.IGNORECASE),
+    re.compile(r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?([^\W\d][\w.]{0,80})", re.IGNORECASE),
+    re.compile(r"(?<![\w.])([^\W\d][\w.]{0,80})[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b", re.IGNORECASE),
 )
 _PLAIN_WORDS = """
 a all an and any are as at be both by can database den denne det each en er et every existing for

@@ -32,6 +32,9 @@ _DEPENDENT = re.compile(
     re.IGNORECASE,
 )
 """How a clause begins that means little without the one before it."""
+_CONDITION = re.compile(
+    r"(?:if|unless|until|when|although|though|hvis|dersom|wenn|falls|si)\b|如果|除非|إذا", re.I
+)
 _EDGES = " \t,;:，；：،؛—–-"
 _PAIRED = re.compile(r"[()\[\]{}“”「」（）`\"]")
 _PAIRS = ("()", "[]", "{}", "“”", "「」", "（）")
@@ -95,6 +98,8 @@ class Sentence:
         if any(low < start < high or low < end < high for low, high, _, _ in self.entities):
             return False
         text = self.text[start:end]
+        if _CONDITION.match(text) and not _CLAUSE_END.search(text):
+            return False
         return not _PAIRED.search(text) or _is_balanced(text)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
