@@ -1,5 +1,7 @@
 """The way in for what the phases of a task find, and for handing it on from phase to phase."""
 
+from typing import Any
+
 import structlog
 from django.db import transaction
 from django.db.models import Max
@@ -59,7 +61,7 @@ def _build(task: Task, data: FindingIn, actor: str) -> Finding:
         number=number,
         phase=task.phase,
         category=data.category,
-        content=data.content,
+        content=_in_stored_order(data.content),
         tags=list(dict.fromkeys(data.tags)),
         confidence=data.confidence,
         depends_on=_check_dependencies(task, data, number),
@@ -86,6 +88,16 @@ def lock_task(team_id: int, task_id: int) -> Task:
     if not task.is_open:
         raise Conflict(f"Task {task_id} is {task.state}: its findings stay as they are.")
     return task
+
+
+def _in_stored_order(value: Any) -> Any:
+    """Return JSON with its keys as PostgreSQL keeps them, so that what is counted is what is read again."""
+    if isinstance(value, list):
+        return [_in_stored_order(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+    return {key: _in_stored_order(value[key]) for key in keys}
 
 
 def _next_number(task: Task) -> int:

@@ -73,6 +73,16 @@ class TestFindings:
         assert stored.tokens > 10
         assert stored.created_by == "test"
 
+    def test_what_was_counted_is_what_is_read_again(self, task: Task) -> None:
+        content = {"severity": "high", "b": {"zz": 1, "é": 2, "y": [{"long": 1, "s": 2}]}, "Aa": 1.5}
+        finding = make_finding(task, content=content)
+        stored = Finding.objects.get(pk=finding.pk)
+        assert list(stored.content) == list(finding.content)
+        assert str(stored.content) == str(finding.content)
+        make_finding(task, tags=["critical"], content=content)
+        compression = compress(task)
+        assert compression.tokens_before == task.findings.measure()
+
     @pytest.mark.parametrize(
         ("overrides", "field"),
         [
