@@ -14,7 +14,7 @@ from benchmarks.database import BusyError, own_database, server_params
 from benchmarks.material import Material
 from config.errors import SetupError
 
-NAMES = ("assembly", "web", "import", "budget", "overview", "index", "files", "deltas", "logs")
+NAMES = ("assembly", "web", "import", "budget", "overview", "index", "files", "deltas", "logs", "briefs")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
 UNUSABLE = 2
@@ -32,6 +32,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
     parser.add_argument("--releases", type=Path, help="folder of successive releases, for deltas")
     parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
+    parser.add_argument("--commits", type=Path, nargs="*", default=[], help="commits as records, for briefs")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
     parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
@@ -88,6 +89,7 @@ def _material(arguments: argparse.Namespace) -> Material:
         releases=arguments.releases,
         checkouts=tuple(arguments.checkout),
         logs=arguments.logs,
+        commits=tuple(arguments.commits),
         aider=arguments.aider,
     )
 

@@ -17,6 +17,7 @@ class Material:
     releases: Path | None = None
     checkouts: tuple[Path, ...] = ()
     logs: Path | None = None
+    commits: tuple[Path, ...] = ()
     aider: Path | None = None
 
     def snapshots(self, cases: int) -> Iterator[Snapshot]:

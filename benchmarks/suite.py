@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from benchmarks.assembly import measure_assembly
+from benchmarks.briefs import measure_briefs
 from benchmarks.deltas import measure_deltas
 from benchmarks.errorlogs import measure_error_logs
 from benchmarks.figures import Section
@@ -95,6 +96,10 @@ class Suite:
     def logs(self) -> Section:
         return measure_error_logs(self.material.logs) if self.material.logs else _not_given("logs", "--logs")
 
+    def briefs(self) -> Section:
+        commits = self.material.commits
+        return measure_briefs(commits) if commits else _not_given("briefs", "--commits")
+
     def _spaces(self) -> list[Filled]:
         if not self.spaces:
             self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
@@ -122,6 +127,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "files": Suite.files,
     "deltas": Suite.deltas,
     "logs": Suite.logs,
+    "briefs": Suite.briefs,
 }
 
 

@@ -252,8 +252,8 @@ _ASSEMBLY_COLUMNS = (
     "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
     "duplicates", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
-    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms", "encoding",
-    "tokenizer_version", "sha256", "is_demo",
+    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms",
+    "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
 _PLACEHOLDERS = {"created_at": "coalesce(%s, now())", "record_ids": "%s::bigint[]"}
 _PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")

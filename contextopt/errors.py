@@ -5,6 +5,7 @@ ContextoptError
 ├── NotFound              the thing is not there, or not the caller's to see
 ├── Conflict              the thing is in a state that does not allow this
 │   ├── DuplicateRecord   a record of this source and external id exists
+│   ├── OpenDecisions     findings wait for somebody to decide
 │   └── PurgedRecord      the record's text was erased for good
 └── ServiceUnavailable    something the answer needs is down; trying later may help
 """
@@ -50,6 +51,17 @@ class DuplicateRecord(Conflict):
     def __init__(self, record_id: int) -> None:
         super().__init__(f"record {record_id} has this source and external_id already")
         self.record_id = record_id
+
+
+class OpenDecisions(Conflict):
+    """A phase cannot be handed on while its decisions are open; it may be forced."""
+
+    def __init__(self, findings: list[str], phase: str) -> None:
+        named = ", ".join(findings[:20]) + (f" and {len(findings) - 20} more" if len(findings) > 20 else "")
+        super().__init__(
+            f"Decisions of {phase} are open: {named}. Resolve them, or force it and hand them on undecided."
+        )
+        self.findings = findings
 
 
 class PurgedRecord(Conflict):

@@ -9,14 +9,14 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt import demo, searchables
+from contextopt import briefwriting, demo, searchables
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.frequencies import count_changed
 from contextopt.locking import only_here
-from contextopt.models import Record, Space, StoredResponse, Team
+from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import summarise_again
 from contextopt.remembering import drop_orphan_blobs, forget_expired_files
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def sweep() -> None:
-    """Do what is due: drop old answers, finish purges, end waits, forget files, recount summaries."""
+    """Do what is due: drop old answers, finish purges, end waits, give up lost briefs, recount summaries."""
     with only_here(SWEEP_LOCK) as is_ours:
         if not is_ours:
             return
@@ -50,6 +50,7 @@ def sweep() -> None:
         finish_purges()
         end_waits()
         forget_expired_files()
+        briefwriting.settle_lost_briefs()
         for space in Space.objects.filter(recount_from__isnull=False)[:10]:
             recount_summaries.delay(space.pk)
 
@@ -93,6 +94,23 @@ def embed() -> None:
             work_through(seconds=EMBED_SECONDS, index_seconds=EMBED_INDEX_SECONDS, work=Work())
         except EmbeddingUnavailable as error:
             log.warning("embedding_unavailable", problem=str(error))
+
+
+@shared_task
+def write_brief(compression_id: int) -> None:
+    """Ask the model for a compression's brief. Run twice, it asks under the same key and settles once."""
+    briefwriting.write_brief(compression_id)
+
+
+def schedule_brief(compression: PhaseCompression | None) -> None:
+    """Have the model's brief written where the compression awaits one.
+
+    A queue that is down fails no request: the sweep gives up on the brief, and the extract stays in force.
+    """
+    if compression is None or compression.brief_state != BriefState.PENDING:
+        return
+    pk = compression.pk
+    transaction.on_commit(lambda: write_brief.delay(pk), robust=True)
 
 
 @shared_task

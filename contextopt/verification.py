@@ -15,7 +15,7 @@ from contextopt.models import Assembly, AssemblyPayload, Kind
 
 type Figure = tuple[str, object]
 
-SAVINGS = (Kind.PHASE, Kind.RETRY)
+SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ NAVIGATION = (
         (
             ("Phases", "dashboard:phases", ("phase",)),
             ("Retries", "dashboard:retries", ("retr",)),
+            ("Tasks", "dashboard:tasks", ("task", "finding")),
             ("Repositories", "dashboard:repositories", ("repositor",)),
         ),
     ),

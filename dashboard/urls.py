@@ -14,6 +14,7 @@ from dashboard.views import (
     search,
     spaces,
     strategies,
+    tasks,
     team,
 )
 
@@ -58,6 +59,14 @@ urlpatterns = [
     path("phases/profile/activate", phases.phase_activate, name="phase_activate"),
     path("retries/", retries.retries, name="retries"),
     path("retries/<int:task_id>/", retries.retry, name="retry"),
+    path("tasks/", tasks.tasks, name="tasks"),
+    path("tasks/new/", tasks.task_new, name="task_new"),
+    path("tasks/<int:task_id>/", tasks.task, name="task"),
+    path("tasks/<int:task_id>/check", tasks.finding_check, name="finding_check"),
+    path("tasks/<int:task_id>/findings/<int:number>/", tasks.finding, name="finding"),
+    path("tasks/<int:task_id>/findings/<int:number>/resolve", tasks.finding_resolve, name="finding_resolve"),
+    path("tasks/<int:task_id>/compress", tasks.task_compress, name="task_compress"),
+    path("tasks/<int:task_id>/advance", tasks.task_advance, name="task_advance"),
     path("repositories/", repositories.repositories, name="repositories"),
     path("repositories/<int:repository_id>/", repositories.repository, name="repository"),
     path("memory/", memories.memories, name="memories"),

@@ -8,10 +8,13 @@ from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
+from contextopt.findinginputs import AdvanceIn, FindingIn
+from contextopt.handoffs import add_finding, advance_phase
 from contextopt.indexing import create_posted
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import (
     ApiKey,
+    Finding,
     Membership,
     PhaseProfile,
     Record,
@@ -95,6 +98,27 @@ def make_repository(team: Team, name: str = "shop", files: Mapping[str, str] = S
 def make_task(team: Team, **overrides: Any) -> Task:
     data = {"description": "Fix the rounding of prices in the cart."}
     return create_task(team=team, data=TaskIn(**{**data, **overrides}), actor="test")
+
+
+def make_finding(task: Task, **overrides: Any) -> Finding:
+    """Add a finding to the task's present phase."""
+    data: dict[str, Any] = {
+        "category": "risks",
+        "content": {
+            "description": "Prices in shop/cart.py are floats and may lose cents.",
+            "severity": "high",
+            "mitigation": "Count in whole cents.",
+        },
+        "confidence": 0.8,
+    }
+    return add_finding(
+        team_id=task.team_id, task_id=task.pk, data=FindingIn(**{**data, **overrides}), actor="test"
+    )
+
+
+def make_advance(task: Task, **overrides: Any) -> Task:
+    """Hand the task's findings on to its next phase."""
+    return advance_phase(team_id=task.team_id, task_id=task.pk, data=AdvanceIn(**overrides), actor="test")
 
 
 def make_attempt(task: Task, **overrides: Any) -> AttemptResult:

@@ -1,5 +1,17 @@
 """The admin, by concept. What a page or the API decides by rules, the admin decides by the same functions."""
 
-from contextopt.admin import access, assemblies, configs, embeddings, phases, repositories, spaces, tasks
+from contextopt.admin import (
+    access,
+    assemblies,
+    configs,
+    embeddings,
+    handoffs,
+    phases,
+    repositories,
+    spaces,
+    tasks,
+)
 
-__all__ = ["access", "assemblies", "configs", "embeddings", "phases", "repositories", "spaces", "tasks"]
+__all__ = [
+    "access", "assemblies", "configs", "embeddings", "handoffs", "phases", "repositories", "spaces", "tasks",
+]  # fmt: skip

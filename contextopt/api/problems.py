@@ -21,6 +21,7 @@ from contextopt.errors import (
     FieldProblem,
     InvalidInput,
     NotFound,
+    OpenDecisions,
     ServiceUnavailable,
 )
 
@@ -191,6 +192,9 @@ def on_budget_exceeded(request: HttpRequest, exc: BudgetExceeded) -> HttpRespons
 def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
     if isinstance(exc, DuplicateRecord):
         return problem(request, 409, "duplicate", "Conflict", str(exc), record_id=exc.record_id)
+    if isinstance(exc, OpenDecisions):
+        detail = str(exc)
+        return problem(request, 409, "open-decisions", "Conflict", detail, open_decisions=exc.findings)
     return problem(request, 409, "conflict", "Conflict", str(exc))
 
 

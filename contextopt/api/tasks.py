@@ -20,6 +20,7 @@ from contextopt.models import Attempt, AttemptState, Task
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.savings import choose_counter
 from contextopt.tasks import schedule_end_of_wait
+from contextopt.taskstatus import knowledge_pool
 
 router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
@@ -27,6 +28,7 @@ BY_NUMBER = by_number("attempt", "number")
 
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
 
 
@@ -36,6 +38,7 @@ class TaskRow(TypedDict):
     description: str
     repository: str
     state: Literal["open", "completed", "failed", "impossible"]
+    phase: PhaseWord
     created_by: str
     created_at: datetime
     updated_at: datetime
@@ -47,13 +50,75 @@ class TaskPage(TypedDict):
     next_cursor: str | None
 
 
+class DiscardedOut(TypedDict):
+    id: str
+    reason: str
+
+
+class HandoffSettingsOut(TypedDict):
+    """The settings that a phase was compressed with."""
+
+    bundle_tokens: int
+    findings_tokens: int
+    brief_tokens: int
+    critical_tokens: int
+    max_critical: int
+    key_categories: list[str]
+    critical_above: float
+    speculation_below: float
+
+
+class CompressionOut(TypedDict):
+    """What a phase handed on. `token_count` is the brief's alone; `other_brief` is of the writer whose is not
+    in force, and `brief_note` says why.
+    """
+
+    brief: str
+    critical_findings: list[str]
+    token_count: int
+    critical_tokens: int
+    tokens_before: int
+    tokens_after: int
+    saved_tokens: int
+    discarded: list[DiscardedOut]
+    warnings: list[str]
+    forced: bool
+    open_decisions: list[str]
+    writer: Literal["extract", "model"]
+    writer_version: str
+    brief_state: Literal["none", "pending", "in_force", "refused", "late"]
+    brief_note: str
+    other_brief: str
+    settings: HandoffSettingsOut
+    assembly_id: int | None
+    consumed_at: datetime | None
+    created_by: str
+    created_at: datetime
+
+
+class PhaseCompressionsOut(TypedDict):
+    """By phase; a phase that was not compressed is absent."""
+
+    analysis: NotRequired[CompressionOut]
+    design: NotRequired[CompressionOut]
+    implementation: NotRequired[CompressionOut]
+
+
+class KnowledgePoolOut(TypedDict):
+    phase_compressions: PhaseCompressionsOut
+
+
 class TaskOut(TaskRow):
-    """A task with what its attempts cost and saved. At `expires_at` its files are forgotten."""
+    """A task with what its attempts cost and saved, and what its phases handed on.
+
+    At `expires_at` its files are forgotten.
+    """
 
     attempts: int
     full_context_tokens: int
     delta_tokens: int
     saved_tokens: int
+    knowledge_pool: KnowledgePoolOut
 
 
 class ChangedFileOut(TypedDict):
@@ -152,12 +217,13 @@ class TaskQuery(PageQuery):
     """Which tasks; every filter given must hold."""
 
     state: Literal["open", "completed", "failed", "impossible"] | None = None
+    phase: PhaseWord | None = None
     repository: Annotated[Text | None, Field(max_length=REPOSITORY_MAX)] = None
     external_id: Annotated[Text | None, Field(min_length=1, max_length=TASK_EXTERNAL_ID_MAX)] = None
 
     def select(self, team_id: int) -> QuerySet[Task]:
-        filters = {"state": self.state, "repository": self.repository, "external_id": self.external_id}
-        given = {name: value for name, value in filters.items() if value is not None}
+        names = ("state", "phase", "repository", "external_id")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
         return Task.objects.filter(team_id=team_id, **given)
 
 
@@ -178,6 +244,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "full_context_tokens": full,
         "delta_tokens": delta,
         "saved_tokens": full - delta,
+        "knowledge_pool": knowledge_pool(list(task.compressions.all())),
     }
 
 

@@ -29,10 +29,14 @@ Categories: incidents, decisions
 """
 
 from contextopt.engine.assembly import assemble
+from contextopt.engine.briefs import Compression, compress
+from contextopt.engine.briefsettings import BriefSettings, PhaseBrief
 from contextopt.engine.budget import allocate
+from contextopt.engine.claims import Claim, check_claims
 from contextopt.engine.config import ContextConfig
 from contextopt.engine.errors import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
 from contextopt.engine.filters import FilterResult, filter_records
+from contextopt.engine.findings import Finding, parse_findings, render_finding
 from contextopt.engine.queryscoring import Match, Relevance, lend_to_neighbours, relevances
 from contextopt.engine.rendering import fit_header, header, render, summary_line
 from contextopt.engine.scoring import rank, score, score_decimal, score_float
@@ -54,8 +58,11 @@ from contextopt.engine.values import (
 
 __all__ = [
     "Assembled",
+    "BriefSettings",
     "BudgetExceeded",
     "Certificate",
+    "Claim",
+    "Compression",
     "ContextConfig",
     "ContextFilters",
     "ContextStats",
@@ -64,10 +71,12 @@ __all__ = [
     "EngineError",
     "FilterCounts",
     "FilterResult",
+    "Finding",
     "HeuristicTokenizer",
     "InvalidValue",
     "LedgerEntry",
     "Match",
+    "PhaseBrief",
     "Query",
     "RecordDetail",
     "RecordSummary",
@@ -78,14 +87,18 @@ __all__ = [
     "UnknownEncoding",
     "allocate",
     "assemble",
+    "check_claims",
+    "compress",
     "filter_records",
     "fit_header",
     "get_tokenizer",
     "header",
     "lend_to_neighbours",
+    "parse_findings",
     "rank",
     "relevances",
     "render",
+    "render_finding",
     "score",
     "score_decimal",
     "score_float",

@@ -12,6 +12,7 @@ from contextopt.models.embeddings import (
     EmbeddingTodo,
     RecordEmbedding,
 )
+from contextopt.models.findings import BriefState, Decision, Finding, HandoffSettings, PhaseCompression
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.searching import DocumentFrequency, Language, SearchableText, SearchCorpus
@@ -21,6 +22,7 @@ from contextopt.models.tasks import (
     Attempt,
     AttemptState,
     Blob,
+    HandoffPhase,
     ReceiverFile,
     Task,
     TaskState,
@@ -34,18 +36,24 @@ __all__ = [
     "Attempt",
     "AttemptState",
     "Blob",
+    "BriefState",
     "CodeBlob",
     "Completion",
     "ContextConfig",
+    "Decision",
     "DocumentFrequency",
     "Embedding",
     "EmbeddingFill",
     "EmbeddingModel",
     "EmbeddingState",
     "EmbeddingTodo",
+    "Finding",
+    "HandoffPhase",
+    "HandoffSettings",
     "Kind",
     "Language",
     "Membership",
+    "PhaseCompression",
     "PhaseProfile",
     "ReceiverFile",
     "Record",

@@ -36,6 +36,26 @@ class TaskState(models.TextChoices):
     IMPOSSIBLE = "impossible", "Impossible"
 
 
+class HandoffPhase(models.TextChoices):
+    """The steps that hand findings on, in their order; none is skipped and none comes back."""
+
+    ANALYSIS = "analysis", "Analysis"
+    DESIGN = "design", "Design"
+    IMPLEMENTATION = "implementation", "Implementation"
+
+    @property
+    def before(self) -> "HandoffPhase | None":
+        order = list(HandoffPhase)
+        place = order.index(self)
+        return order[place - 1] if place else None
+
+    @property
+    def after(self) -> "HandoffPhase | None":
+        order = list(HandoffPhase)
+        place = order.index(self)
+        return order[place + 1] if place + 1 < len(order) else None
+
+
 def files_expiry() -> datetime:
     return timezone.now() + FILES_LIFE
 
@@ -63,6 +83,7 @@ class Task(models.Model):
     description = models.TextField(max_length=TASK_DESCRIPTION_MAX)
     repository = models.CharField(max_length=REPOSITORY_MAX, blank=True)
     state = models.CharField(max_length=12, choices=TaskState, default=TaskState.OPEN)
+    phase = models.CharField(max_length=16, choices=HandoffPhase, default=HandoffPhase.ANALYSIS)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
@@ -78,6 +99,7 @@ class Task(models.Model):
                 fields=["team", "external_id"], condition=~Q(external_id=""), name="task_external_once"
             ),
             models.CheckConstraint(condition=Q(state__in=TaskState.values), name="task_state"),
+            models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="task_phase"),
             models.CheckConstraint(
                 condition=Q(description__length__gte=1, description__length__lte=TASK_DESCRIPTION_MAX),
                 name="task_description",

@@ -137,7 +137,7 @@ window.addEventListener("pageshow", () => {
 });
 
 /* Keys. */
-const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/" };
+const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/" };
 let awaitsPlace = false;
 
 document.addEventListener("keydown", (event) => {

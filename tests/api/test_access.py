@@ -53,6 +53,14 @@ ENDPOINTS = [
     ("GET", "/tasks/{task}/attempts", "read", None),
     ("POST", "/tasks/{task}/attempts", "write", {"files": {}, "diagnosis": {"root_cause": "bad_plan"}}),
     ("GET", "/tasks/{task}/attempts/1", "read", None),
+    ("POST", "/tasks/{task}/findings", "write", {"category": "risks", "content": {"description": "New"}}),
+    ("GET", "/tasks/{task}/findings", "read", None),
+    ("GET", "/tasks/{task}/findings/F-001", "read", None),
+    ("POST", "/tasks/{task}/findings/F-002/resolve", "write", {"resolution": "Whole cents"}),
+    ("GET", "/tasks/{task}/status", "read", None),
+    ("POST", "/tasks/{task}/compress", "write", {"force": True}),
+    ("POST", "/tasks/{task}/advance", "write", {"force": True}),
+    ("POST", "/tasks/{task}/bundle", "write", {"context": {}}),
     ("GET", "/repos", "read", None),
     ("POST", "/repos", "write", {"name": "new"}),
     ("GET", "/repos/{repo}", "read", None),
@@ -95,6 +103,8 @@ def places(space: Space, team: Team) -> dict[str, object]:
     factories.make_profile(team)
     task = factories.make_task(team)
     factories.make_attempt(task)
+    factories.make_finding(task)
+    factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
     strategy, retired = make_strategy(team), make_strategy(team, quality_score=8)
     retire_strategy(memory=retired, reason="old", actor="test")

@@ -65,7 +65,8 @@ def secret(space) -> str:
     task = factories.make_task(space.team)
     factories.make_attempt(task)
     places.update(slug=space.slug, record_id=record.pk, assembly_id=assembly.id, version=1, number=1)
-    places.update(phase="building", task_id=task.pk)
+    factories.make_finding(task)
+    places.update(phase="building", task_id=task.pk, finding_id="F-001")
     return factories.make_key(space.team)[1]
 
 

@@ -23,6 +23,9 @@ from contextopt.models import (
     EmbeddingFill,
     EmbeddingModel,
     EmbeddingTodo,
+    Finding,
+    HandoffSettings,
+    PhaseCompression,
     PhaseProfile,
     ReceiverFile,
     Record,
@@ -44,9 +47,9 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, EmbeddingFill, EmbeddingModel, EmbeddingTodo,
-    ReceiverFile, RecordEmbedding, RecordRevision, Repository,
-    RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, EmbeddingFill, EmbeddingModel, EmbeddingTodo, Finding,
+    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, Repository, RepositoryFile,
+    RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
 
@@ -67,7 +70,11 @@ def world(space: Space) -> Space:
     factories.make_user("anna", space.team)
     factories.make_assembly(space)
     factories.make_profile(space.team)
-    factories.make_attempt(factories.make_task(space.team, files={"a.py": "x = 1\n"}))
+    task = factories.make_task(space.team, files={"a.py": "x = 1\n"})
+    factories.make_attempt(task)
+    factories.make_finding(task)
+    factories.make_advance(task)
+    HandoffSettings.objects.create(team=space.team, phase="analysis")
     repository = factories.make_repository(space.team)
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
@@ -413,3 +420,31 @@ def test_no_page_shows_a_files_content(root, team):
         row = model.objects.get()
         for address in (page(model, "changelist"), page(model, "change", row.pk)):
             assert b"launch code" not in root.get(address).content
+
+
+class TestHandoffSettings:
+    def test_begin_with_the_defaults_of_the_phase(self, root, team):
+        html = root.get(page(HandoffSettings, "add"), {"phase": "design"}).content.decode()
+        assert 'value="600"' in html
+        assert "api_contracts,data_model,components" in html
+        for address in ({"phase": "x"}, {"phase": ""}, {"team": "²"}):
+            assert root.get(page(HandoffSettings, "add"), address).status_code == 200
+
+    def test_are_saved_and_come_into_force(self, root, team):
+        data = {
+            "team": team.pk, "phase": "analysis", "bundle_tokens": 30_000, "findings_tokens": 7_000,
+            "brief_tokens": 300, "critical_tokens": 900, "max_critical": 3, "key_categories": "risks, rules",
+            "critical_above": 0.8, "speculation_below": 0.3,
+        }  # fmt: skip
+        add = page(HandoffSettings, "add")
+        for wrong in ({"brief_tokens": 5}, {"critical_above": 2}, {"phase": "testing"}):
+            assert root.post(add, {**data, **wrong}).status_code == 200
+        assert not HandoffSettings.objects.exists()
+        assert root.post(add, data).status_code == 302
+        stored = HandoffSettings.objects.get()
+        assert (stored.key_categories, stored.updated_by) == (["risks", "rules"], "user:root")
+        task = factories.make_task(team)
+        factories.make_finding(task, confidence=0.9)
+        factories.make_advance(task)
+        compression = PhaseCompression.objects.get()
+        assert (compression.critical, compression.settings["brief_tokens"]) == ([1], 300)

@@ -1,0 +1,87 @@
+"""Findings and hand-offs to look at, and the sizes that a team may set."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+
+from contextopt.admin.base import BaseAdmin, ViewOnlyAdmin, actor, display
+from contextopt.handoffbudgets import default_budgets
+from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
+
+COMPRESSION_TEXTS = ("extract", "written", "discarded", "warnings", "settings")
+
+
+@admin.register(Finding)
+class FindingAdmin(ViewOnlyAdmin):
+    list_display = (
+        "task_id", "key", "phase", "category", "confidence", "decision", "tokens", "created_by", "created_at",
+    )  # fmt: skip
+    list_display_links = ("task_id", "key")
+    list_filter = ("phase", "decision")
+    search_fields = ("=task__id", "=category")
+    search_help_text = "The number of a task, or a category."
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Finding]:
+        findings: QuerySet[Finding] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_finding_changelist"
+        return findings.defer("content") if is_list else findings
+
+
+@admin.register(PhaseCompression)
+class PhaseCompressionAdmin(ViewOnlyAdmin):
+    list_display = (
+        "task_id", "phase", "findings_count", "tokens_before", "extract_tokens", "critical_tokens", "saved",
+        "brief_state", "is_forced", "created_at",
+    )  # fmt: skip
+    list_display_links = ("task_id", "phase")
+    list_filter = ("phase", "brief_state", "is_forced")
+    search_fields = ("=task__id",)
+    search_help_text = "The number of a task."
+    ordering = ("-id",)
+    readonly_fields = ("saved",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[PhaseCompression]:
+        found: QuerySet[PhaseCompression] = super().get_queryset(request)
+        match = request.resolver_match
+        is_list = match is not None and match.url_name == "contextopt_phasecompression_changelist"
+        return found.defer(*COMPRESSION_TEXTS) if is_list else found
+
+    @display(description="Tokens saved")
+    def saved(self, compression: PhaseCompression) -> str:
+        return f"{compression.saved_tokens:+,}"
+
+
+@admin.register(HandoffSettings)
+class HandoffSettingsAdmin(BaseAdmin):
+    """A team's own sizes of one phase; deleting them brings the defaults back."""
+
+    list_display = (
+        "team", "phase", "bundle_tokens", "findings_tokens", "brief_tokens", "critical_tokens",
+        "max_critical", "updated_by", "updated_at",
+    )  # fmt: skip
+    list_display_links = ("team", "phase")
+    list_filter = ("phase", "team")
+    list_select_related = ("team",)
+    autocomplete_fields = ("team",)
+    ordering = ("-id",)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Begin with the defaults of the phase that the address names, else of the first."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        team_id, name = str(initial.get("team", "")), initial.get("phase", "")
+        # An address may say anything: no number, or one past what the database has.
+        if not (team_id.isascii() and team_id.isdecimal() and len(team_id) <= 18):
+            initial.pop("team", None)
+        phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS
+        return {**default_budgets(phase).to_json(), **initial, "phase": phase.value}
+
+    def save_model(
+        self, request: HttpRequest, obj: HandoffSettings, form: "ModelForm[HandoffSettings]", change: bool
+    ) -> None:
+        obj.updated_by = actor(request)[:160]
+        super().save_model(request, obj, form, change)

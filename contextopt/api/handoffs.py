@@ -1,0 +1,253 @@
+"""What the phases of a task find, and what they hand on."""
+
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import TypeAdapter
+
+from contextopt import handoffs
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import created, reply
+from contextopt.api.paging import Keyset, PageQuery, list_page
+from contextopt.api.phases import AgentContextOut
+from contextopt.api.tasks import Id, KnowledgePoolOut, PhaseWord
+from contextopt.bundles import build_bundle
+from contextopt.findinginputs import (
+    AdvanceIn,
+    BundleIn,
+    Category,
+    CompressIn,
+    FindingIn,
+    Key,
+    ResolutionIn,
+    number_of,
+)
+from contextopt.inputs import BigInt
+from contextopt.models import Finding, PhaseCompression
+from contextopt.retrying import find_task
+from contextopt.tasks import schedule_brief
+from contextopt.taskstatus import task_status
+
+router = Router(tags=["Tasks"])
+IN_ORDER = Keyset("finding", ("number",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
+
+
+class FindingOut(TypedDict):
+    """One finding. `tokens` is the finding alone and in full."""
+
+    id: str
+    phase: PhaseWord
+    category: str
+    content: dict[str, Any]
+    tags: list[str]
+    confidence: float
+    depends_on: list[str]
+    implementation_ready: bool
+    decision: Literal["open", "resolved"] | None
+    resolution: str
+    resolved_by: str
+    resolved_at: datetime | None
+    tokens: int
+    created_by: str
+    created_at: datetime
+
+
+class FindingPage(TypedDict):
+    items: list[FindingOut]
+    next_cursor: str | None
+
+
+class PhaseTokensOut(TypedDict):
+    """What a phase may be given and hand on, and what it did; null before it was compressed."""
+
+    input_budget: int
+    output_budget: int
+    findings: int
+    findings_tokens: int
+    open_decisions: list[str]
+    tokens_before: int | None
+    tokens_after: int | None
+    saved_tokens: int | None
+
+
+class TokensOut(TypedDict):
+    analysis: PhaseTokensOut
+    design: PhaseTokensOut
+    implementation: PhaseTokensOut
+
+
+class StatusOut(TypedDict):
+    """A task with all that its phases found and handed on."""
+
+    id: int
+    external_id: str
+    description: str
+    repository: str
+    state: Literal["open", "completed", "failed", "impossible"]
+    phase: PhaseWord
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    findings: list[FindingOut]
+    knowledge_pool: KnowledgePoolOut
+    tokens: TokensOut
+    saved_tokens: int
+    warnings: list[str]
+
+
+class BundleFindingOut(TypedDict):
+    id: str
+    phase: PhaseWord
+    category: str
+    content: dict[str, Any]
+    tags: list[str]
+    confidence: float
+    depends_on: list[str]
+    implementation_ready: bool
+    decision: Literal["open", "resolved"] | None
+
+
+class ReferenceOut(TypedDict):
+    """A finding that is not given whole: why, what it weighs, and where it is."""
+
+    id: str
+    category: str
+    reason: str
+    tokens: int
+    url: str
+
+
+class BundleOut(TypedDict):
+    """What a phase begins with. `text` is critical findings, brief and context, as they are counted."""
+
+    task_id: int
+    phase: PhaseWord
+    from_phase: PhaseWord | None
+    text: str
+    brief: str
+    critical_findings: list[BundleFindingOut]
+    references: list[ReferenceOut]
+    context: AgentContextOut
+    budget_tokens: int
+    tokens: int
+    tokens_without_compression: int
+    brief_tokens: int
+    critical_tokens: int
+    context_tokens: int
+    warnings: list[str]
+    assembly_id: int | None
+
+
+class FindingQuery(PageQuery):
+    """Which findings; every filter given must hold."""
+
+    phase: PhaseWord | None = None
+    category: Category | None = None
+    decision: Literal["open", "resolved"] | None = None
+
+    def select(self, found: QuerySet[Finding]) -> QuerySet[Finding]:
+        filters = {"phase": self.phase, "category": self.category, "decision": self.decision}
+        return found.filter(**{name: value for name, value in filters.items() if value is not None})
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    return finding.to_json()
+
+
+def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
+    return reply(task_status(team_id=request.auth.team_id, task_id=task_id).to_json())
+
+
+@router.post("/tasks/{task_id}/findings", auth=WRITE, response={201: FindingOut}, summary="Add a finding")
+def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> HttpResponse:
+    """Adds a finding to the phase that the task is in and gives it the next id, such as `F-001`.
+
+    `depends_on` names findings that the task has. A content of known keys (pattern_name, location,
+    description, reusability, gaps, table, columns, severity, mitigation) fills the brief's slots.
+    """
+    finding = handoffs.add_finding(
+        team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
+    )
+    return created(finding.to_json(), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
+
+
+@router.get("/tasks/{task_id}/findings", auth=READ, response=FindingPage, summary="List findings")
+def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
+    """In their order, every phase's."""
+    found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))
+    return reply(list_page(query.select(found), IN_ORDER, query, finding_json))
+
+
+@router.get(
+    "/tasks/{task_id}/findings/{finding_id}", auth=READ, response=FindingOut, summary="Read a finding"
+)
+def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) -> HttpResponse:
+    """In full, whatever was handed on of it."""
+    task = find_task(request.auth.team_id, task_id)
+    return reply(handoffs.find_finding(task, number_of(finding_id)).to_json())
+
+
+@router.post(
+    "/tasks/{task_id}/findings/{finding_id}/resolve",
+    auth=WRITE,
+    response=FindingOut,
+    summary="Resolve a decision",
+)
+def resolve_decision(
+    request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: ResolutionIn
+) -> HttpResponse:
+    """Closes a finding's open decision, once; who decided what and when is kept with it."""
+    finding = handoffs.resolve_decision(
+        team_id=request.auth.team_id,
+        task_id=task_id,
+        number=number_of(finding_id),
+        data=data,
+        actor=actor(request),
+    )
+    return reply(finding.to_json())
+
+
+@router.get("/tasks/{task_id}/status", auth=READ, response=StatusOut, summary="Read a task's hand-offs")
+def read_status(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
+    """The task with its findings, what each phase handed on, and what that weighs."""
+    return status_reply(request, task_id)
+
+
+@router.post("/tasks/{task_id}/compress", auth=WRITE, response=StatusOut, summary="Compress a phase")
+def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> HttpResponse:
+    """Keeps the critical findings of the present phase whole and makes a brief of the rest.
+
+    Open decisions are a conflict that names them, unless `force` is true. Where a model writes briefs, the
+    extracted one stands until the model's is there and found to say nothing that the findings do not.
+    """
+    compression = handoffs.compress_phase(
+        team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
+    )
+    schedule_brief(compression)
+    return status_reply(request, task_id)
+
+
+@router.post("/tasks/{task_id}/advance", auth=WRITE, response=StatusOut, summary="Advance to the next phase")
+def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> HttpResponse:
+    """Compresses the present phase and enters the next: analysis, design, implementation.
+
+    No phase is skipped and none comes back. `to` says which phase is expected; another is a conflict.
+    """
+    task = handoffs.advance_phase(
+        team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
+    )
+    schedule_brief(PhaseCompression.objects.filter(task=task).latest("created_at"))
+    return status_reply(request, task_id)
+
+
+@router.post("/tasks/{task_id}/bundle", auth=WRITE, response=BundleOut, summary="Begin a phase")
+def read_bundle(request: ApiRequest, task_id: Path[Id], data: BundleIn) -> HttpResponse:
+    """Gives the present phase what it begins with: the critical findings of the phase before it in full, the
+    brief of the rest, and as much of the agent's context as the phase's budget takes.
+
+    `references` names every finding that is not given whole. From the first call on the brief stays.
+    """
+    return reply(build_bundle(team_id=request.auth.team_id, task_id=task_id, data=data).to_json())

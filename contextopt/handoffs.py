@@ -1,0 +1,215 @@
+"""The way in for what the phases of a task find, and for handing it on from phase to phase."""
+
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from contextopt.agentinputs import naming
+from contextopt.compressing import ENCODING, make_compression
+from contextopt.engine.findings import render_finding
+from contextopt.engine.tokens import get_tokenizer
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, ResolutionIn, number_of
+from contextopt.models import Decision, Finding, HandoffPhase, PhaseCompression, Task
+from contextopt.models.findings import FINDINGS_MAX, PHASE_TOKENS_MAX, finding_key
+
+log = structlog.get_logger(__name__)
+
+
+def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
+    """Number a finding of the task's present phase and keep it.
+
+    The task's row is held meanwhile: of two findings added at once each gets a number of its own.
+
+    Raises:
+        NotFound: the team has no such task.
+        Conflict: the task is closed, or its phase has as many findings as it may.
+        InvalidInput: names the field that does not fit what the task has.
+    """
+    with transaction.atomic():
+        finding = _build(lock_task(team_id, task_id), data, actor)
+        finding.save(force_insert=True)
+    log.info(
+        "finding_added",
+        task_id=task_id,
+        finding=finding.key,
+        phase=finding.phase,
+        category=finding.category,
+        tokens=finding.tokens,
+    )
+    return finding
+
+
+def check_finding(*, task: Task, data: FindingIn) -> Finding:
+    """Return the finding as it would be added now; nothing is written.
+
+    Raises:
+        Conflict: the task's phase has as many findings as it may.
+        InvalidInput: names the field that does not fit what the task has.
+    """
+    return _build(task, data, "")
+
+
+def _build(task: Task, data: FindingIn, actor: str) -> Finding:
+    number = _next_number(task)
+    _check_expectations(task, data, number)
+    finding = Finding(
+        task=task,
+        number=number,
+        phase=task.phase,
+        category=data.category,
+        content=_in_stored_order(data.content),
+        tags=list(dict.fromkeys(data.tags)),
+        confidence=data.confidence,
+        depends_on=_check_dependencies(task, data, number),
+        implementation_ready=data.implementation_ready,
+        decision=data.decision or "",
+        created_by=actor[:160],
+    )
+    with naming():
+        finding.tokens = get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
+    _check_room(task, finding.tokens)
+    return finding
+
+
+def lock_task(team_id: int, task_id: int) -> Task:
+    """Return the team's task with its row held until the transaction ends.
+
+    Raises:
+        NotFound: the team has no such task.
+        Conflict: the task is not open.
+    """
+    task = Task.objects.select_for_update().filter(team_id=team_id, pk=task_id).first()
+    if task is None:
+        raise NotFound(f"There is no task {task_id}.")
+    if not task.is_open:
+        raise Conflict(f"Task {task_id} is {task.state}: its findings stay as they are.")
+    return task
+
+
+def _in_stored_order(value: Any) -> Any:
+    """Return JSON with its keys as PostgreSQL keeps them, so that what is counted is what is read again."""
+    if isinstance(value, list):
+        return [_in_stored_order(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+    return {key: _in_stored_order(value[key]) for key in keys}
+
+
+def _next_number(task: Task) -> int:
+    latest: int | None = task.findings.aggregate(latest=Max("number"))["latest"]
+    return (latest or 0) + 1
+
+
+def _check_expectations(task: Task, data: FindingIn, number: int) -> None:
+    if data.id is not None and number_of(data.id) < number:
+        raise InvalidInput.of("id", f"{data.id} is there already; the next is {finding_key(number)}")
+    if data.id is not None and number_of(data.id) > number:
+        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next without a gap")
+    if data.phase is not None and data.phase != task.phase:
+        raise InvalidInput.of("phase", f"must be {task.phase}, the phase that the task is in")
+
+
+def _check_dependencies(task: Task, data: FindingIn, number: int) -> list[int]:
+    numbers = [number_of(key) for key in data.depends_on]
+    known = set(task.findings.filter(number__in=numbers).values_list("number", flat=True))
+    for place, needed in enumerate(numbers):
+        if needed == number:
+            raise InvalidInput.of(f"depends_on.{place}", f"{finding_key(number)} would depend on itself")
+        if needed not in known:
+            raise InvalidInput.of(f"depends_on.{place}", f"the task has no finding {finding_key(needed)}")
+    return list(dict.fromkeys(numbers))
+
+
+def _check_room(task: Task, tokens: int) -> None:
+    present = task.findings.filter(phase=task.phase)
+    if present.count() >= FINDINGS_MAX:
+        raise Conflict(
+            f"Task {task.pk} has {FINDINGS_MAX} findings in {task.phase}: compress and advance it."
+        )
+    if (total := present.measure() + tokens) > PHASE_TOKENS_MAX:
+        raise InvalidInput.of(
+            "content",
+            f"would make the findings of {task.phase} {total:,} tokens; they may have {PHASE_TOKENS_MAX:,}",
+        )
+
+
+def find_finding(task: Task, number: int) -> Finding:
+    """Return a finding of the task.
+
+    Raises:
+        NotFound: it has none of this number.
+    """
+    finding = Finding.objects.filter(task=task, number=number).first()
+    if finding is None:
+        raise NotFound(f"Task {task.pk} has no finding {finding_key(number)}.")
+    return finding
+
+
+def resolve_decision(*, team_id: int, task_id: int, number: int, data: ResolutionIn, actor: str) -> Finding:
+    """Say what was decided of a finding whose decision is open; who and when is kept with it.
+
+    Raises:
+        NotFound: the team has no such task, or the task no such finding.
+        Conflict: the task is closed, or the finding has no decision that is open.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id)
+        finding = find_finding(task, number)
+        if not finding.is_open:
+            what = "is resolved already" if finding.decision else "is no decision"
+            raise Conflict(f"{finding.key} {what}.")
+        finding.decision = Decision.RESOLVED
+        finding.resolution = data.resolution
+        finding.resolved_by = actor[:160]
+        finding.resolved_at = timezone.now()
+        finding.save(update_fields=["decision", "resolution", "resolved_by", "resolved_at"])
+    log.info("decision_resolved", task_id=task.pk, finding=finding.key, actor=actor)
+    return finding
+
+
+def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) -> PhaseCompression:
+    """Compress the findings of the task's present phase; unchanged findings give the same compression again.
+
+    Raises:
+        NotFound: the team has no such task.
+        OpenDecisions: decisions of the phase are open, and it was not forced.
+        Conflict: the task is closed, in another phase, or has no findings in this one.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id)
+        if data.phase not in {None, task.phase}:
+            raise Conflict(f"Task {task_id} is in {task.phase}: {data.phase} cannot be compressed now.")
+        return make_compression(task, is_forced=data.force, actor=actor)
+
+
+def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) -> Task:
+    """Compress the present phase and enter the next one. No phase is skipped, and none comes back.
+
+    Raises:
+        NotFound: the team has no such task.
+        OpenDecisions: decisions of the phase are open, and it was not forced.
+        Conflict: the task is closed, in its last phase, without findings, or not before the phase expected.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id)
+        following = HandoffPhase(task.phase).after
+        if following is None:
+            raise Conflict(
+                f"Task {task_id} is in {task.phase}, the last phase; what is left is to complete it."
+            )
+        if data.to not in {None, following}:
+            raise Conflict(
+                f"Task {task_id} is in {task.phase}: the next phase is {following}, not {data.to}."
+            )
+        compression = make_compression(task, is_forced=data.force, actor=actor)
+        task.phase = following
+        task.save(update_fields=["phase", "updated_at"])
+    log.info(
+        "phase_advanced", task_id=task.pk, phase=task.phase, tokens=compression.tokens_after, actor=actor
+    )
+    return task

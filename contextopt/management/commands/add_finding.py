@@ -1,0 +1,52 @@
+"""`manage.py add_finding TASK FILE.json`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.agentinputs import TaskIn
+from contextopt.findinginputs import FindingIn
+from contextopt.handoffs import add_finding
+from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.documents import read_document
+from contextopt.management.handoffs import TaskCommand, find_stored_task
+from contextopt.models import Task, Team
+from contextopt.retrying import create_task
+
+
+class Command(TaskCommand):
+    help = (
+        "Add a finding to the present phase of a task. FILE.json is an object with category, content (an "
+        "object) and, if you like, tags, confidence (0 to 1), depends_on (ids), implementation_ready and "
+        "decision (open or resolved)."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("file", metavar="FILE.json", help="- is standard input")
+        parser.add_argument(
+            "--create", metavar="TEXT", help="what the task is, where TASK is an external id not known yet"
+        )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        data = read_document(FindingIn, options["file"])
+        team, task_id = _find_or_create(options)
+        finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
+        if not options["json"]:
+            self.stdout.write(f"{finding.key} is added, {finding.tokens:,} tokens.")
+        self.answer(options, team, task_id)
+        return DONE
+
+
+def _find_or_create(options: Mapping[str, Any]) -> tuple[Team, int]:
+    description, name = options["create"], options["task"]
+    if description is None:
+        return find_stored_task(options)
+    team = team_of(options)
+    known = Task.objects.of(team).filter(external_id=name).first()
+    if known is not None:
+        return team, known.pk
+    values = {"description": description, "external_id": name}
+    data = parse_input(TaskIn, values, {"description": "--create", "external_id": "TASK"})
+    return team, create_task(team=team, data=data, actor=ACTOR).pk

@@ -1,0 +1,32 @@
+"""`manage.py advance_phase TASK`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.findinginputs import AdvanceIn
+from contextopt.handoffs import advance_phase
+from contextopt.management.base import ACTOR, DONE
+from contextopt.management.handoffs import TaskCommand, find_stored_task
+from contextopt.models import HandoffPhase
+from contextopt.tasks import schedule_brief
+
+
+class Command(TaskCommand):
+    help = "Compress a task's present phase and enter the next: analysis, design, implementation."
+
+    def add_options(self, parser: CommandParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--force", action="store_true", help="though decisions are open")
+        parser.add_argument(
+            "--to", choices=HandoffPhase.values, help="the phase that is expected; another is refused"
+        )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team, task_id = find_stored_task(options)
+        data = AdvanceIn(force=options["force"], to=options["to"])
+        task = advance_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
+        schedule_brief(task.compressions.latest("created_at"))
+        self.answer(options, team, task_id)
+        return DONE

@@ -1,0 +1,77 @@
+"""`manage.py compress_findings FILE.json`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.agentinputs import Phase
+from contextopt.engine.briefs import Compression, compress
+from contextopt.engine.briefsettings import BriefSettings
+from contextopt.engine.errors import InvalidValue
+from contextopt.engine.findings import parse_findings, render_finding
+from contextopt.engine.tokens import Tokenizer, get_tokenizer
+from contextopt.inputs import Input
+from contextopt.management.base import DONE, ReportingCommand, invalid_option
+from contextopt.management.documents import read_document
+
+
+class PhaseFindings(Input):
+    """The findings of one phase; the engine checks each of them."""
+
+    phase: Phase
+    findings: list[Any]
+
+
+class Command(ReportingCommand):
+    help = (
+        "Compress the findings of a phase to what the next one needs: the critical ones whole, and a brief "
+        "of the rest. FILE.json is an object with phase and findings, a list of objects with category, "
+        "content (an object, or text) and any of id, tags, confidence, depends_on, implementation_ready, "
+        "decision. Nothing is stored."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE.json", help="- is standard input")
+        parser.add_argument(
+            "--budget", type=int, metavar="TOKENS", help="of the brief (default: that of the phase)"
+        )
+        parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        document = read_document(PhaseFindings, options["file"])
+        settings, tokenizer = BriefSettings(), _tokenizer(options["encoding"])
+        if options["budget"] is not None:
+            settings = _with_budget(settings, document.phase, options["budget"])
+        findings = parse_findings(document.findings, phase=document.phase)
+        compression = compress(findings, phase=document.phase, settings=settings, tokenizer=tokenizer)
+        if options["json"]:
+            self.print_json(compression.to_json())
+        else:
+            whole = [render_finding(each) for each in findings if each.id in compression.critical]
+            self.stdout.write(describe_compression(compression, whole))
+        return DONE
+
+
+def describe_compression(compression: Compression, critical: list[str]) -> str:
+    """Return what is handed on, then what it costs, what was left out and why."""
+    size = f"{compression.tokens_after:,} of {compression.tokens_before:,} tokens"
+    parts = f"brief {compression.brief_tokens:,}, critical {compression.critical_tokens:,}"
+    lines = [f"Left out: {each.id} ({each.reason})" for each in compression.discarded]
+    lines += [f"Warning: {warning}" for warning in compression.warnings]
+    text = "\n\n".join(part.rstrip("\n") for part in (compression.brief, *critical) if part)
+    return "\n".join([text, "", f"{size} ({parts})", *lines]).lstrip("\n")
+
+
+def _tokenizer(encoding: str) -> Tokenizer:
+    try:
+        return get_tokenizer(encoding)
+    except InvalidValue as error:
+        raise invalid_option(error) from error
+
+
+def _with_budget(settings: BriefSettings, phase: str, budget_tokens: int) -> BriefSettings:
+    try:
+        return settings.with_budget(phase, budget_tokens)
+    except InvalidValue as error:
+        raise invalid_option(InvalidValue("budget", error.message)) from error

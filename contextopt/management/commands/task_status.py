@@ -1,0 +1,16 @@
+"""`manage.py task_status TASK`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from contextopt.management.base import DONE
+from contextopt.management.handoffs import TaskCommand, find_stored_task
+
+
+class Command(TaskCommand):
+    help = "Show a task: its phase, what was found, what was handed on, and what that weighs."
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team, task_id = find_stored_task(options)
+        self.answer(options, team, task_id)
+        return DONE

@@ -1,0 +1,77 @@
+"""Commands about a stored task and what its phases hand on."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.core.serializers.json import DjangoJSONEncoder
+
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.management.base import ReportingCommand, team_of
+from contextopt.models import Task, Team
+from contextopt.taskstatus import PhaseStatus, TaskStatus, task_status
+
+
+class TaskCommand(ReportingCommand):
+    """A command about one task: it answers with the task as it then is."""
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("task", metavar="TASK", help="the task's number, or the external id it was given")
+
+    def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> None:
+        status = task_status(team_id=team.pk, task_id=task_id)
+        if options["json"]:
+            # Moments as the API writes them.
+            self.print_json(json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder)))
+        else:
+            self.stdout.write(describe_task(status))
+
+
+def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
+    """Return the team and the task that the options name.
+
+    Raises:
+        InvalidInput: there is no such team.
+        NotFound: the team has no such task.
+    """
+    team = team_of(options)
+    name = str(options["task"])
+    if "\x00" in name:
+        raise InvalidInput.of("TASK", "contains a NUL character")
+    tasks = Task.objects.of(team)
+    found = tasks.filter(external_id=name).first() if name else None
+    if found is None and name.isascii() and name.isdecimal() and int(name) < 2**63:
+        found = tasks.filter(pk=int(name)).first()
+    if found is None:
+        raise NotFound(f"TASK: there is no task {name!r:.80}; POST /api/v1/tasks makes one, or --create")
+    return team, found.pk
+
+
+def describe_task(status: TaskStatus) -> str:
+    task = status.task
+    lines = [
+        f"Task {task.pk}: {task.description.splitlines()[0][:100]}",
+        f"Phase {task.phase}, {task.state}",
+        "",
+    ]
+    for phase in status.phases:
+        lines.append(_describe_phase(phase))
+        compression = phase.compression
+        if compression and compression.critical:
+            lines.append(f"  critical: {', '.join(compression.critical_findings)}")
+        if compression and compression.brief:
+            lines += [f"  {line}" for line in compression.brief.splitlines()]
+    lines += [f"Warning: {warning}" for warning in status.warnings]
+    return "\n".join(lines)
+
+
+def _describe_phase(phase: PhaseStatus) -> str:
+    found = f"{phase.phase.label}: {phase.findings} findings, {phase.findings_tokens:,} tokens"
+    compression = phase.compression
+    if compression is None:
+        return found
+    return (
+        f"{found}; handed on as {compression.tokens_after:,} of {compression.tokens_before:,} tokens"
+        f" (brief {compression.brief_tokens:,}, {len(compression.critical)} critical)"
+    )

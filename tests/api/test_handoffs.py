@@ -1,0 +1,164 @@
+from typing import Any
+
+import pytest
+
+from contextopt.models import Finding, PhaseCompression, Task
+from tests import factories
+from tests.api.conftest import fields_of
+
+RISK = {"category": "risks", "content": {"description": "Floats in shop/cart.py", "severity": "high"}}
+
+
+@pytest.fixture
+def task(team) -> Task:
+    return factories.make_task(team)
+
+
+@pytest.fixture
+def path(task) -> str:
+    return f"/tasks/{task.pk}"
+
+
+def test_from_findings_to_the_next_phase(api, path, task):
+    created = api.post(f"{path}/findings", {**RISK, "tags": ["critical"]})
+    assert created.status_code == 201
+    assert created["Location"] == f"/api/v1{path}/findings/F-001"
+    finding = created.json()
+    assert (finding["id"], finding["phase"], finding["created_by"]) == ("F-001", "analysis", "key:admin-key")
+    api.post(f"{path}/findings", {**RISK, "depends_on": ["F-001"]})
+    api.post(f"{path}/findings", {**RISK, "confidence": 0.1})
+    compressed = api.post(f"{path}/compress").json()
+    stored = compressed["knowledge_pool"]["phase_compressions"]["analysis"]
+    assert (compressed["phase"], stored["critical_findings"]) == ("analysis", ["F-001"])
+    assert {"id": "F-003", "reason": "speculation"} in stored["discarded"]
+    advanced = api.post(f"{path}/advance", {"to": "design"}).json()
+    assert advanced["phase"] == "design"
+    assert advanced["knowledge_pool"] == compressed["knowledge_pool"]
+    assert api.get(path).json()["knowledge_pool"] == compressed["knowledge_pool"]
+    assert api.get(path).json()["phase"] == "design"
+    bundle = api.post(f"{path}/bundle", {"context": {"files": {"a.py": "x = 1\n"}}}).json()
+    assert bundle["from_phase"] == "analysis"
+    assert [each["id"] for each in bundle["critical_findings"]] == ["F-001"]
+    assert bundle["critical_findings"][0]["content"] == RISK["content"]
+    assert bundle["text"].endswith("## Files\n### a.py\nx = 1\n")
+    assert bundle["tokens"] == bundle["brief_tokens"] + bundle["critical_tokens"] + bundle["context_tokens"]
+    # What was left out is one request away.
+    for reference in bundle["references"]:
+        whole = api.get(reference["url"].removeprefix("/api/v1")).json()
+        assert whole["content"] == RISK["content"]
+    assert api.get(f"/assemblies/{bundle['assembly_id']}/verification").json()["ok"]
+    assert api.get("/tasks", phase="design").json()["items"][0]["id"] == task.pk
+    assert api.get("/tasks", phase="analysis").json()["items"] == []
+
+
+def test_findings_are_listed_in_order_and_filtered(api, path):
+    for category in ("risks", "constraints", "risks"):
+        api.post(f"{path}/findings", {**RISK, "category": category})
+    api.post(f"{path}/findings", {**RISK, "decision": "open"})
+    ids = [item["id"] for item in api.get(f"{path}/findings").json()["items"]]
+    assert ids == ["F-001", "F-002", "F-003", "F-004"]
+    page = api.get(f"{path}/findings", limit=3).json()
+    rest = api.get(f"{path}/findings", limit=3, cursor=page["next_cursor"]).json()
+    assert [item["id"] for item in page["items"] + rest["items"]] == ids
+    assert len(api.get(f"{path}/findings", category="constraints").json()["items"]) == 1
+    assert api.get(f"{path}/findings", decision="open").json()["items"][0]["id"] == "F-004"
+    assert api.get(f"{path}/findings", phase="design").json()["items"] == []
+
+
+def test_open_decisions_are_a_conflict_until_they_are_resolved(api, path):
+    api.post(f"{path}/findings", {**RISK, "decision": "open"})
+    for action in ("compress", "advance"):
+        refused = api.post(f"{path}/{action}")
+        assert refused.status_code == 409
+        assert refused.json()["open_decisions"] == ["F-001"]
+        assert "F-001" in refused.json()["detail"]
+    resolved = api.post(f"{path}/findings/F-001/resolve", {"resolution": "Whole cents"}).json()
+    assert (resolved["decision"], resolved["resolved_by"]) == ("resolved", "key:admin-key")
+    assert api.post(f"{path}/findings/F-001/resolve").status_code == 409
+    assert api.post(f"{path}/advance").json()["phase"] == "design"
+
+
+def test_a_forced_hand_off_says_so(api, path):
+    api.post(f"{path}/findings", {**RISK, "decision": "open"})
+    stored = api.post(f"{path}/advance", {"force": True}).json()["knowledge_pool"]["phase_compressions"]
+    assert (stored["analysis"]["forced"], stored["analysis"]["open_decisions"]) == (True, ["F-001"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"confidence": 1.2}, "confidence"),
+        ({"content": {"x": "y" * 2_000_000}}, "content"),
+        ({"content": []}, "content"),
+        ({"content": {}}, "content"),
+        ({"depends_on": ["F-002"]}, "depends_on.0"),
+        ({"id": "F-001", "depends_on": ["F-001"]}, "depends_on.0"),
+        ({"depends_on": ["x"]}, "depends_on.0"),
+        ({"id": "F-004"}, "id"),
+        ({"phase": "design"}, "phase"),
+        ({"phase": "testing"}, "phase"),
+        ({"tags": ["a\nb"]}, "tags.0"),
+        ({"category": ""}, "category"),
+        ({"severity": "high"}, "severity"),
+    ],
+)
+def test_a_bad_finding_names_its_field_and_writes_nothing(api, path, changes: dict[str, Any], field: str):
+    response = api.post(f"{path}/findings", {**RISK, **changes})
+    assert response.status_code == 422
+    assert fields_of(response) == {field}
+    assert not Finding.objects.exists()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_none_are_named(api, path, number):
+    body = '{"category": "risks", "content": {"x": 1}, "confidence": NUMBER}'.replace("NUMBER", number)
+    response = api.post(f"{path}/findings", body)
+    assert response.status_code == 422
+    assert fields_of(response) == {"confidence"}
+
+
+def test_a_taken_id_is_named(api, path):
+    api.post(f"{path}/findings", RISK)
+    response = api.post(f"{path}/findings", {**RISK, "id": "F-001"})
+    assert fields_of(response) == {"id"}
+    assert Finding.objects.count() == 1
+
+
+def test_what_is_no_json_is_a_problem(api, path):
+    response = api.post(f"{path}/findings", '{"category": ')
+    assert response.status_code == 400
+    assert response["Content-Type"] == "application/problem+json"
+
+
+def test_phases_are_not_skipped(api, path):
+    api.post(f"{path}/findings", RISK)
+    assert api.post(f"{path}/advance", {"to": "implementation"}).status_code == 409
+    assert fields_of(api.post(f"{path}/advance", {"to": "analysis "})) == {"to"}
+    assert not PhaseCompression.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "status"), [("F-007", 404), ("F-", 422), ("F-99999999999", 422), ("f-1", 200)]
+)
+def test_findings_by_id(api, path, key, status):
+    api.post(f"{path}/findings", RISK)
+    assert api.get(f"{path}/findings/{key}").status_code == status
+
+
+def test_a_repeated_write_is_done_once(api, path):
+    headers = {"Idempotency-Key": "one"}
+    first = api.post(f"{path}/findings", RISK, headers=headers)
+    again = api.post(f"{path}/findings", RISK, headers=headers)
+    assert first.json() == again.json()
+    assert Finding.objects.count() == 1
+
+
+def test_as_many_queries_for_twenty_findings_as_for_two(api, path, task, django_assert_num_queries):
+    for wanted in (2, 20):
+        while task.findings.count() < wanted:
+            factories.make_finding(task)
+        api.get(path)
+        with django_assert_num_queries(3):  # key, task, findings
+            api.get(f"{path}/findings")
+        with django_assert_num_queries(5):  # key, task, findings, compressions, settings
+            api.get(f"{path}/status")

@@ -1,0 +1,88 @@
+"""A task that is analysed, handed on to design, and looked into for what was left out."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Finding, PhaseCompression, Task, Team
+
+RISK = {"description": "Rounding in shop/tax.py", "severity": "high", "mitigation": "Round once"}
+FINDINGS = [
+    ("constraints", {"description": "Prices must stay whole cents in shop/cart.py."}, "0.95", ""),
+    ("risks", RISK, "0.8", ""),
+    ("database_needs", {"table": "carts", "columns": ["price_cents"]}, "0.7", "critical"),
+    ("open_questions", {"description": "Perhaps pigeons carry the receipts?"}, "0.2", ""),
+]
+
+
+def add(page: Page, category: str, content: dict[str, object], confidence: str, tags: str) -> None:
+    page.get_by_label("Category").fill(category)
+    page.get_by_label("Content").fill(json.dumps(content))
+    page.get_by_label("Confidence").fill(confidence)
+    page.get_by_label("Tags").fill(tags)
+    page.get_by_role("button", name="Add the finding").click()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_from_findings_to_the_next_phase(
+    scheme: str,
+    width: int,
+    team: Team,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/tasks/")
+    expect(page.get_by_role("heading", name="No tasks here")).to_be_visible()
+    check_accessibility(page)
+    page.get_by_role("link", name="New task").click()
+    page.get_by_label("Description").fill("Round prices to whole cents in the cart")
+    check_accessibility(page)
+    page.get_by_role("button", name="Make the task").click()
+    expect(page.get_by_text("No findings yet")).to_be_visible()
+
+    # What is wrong is said before it is sent.
+    page.wait_for_load_state()
+    page.get_by_label("Category").fill("risks")
+    page.get_by_label("Content").fill('{"description": ')
+    page.get_by_label("Confidence").fill("1.2")
+    page.get_by_label("Tags").focus()
+    expect(page.locator("#finding-check")).to_contain_text("Give a JSON object")
+    expect(page.locator("#finding-check")).to_contain_text("Confidence")
+    for finding in FINDINGS:
+        add(page, *finding)
+        expect(page.locator("#phase-analysis")).to_contain_text(f"F-00{FINDINGS.index(finding) + 1}")
+    assert Finding.objects.count() == len(FINDINGS)
+    check_accessibility(page)
+
+    # On to design, after a question.
+    page.get_by_role("button", name="Advance to design").click()
+    expect(page.get_by_role("heading", name="Advance to design?")).to_be_visible()
+    check_accessibility(page)
+    page.get_by_role("button", name="Close").click()
+    assert Task.objects.get().phase == "analysis"
+    page.get_by_role("button", name="Advance to design").click()
+    page.get_by_role("button", name="Advance", exact=True).click()
+    expect(page.locator("#phase-design")).to_have_attribute("aria-current", "step")
+
+    # The brief beside where it comes from, and what was left out one click away.
+    expect(page.locator("#brief-analysis")).to_contain_text("shop/tax.py")
+    handed = page.get_by_role("region", name="Findings and their fate")
+    expect(handed.get_by_role("row", name="F-003")).to_contain_text("tagged critical")
+    expect(handed.get_by_role("row", name="F-004")).to_contain_text("speculation")
+    expect(page.locator("#plot-handoffs .bars path")).not_to_have_count(0)
+    page.get_by_role("button", name="Fetch F-004").click()
+    expect(page.locator("#finding-content")).to_contain_text("Perhaps pigeons carry the receipts?")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    check_accessibility(page)
+    page.get_by_role("button", name="Table of tokens before and after").click()
+    compression = PhaseCompression.objects.get()
+    expect(page.locator("#table-handoffs")).to_contain_text(f"{compression.tokens_before:,}")
+
+    page.get_by_role("link", name="What was logged").click()
+    expect(page.get_by_text("verified now")).to_be_visible()
+    page.goto("/tasks/")
+    expect(page.locator("#tasks")).to_contain_text("design")
+    check_accessibility(page)

@@ -1,0 +1,128 @@
+"""add_finding, compress_phase, advance_phase and task_status as a shell sees them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from contextopt.models import Assembly, Finding, Task, Team
+from tests.factories import make_finding, make_task
+
+RISK = {"category": "risks", "content": {"description": "Floats in shop/cart.py", "severity": "high"}}
+type Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code, complaint = 0, ""
+        try:
+            call_command(*[str(argument) for argument in arguments])
+        except CommandError as error:
+            code, complaint = error.returncode, str(error)
+        except SystemExit as error:
+            code = int(error.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err + complaint
+
+    return run_command
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[object], Path]:
+    def write_file(value: object) -> Path:
+        path = tmp_path / "finding.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def task(db: None) -> Task:
+    return make_task(Team.objects.ensure_default(), external_id="CART-17")
+
+
+def test_from_a_finding_to_the_last_phase(run: Run, write: Any) -> None:
+    file = write({**RISK, "tags": ["critical"]})
+    code, out, _ = run("add_finding", "T-1", file, "--create", "Round prices", "--json")
+    answer = json.loads(out)
+    assert (code, answer["phase"], answer["findings"][0]["id"]) == (0, "analysis", "F-001")
+    for expected in ("design", "implementation"):
+        _, out, _ = run("add_finding", "T-1", file, "--json")
+        _, out, _ = run("compress_phase", "T-1", "--json")
+        compressed = json.loads(out)["knowledge_pool"]["phase_compressions"]
+        code, out, _ = run("advance_phase", answer["id"], "--to", expected, "--json")
+        answer = json.loads(out)
+        assert (code, answer["phase"]) == (0, expected)
+        assert answer["knowledge_pool"]["phase_compressions"] == compressed
+    analysis = answer["knowledge_pool"]["phase_compressions"]["analysis"]
+    assert analysis["critical_findings"] == ["F-001", "F-002"]
+    assert {"brief", "token_count"} <= set(analysis)
+    assert json.loads(run("task_status", "T-1", "--json")[1]) == answer
+    assert Assembly.objects.filter(kind="handoff").count() == 2
+    code, out, _ = run("verify_savings", "--json")
+    assert json.loads(out)["differences"] == []
+    code, _, err = run("advance_phase", "T-1")
+    assert (code, "no findings" in err or "last phase" in err) == (2, True)
+
+
+def test_for_people(run: Run, write: Any, task: Task) -> None:
+    code, out, _ = run("add_finding", task.pk, write(RISK))
+    assert code == 0
+    assert "F-001 is added" in out
+    make_finding(task, tags=["critical"])
+    code, out, _ = run("advance_phase", "CART-17")
+    assert "Phase design, open" in out
+    assert "critical: F-002" in out
+    assert "shop/cart.py" in out
+
+
+def test_open_decisions_stop_it_unless_forced(run: Run, task: Task) -> None:
+    make_finding(task, decision="open")
+    code, out, err = run("compress_phase", task.pk, "--json")
+    assert (code, out) == (2, "")
+    assert "F-001" in err
+    code, out, _ = run("advance_phase", task.pk, "--force", "--json")
+    assert json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]["forced"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("{", "is not JSON"),
+        ('{"category": "risks", "content": {"x": NaN}}', "NaN"),
+        ({**RISK, "confidence": 1.2}, "confidence"),
+        ({**RISK, "content": {"x": "y" * 2_000_000}}, "content"),
+        ({**RISK, "depends_on": ["F-009"]}, "depends_on.0"),
+        ({**RISK, "id": "F-001", "depends_on": ["F-001"]}, "depends_on.0"),
+        ({**RISK, "id": "F-002"}, "id"),
+        ([], "body"),
+    ],
+)
+def test_a_bad_finding_is_named_and_nothing_is_written(
+    run: Run, write: Any, task: Task, value: object, named: str
+) -> None:
+    code, out, err = run("add_finding", task.pk, write(value), "--json")
+    assert (code, out) == (2, "")
+    assert named in err
+    assert not Finding.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["999999", "nobody", "9" * 30, "\x00"])
+def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
+    code, _, err = run("task_status", name)
+    assert code == 2
+    assert "TASK" in err
+
+
+def test_a_number_may_be_an_external_id(run: Run, task: Task) -> None:
+    other = make_task(task.team, external_id="12")
+    assert json.loads(run("task_status", "12", "--json")[1])["id"] == other.pk

@@ -1,0 +1,327 @@
+import re
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.compressing import WrittenBrief, settle_brief
+from contextopt.models import Finding, HandoffSettings, PhaseCompression, Role, Task, Team
+from dashboard.handoffcharts import HandoffBar, handoff_figure
+from dashboard.paging import PAGE_ROWS
+from tests import factories
+from tests.dashboard.conftest import HTMX, log_in
+
+URL = "/tasks/"
+FINDING = {
+    "category": "risks",
+    "content": '{"description": "Floats lose <cents>", "location": "shop/cart.py"}',
+    "confidence": "0.8",
+    "tags": "money, money",
+}
+
+
+def html_of(client: Client, url: str = URL) -> str:
+    response = client.get(url)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def numbers(client: Client, query: str = "") -> list[int]:
+    """Return the ids of the tasks that the list shows, in order."""
+    return [int(found) for found in re.findall(r'href="/tasks/(\d+)/"', html_of(client, f"{URL}?{query}"))]
+
+
+@pytest.fixture
+def task(team: Team) -> Task:
+    return factories.make_task(team, external_id="CART-17")
+
+
+@pytest.fixture
+def board(task: Task) -> str:
+    return f"{URL}{task.pk}/"
+
+
+# The list
+
+
+def test_an_empty_list_says_how_to_begin(owner_client: Client, team: Team) -> None:
+    html = html_of(owner_client)
+    assert "No tasks here" in html
+    assert "manage.py add_finding" in html
+
+
+def test_tasks_with_their_phase_and_saving(owner_client: Client, task: Task) -> None:
+    for _ in range(3):
+        factories.make_finding(task)
+    factories.make_advance(task)
+    factories.make_finding(task, decision="open")
+    compression = PhaseCompression.objects.get()
+    html = html_of(owner_client)
+    assert '<td class="nowrap">design</td><td class="n">4</td><td class="n">1</td>' in html
+    assert f"+{compression.saved_tokens:,}" in html
+
+
+def test_filters(owner_client: Client, task: Task) -> None:
+    other = factories.make_task(task.team, repository="shop")
+    factories.make_finding(other)
+    factories.make_advance(other)
+    assert numbers(owner_client, "phase=design") == [other.pk]
+    assert numbers(owner_client, "repository=shop") == [other.pk]
+    assert numbers(owner_client, "find=CART-17") == [task.pk]
+    assert numbers(owner_client, f"find={task.pk}") == [task.pk]
+    assert numbers(owner_client) == [other.pk, task.pk]
+
+
+@pytest.mark.parametrize("query", ["phase=x", "repository=" + "x" * 201, "find=%00"])
+def test_filters_that_cannot_be_read_say_so(query: str, owner_client: Client, task: Task) -> None:
+    assert 'role="alert"' in html_of(owner_client, f"{URL}?{query}")
+    assert numbers(owner_client, query) == []
+
+
+def test_tasks_come_in_pages(owner_client: Client, team: Team) -> None:
+    made = [factories.make_task(team).pk for _ in range(PAGE_ROWS + 3)]
+    cursor = html_of(owner_client).split("before=")[1].split('"')[0]
+    assert sorted(numbers(owner_client) + numbers(owner_client, f"before={cursor}")) == made
+
+
+def test_the_list_is_a_partial(partial: Callable[..., str], task: Task) -> None:
+    assert "id_phase" not in partial(URL, "tasks")
+
+
+def test_as_many_queries_for_twenty_tasks_as_for_two(owner_client: Client, team: Team) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Task.objects.count() < wanted:
+            task = factories.make_task(team)
+            factories.make_finding(task)
+            factories.make_advance(task)
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the page, its findings, its hand-offs
+            html_of(owner_client)
+        counts.append(len(queries))
+    assert counts == [6, 6]
+
+
+def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, task: Task, board: str) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while task.findings.count() < wanted:
+            factories.make_finding(task)
+        with CaptureQueriesContext(connection) as queries:
+            # session, user, memberships, the task, findings, compressions, settings
+            html_of(owner_client, board)
+        counts.append(len(queries))
+    assert counts == [7, 7]
+
+
+# Making
+
+
+def test_a_task_is_made(owner_client: Client, team: Team) -> None:
+    response = owner_client.post(f"{URL}new/", {"description": "Round prices", "external_id": "T-1"})
+    task = Task.objects.get()
+    assert response["Location"] == f"{URL}{task.pk}/"
+    assert (task.description, task.created_by) == ("Round prices", "user:olga")
+    again = owner_client.post(f"{URL}new/", {"description": "Round prices", "external_id": "T-1"})
+    assert again.status_code == 422
+    assert "already" in again.content.decode()
+    assert owner_client.post(f"{URL}new/", {"description": " "}).status_code == 422
+
+
+def test_a_finding_is_added(owner_client: Client, task: Task, board: str) -> None:
+    assert owner_client.post(board, FINDING).status_code == 302
+    finding = Finding.objects.get()
+    assert finding.content == {"description": "Floats lose <cents>", "location": "shop/cart.py"}
+    assert (finding.tags, finding.created_by) == (["money"], "user:olga")
+    html = html_of(owner_client, board)
+    assert "Floats lose &lt;cents&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"content": "{"}, "Give a JSON object"),
+        ({"content": '{"x": NaN}'}, "NaN"),
+        ({"confidence": "1.2"}, "less than or equal to 1"),
+        ({"confidence": "nan"}, "Enter a number"),
+        ({"depends_on": "F-009"}, "no finding F-009"),
+        ({"depends_on": "nine"}, "such as F-001"),
+        ({"category": ""}, "required"),
+        ({"tags": "t" * 65}, "at most 64"),
+    ],
+)
+def test_a_bad_finding_says_what_is_wrong_at_once_and_when_sent(
+    owner_client: Client, task: Task, board: str, changes: dict[str, str], words: str
+) -> None:
+    data = {**FINDING, **changes}
+    checked = owner_client.post(f"{board}check", data, headers={**HTMX, "HX-Target": "finding-check"})
+    assert checked.status_code == 200
+    assert words in checked.content.decode()
+    assert "<html" not in checked.content.decode()
+    sent = owner_client.post(board, data)
+    assert sent.status_code == 422
+    assert words in sent.content.decode()
+    assert not Finding.objects.exists()
+
+
+def test_a_good_finding_is_told_its_number_and_weight(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task)
+    html = owner_client.post(f"{board}check", FINDING, headers=HTMX).content.decode()
+    assert "It would be F-002, with" in html
+    assert Finding.objects.count() == 1
+
+
+# The board
+
+
+def test_before_the_hand_off(owner_client: Client, task: Task, board: str) -> None:
+    html = html_of(owner_client, board)
+    assert "No findings yet" in html
+    assert "Advance to" not in html
+    assert "chart-data" not in html
+    factories.make_finding(task)
+    html = html_of(owner_client, board)
+    assert "Advance to design" in html
+    assert "given at most 36,800" in html
+
+
+def test_what_was_handed_on_and_what_became_of_each(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task)
+    factories.make_finding(task, tags=["critical"], content={"table": "carts"})
+    factories.make_finding(task, confidence=0.1, content={"description": "Maybe pigeons"})
+    assert owner_client.post(f"{board}advance", {"to": "design"}).status_code == 302
+    task.refresh_from_db()
+    assert task.phase == "design"
+    html = html_of(owner_client, board)
+    assert "tagged critical" in html
+    assert "speculation" in html
+    assert '<span class="tag kept">in the brief</span>' in html
+    compression = PhaseCompression.objects.get()
+    assert f"{35_000 + compression.tokens_before:,}" in html
+    assert "shop/cart.py" in html.split('id="brief-analysis"')[1].split("</pre>")[0]
+    assert f"/assemblies/{compression.assembly_id}/" in html
+    assert 'id="chart-data"' in html
+
+
+def test_open_decisions_stop_it_until_they_are_resolved(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task, decision="open")
+    html = html_of(owner_client, board)
+    assert "Open decisions" in html
+    assert 'name="force"' in html
+    response = owner_client.post(f"{board}advance", {"to": "design"}, follow=True)
+    assert "F-001" in response.content.decode()
+    assert Task.objects.get().phase == "analysis"
+    owner_client.post(f"{board}findings/1/resolve", {"resolution": "Whole cents"})
+    finding = Finding.objects.get()
+    assert (finding.decision, finding.resolution) == ("resolved", "Whole cents")
+    owner_client.post(f"{board}findings/1/resolve")
+    assert owner_client.post(f"{board}findings/9/resolve").status_code == 404
+    owner_client.post(f"{board}advance", {"to": "design"})
+    assert Task.objects.get().phase == "design"
+
+
+def test_a_forced_hand_off_is_shown_as_such(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task, decision="open")
+    owner_client.post(f"{board}compress", {"force": "1"})
+    assert "Handed on undecided" in html_of(owner_client, board)
+
+
+def test_too_much_is_diagnosed(owner_client: Client, task: Task, board: str) -> None:
+    HandoffSettings.objects.create(team=task.team, phase="analysis", max_critical=1, brief_tokens=20)
+    for number in range(2):
+        factories.make_finding(task, tags=["critical"], content={"description": f"Whole {number}"})
+    for number in range(6):
+        words = " ".join(f"word{number}{place}" for place in range(60))
+        factories.make_finding(task, content={"description": words})
+    owner_client.post(f"{board}compress")
+    html = html_of(owner_client, board)
+    assert "Too many critical findings" in html
+    assert "Information lost" in html
+
+
+def test_the_next_phase_is_not_skipped(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task)
+    owner_client.post(f"{board}advance", {"to": "implementation"})
+    assert Task.objects.get().phase == "analysis"
+
+
+def test_both_briefs_are_compared(owner_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task)
+    factories.make_advance(task)
+    compression = PhaseCompression.objects.get()
+    PhaseCompression.objects.filter(pk=compression.pk).update(brief_state="pending", assembly=None)
+    assert 'hx-trigger="every 5s"' in html_of(owner_client, board)
+    settle_brief(compression_id=compression.pk, written=WrittenBrief("A model's words.", 4, "small", ""))
+    html = html_of(owner_client, board)
+    assert '<span class="added">+ A model&#x27;s words.\n</span>' in html
+    assert "written by a model" in html
+    assert "every 5s" not in html
+
+
+def test_the_board_is_a_partial(partial: Callable[..., str], task: Task, board: str) -> None:
+    assert "<h1>" not in partial(board, "board")
+
+
+def test_a_left_out_finding_is_fetched_in_full(
+    owner_client: Client, partial: Callable[..., str], task: Task, board: str
+) -> None:
+    factories.make_finding(task, confidence=0.1, content={"description": "Maybe <pigeons>"})
+    factories.make_advance(task)
+    assert "Maybe &lt;pigeons&gt;" in partial(f"{board}findings/1/", "finding-shown")
+    assert "<h1>F-001</h1>" in html_of(owner_client, f"{board}findings/1/")
+    for number in (2, 2**40):
+        assert owner_client.get(f"{board}findings/{number}/").status_code == 404
+
+
+def test_the_inspector_shows_a_hand_off(owner_client: Client, task: Task) -> None:
+    factories.make_finding(task)
+    factories.make_advance(task)
+    assembly = PhaseCompression.objects.get().assembly_id
+    html = html_of(owner_client, f"/assemblies/{assembly}/")
+    assert f'href="/tasks/{task.pk}/"' in html
+    assert "verified now" in html
+
+
+# Who may
+
+
+WRITES = ["", "check", "compress", "advance", "findings/1/resolve"]
+
+
+def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task, decision="open")
+    html = html_of(teammate_client, board)
+    assert "Add the finding" not in html
+    assert "Resolve" not in html
+    assert teammate_client.get(f"{URL}new/").status_code == 403
+    for path in WRITES:
+        assert teammate_client.post(f"{board}{path}", FINDING).status_code == 403
+    assert Finding.objects.get().is_open
+
+
+def test_editors_may(team: Team, task: Task, board: str) -> None:
+    editor = log_in(factories.make_user("edda", team, Role.EDITOR))
+    assert editor.post(board, FINDING).status_code == 302
+
+
+def test_outsiders_find_nothing(outsider_client: Client, task: Task, board: str) -> None:
+    factories.make_finding(task)
+    assert numbers(outsider_client) == []
+    assert outsider_client.get(board).status_code == 404
+    assert outsider_client.get(f"{board}findings/1/").status_code == 404
+    for path in WRITES:
+        assert outsider_client.post(f"{board}{path}", FINDING).status_code == 404
+
+
+def test_nobody_is_asked_to_log_in(client: Client, task: Task, board: str) -> None:
+    for url in (URL, board, f"{board}findings/1/"):
+        assert client.get(url).status_code == 302
+
+
+def test_the_chart_has_a_pair_a_phase() -> None:
+    bars = [HandoffBar("Analysis", 7_200, 450, 1_350), HandoffBar("Design", 300, None, None)]
+    figure = handoff_figure(bars).to_plotly_json()
+    assert [list(trace["y"]) for trace in figure["data"]] == [[7_200, 300], [1_350, None], [450, None]]
+    assert [bar.handed_tokens for bar in bars] == [1_800, None]
