@@ -3,6 +3,7 @@
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.configs import ContextConfig
+from contextopt.models.conversations import Author, Conversation, Message, MessageState
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
@@ -23,11 +24,15 @@ __all__ = [
     "AssemblyPayload",
     "Attempt",
     "AttemptState",
+    "Author",
     "Blob",
     "CodeBlob",
     "ContextConfig",
+    "Conversation",
     "Kind",
     "Membership",
+    "Message",
+    "MessageState",
     "PhaseProfile",
     "ReceiverFile",
     "Record",
