@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal, cast
 
 import structlog
 from django.db import transaction
@@ -115,7 +116,7 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     history = _choose_history(conversation, data.text, in_force.settings["history_tokens"], tokenizer)
     request = AssemblyIn(
         space=conversation.space.slug,
-        stage=conversation.stage,
+        stage=cast(Literal[2, 3, 4], conversation.stage),
         system=frame_context("", key),
         history="\n".join([*(message.text for message in history), data.text]),
         conversation=conversation.name_in_log,
@@ -171,14 +172,17 @@ def build_prompt(message: Message) -> Prompt:
 
     The context is read from its assembly, so that what was purged there is not sent either.
     """
-    payload = AssemblyPayload.objects.filter(assembly_id=message.assembly_id).first()
+    payload = AssemblyPayload.objects.filter(assembly=message.assembly).first()
     by_id = Message.objects.in_bulk(message.history_ids)
     history = [by_id[pk] for pk in message.history_ids if pk in by_id]
     context = frame_context(payload.text if payload else "", message.idempotency_key or "")
     return Prompt(
         (
             ChatMessage("system", context),
-            *(ChatMessage("user" if item.author == Author.USER else "assistant", item.text) for item in history),
+            *(
+                ChatMessage("user" if item.author == Author.USER else "assistant", item.text)
+                for item in history
+            ),
             ChatMessage("user", message.text),
         ),
         payload is not None and payload.purged_at is None and len(history) == len(message.history_ids),

@@ -6,13 +6,17 @@ from typing import Any
 
 from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.chatinputs import ConversationIn, MessageIn
+from contextopt.conversing import create_conversation, send_message
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
 from contextopt.indexing import create_posted
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import (
     ApiKey,
+    Conversation,
     Membership,
+    Message,
     PhaseProfile,
     Record,
     Repository,
@@ -121,3 +125,13 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
     created_at = overrides.pop("created_at", None)
     request = AssemblyIn(**{"space": space.slug, "as_of": NOW, **overrides})
     return assemble_space(team_id=space.team_id, request=request, actor="test", created_at=created_at)
+
+
+def make_conversation(space: Space, **overrides: Any) -> Conversation:
+    data = ConversationIn(**{"space": space.slug, **overrides})
+    return create_conversation(team=space.team, data=data, actor="user:olga")
+
+
+def make_message(conversation: Conversation, text: str = "Why is the queue stuck?") -> Message:
+    """Store a message as it comes: queued, or held without an endpoint."""
+    return send_message(conversation=conversation, data=MessageIn(text=text), actor="user:olga")

@@ -8,7 +8,18 @@ from ninja import NinjaAPI, Swagger
 from ninja.openapi.schema import OpenAPISchema
 from pydantic import TypeAdapter
 
-from contextopt.api import assemblies, configs, keys, phases, problems, records, repos, spaces, tasks
+from contextopt.api import (
+    assemblies,
+    configs,
+    conversations,
+    keys,
+    phases,
+    problems,
+    records,
+    repos,
+    spaces,
+    tasks,
+)
 from contextopt.api.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.outputs import Problem
 from contextopt.api.transport import JsonBody, refuse_unknown_query
@@ -106,7 +117,7 @@ def build_api() -> ContextApi:
     api.add_decorator(refuse_unknown_query)
     api.add_decorator(answer_once)
     problems.install(api)
-    for module in (assemblies, spaces, records, configs, phases, tasks, repos, keys):
+    for module in (assemblies, spaces, records, configs, phases, tasks, repos, conversations, keys):
         api.add_router("/v1", module.router)
     return api
 
