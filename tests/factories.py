@@ -7,7 +7,8 @@ from typing import Any
 from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.chatinputs import ConversationIn, MessageIn
-from contextopt.conversing import create_conversation, send_message
+from contextopt.completions import Completion
+from contextopt.conversing import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
 from contextopt.indexing import create_posted
@@ -135,3 +136,13 @@ def make_conversation(space: Space, **overrides: Any) -> Conversation:
 def make_message(conversation: Conversation, text: str = "Why is the queue stuck?") -> Message:
     """Store a message as it comes: queued, or held without an endpoint."""
     return send_message(conversation=conversation, data=MessageIn(text=text), actor="user:olga")
+
+
+def make_answer(conversation: Conversation, settings: Any, text: str = "An old lock.") -> Message:
+    """Have a message answered, as a worker does once the endpoint has spoken."""
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    message = make_message(conversation)
+    assert claim_message(message.pk)
+    answer = store_answer(message, Completion(text, "small", 7, 3, 12.5))
+    assert answer is not None
+    return answer

@@ -109,9 +109,7 @@ def message_json(message: Message) -> dict[str, Any]:
     return {**pick(message, _MESSAGE), "answer": pick(answer, _ANSWER) if answer else None}
 
 
-@router.post(
-    "/conversations", auth=WRITE, response={201: ConversationOut}, summary="Begin a conversation"
-)
+@router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Begin a conversation")
 def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
     """Without a title it takes that of its first message."""
     made = conversing.create_conversation(team=request.auth.team, data=data, actor=actor(request))
@@ -174,7 +172,7 @@ def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 
 @router.post("/messages/{message_id}/cancel", auth=WRITE, response=MessageOut, summary="Cancel a message")
 def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
-    """Takes it out of the queue. An answer that is on its way is not kept; one that is there is a conflict."""
+    """Takes it out of the queue. An answer on its way is not kept; one that is there is a conflict."""
     message = conversing.find_question(request.auth.team_id, message_id)
     return reply(message_json(conversing.cancel_message(message=message)))
 
