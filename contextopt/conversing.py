@@ -143,6 +143,18 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     return message
 
 
+@transaction.atomic
+def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, actor: str) -> Message:
+    """Create a conversation with its first message: both or none.
+
+    Raises:
+        NotFound: the team has no such space.
+        BudgetExceeded: the message leaves the response less than its reservation.
+    """
+    conversation = create_conversation(team=team, data=data, actor=actor)
+    return send_message(conversation=conversation, data=first, actor=actor)
+
+
 def frame_context(text: str, key: str) -> str:
     """Return the system message: what the records are, and the records between two marks.
 

@@ -42,6 +42,13 @@ NAVIGATION = (
             ("Repositories", "dashboard:repositories", ("repositor",)),
         ),
     ),
+    (
+        "Answers",
+        (
+            ("Chat", "dashboard:chat", ("chat",)),
+            ("Feedback", "dashboard:feedback", ("feedback",)),
+        ),
+    ),
     ("Team", (("Settings", "dashboard:settings", ("settings", "key")),)),
 )
 

@@ -42,7 +42,7 @@ class VoteQuerySet(models.QuerySet["Vote"]):
 
     def with_subject(self) -> Self:
         """Load what a list shows of the answer in the same query."""
-        return self.select_related("space", "message", "external_message")
+        return self.select_related("space", "message", "external_message").defer("message__text")
 
 
 class Vote(models.Model):
