@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+from contextopt.completions import is_configured
 from contextopt.conversing import Prompt, build_prompt
 from contextopt.models import Conversation, Message, MessageState
 from dashboard.drawing import Bar, allocation_bar
@@ -32,9 +33,13 @@ class Turn:
 
     @property
     def state(self) -> str:
-        """The state that the page speaks of: a message whose first try is due is being sent."""
-        is_starting = self.message.state == MessageState.QUEUED and not self.message.tries
+        """The state that the page speaks of: a message that a worker is about to take is being sent."""
+        is_starting = self.message.state == MessageState.QUEUED and not self.message.error
         return MessageState.SENDING.value if is_starting else self.message.state
+
+    @property
+    def can_retry(self) -> bool:
+        return self.message.is_retryable and self.state != MessageState.SENDING and is_configured()
 
 
 def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[Turn]:
@@ -83,7 +88,7 @@ def _wait_left(message: Message, now: datetime) -> int:
 def _poll_seconds(message: Message, now: datetime) -> int:
     if not message.is_waiting:
         return 0
-    if message.state == MessageState.QUEUED and message.tries:
+    if message.state == MessageState.QUEUED and message.error:
         return WAITING_POLL_SECONDS
     return FRESH_POLL_SECONDS if now - message.created_at < FRESH else SENDING_POLL_SECONDS
 

@@ -1,5 +1,9 @@
 """The outbox, against a real endpoint that fails on order."""
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from threading import Thread
@@ -7,8 +11,10 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.conf import settings as conf
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
+from psycopg.conninfo import make_conninfo
 
 from contextopt import completions, conversing, tasks
 from contextopt.chatinputs import ConversationIn, MessageIn
@@ -327,3 +333,31 @@ def test_two_workers_never_take_the_same_message(llm: LlmServer, conversation: C
     assert len(llm.received) == 6
     assert Message.objects.filter(author=Author.ASSISTANT).count() == 6
     assert set(Message.objects.asked().values_list("tries", flat=True)) == {1}
+
+
+WORK = "import django; django.setup(); from contextopt.tasks import send_messages; send_messages()"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_is_killed_while_it_waits_for_the_answer(llm: LlmServer, conversation: Conversation) -> None:
+    llm.script.append(Behaviour(delay_seconds=30))
+    message = send(conversation)
+    database = make_conninfo(**{**conf.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
+    environment = {
+        **os.environ, "DATABASE_URL": database, "LLM_BASE_URL": llm.url,
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", WORK], env=environment, cwd=conf.BASE_DIR) as worker:
+        until = time.monotonic() + 30
+        while not llm.received and time.monotonic() < until:
+            time.sleep(0.05)
+        worker.kill()
+    assert len(llm.received) == 1
+    assert reload(message).state == MessageState.SENDING
+    tasks.send_messages()
+    assert len(llm.received) == 1
+    Message.objects.filter(pk=message.pk).update(next_try_at=timezone.now())  # the claim has run out
+    tasks.send_messages()
+    assert reload(message).answer.text == "An answer."
+    assert [r.headers["idempotency-key"] for r in llm.received] == [message.idempotency_key] * 2
+    assert Message.objects.filter(author=Author.ASSISTANT).count() == 1
