@@ -45,6 +45,14 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
     return value
 
 
+def env_choice(name: str, choices: tuple[str, ...]) -> str:
+    """Return one of the choices, the first when nothing is said."""
+    text = env_str(name).lower() or choices[0]
+    if text not in choices:
+        raise ImproperlyConfigured(f"{name} is {text!r}; say one of {', '.join(choices)}")
+    return text
+
+
 def env_list(name: str, default: str) -> list[str]:
     return [part.strip() for part in env_str(name, default).split(",") if part.strip()]
 
@@ -177,6 +185,24 @@ CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
+# What makes vectors of texts. Another choice embeds everything anew, beside the old vectors.
+EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
+EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
+EMBEDDING_BASE_URL = env_str("EMBEDDING_BASE_URL")
+EMBEDDING_API_KEY = env_str("EMBEDDING_API_KEY")
+EMBEDDING_ENDPOINT_MODEL = env_str("EMBEDDING_ENDPOINT_MODEL")
+EMBEDDING_DIMENSIONS = env_int("EMBEDDING_DIMENSIONS", 0, high=4_000)
+EMBEDDING_BATCH = env_int("EMBEDDING_BATCH", 64, low=1, high=2_048)
+EMBEDDING_TIMEOUT = env_int("EMBEDDING_TIMEOUT", 10, low=1, high=30)
+if EMBEDDING_MODEL == "onnx" and not EMBEDDING_MODEL_PATH:
+    raise ImproperlyConfigured("EMBEDDING_MODEL is 'onnx'; say where it is in EMBEDDING_MODEL_PATH")
+if EMBEDDING_MODEL == "endpoint" and not (
+    EMBEDDING_BASE_URL and EMBEDDING_ENDPOINT_MODEL and EMBEDDING_DIMENSIONS
+):
+    raise ImproperlyConfigured(
+        "EMBEDDING_MODEL is 'endpoint'; say which in EMBEDDING_BASE_URL, EMBEDDING_ENDPOINT_MODEL "
+        "and EMBEDDING_DIMENSIONS"
+    )
 
 AUTH_USER_MODEL = "contextopt.User"
 AUTH_PASSWORD_VALIDATORS = [

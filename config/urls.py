@@ -4,8 +4,12 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
-from config.api import api
 from config.health import healthz
+from contextopt.api import api
+from memory.api import ROUTERS
+
+for router in ROUTERS:
+    api.add_router("/v1", router)
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),

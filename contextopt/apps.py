@@ -6,6 +6,24 @@ class ContextoptConfig(AppConfig):
     name = "contextopt"
     default = True
 
+    def ready(self) -> None:
+        # Models can be imported only now.
+        from contextopt import searchables
+        from contextopt.models import Record, RecordEmbedding
+
+        searchables.register(
+            searchables.Searchable(
+                name="record",
+                model=Record,
+                embedding=RecordEmbedding,
+                owner_column="record_id",
+                corpus_column="space_id",
+                text_columns=("title", "notes"),
+                live_sql="t.deleted_at IS NULL",
+                source_column="source",
+            )
+        )
+
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):
     default = False

@@ -115,6 +115,7 @@ Type = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_
 Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
 Notes = Annotated[Text, Field(max_length=limits.NOTES_MAX)]
 Thread = Annotated[Text, Field(max_length=limits.THREAD_MAX)]
+Language = Literal["en", "no"]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 
@@ -139,7 +140,7 @@ class SpacePatch(Input):
 
 class RecordIn(Input):
     """A record as it comes. Views and deletion are of the moment it is made: a later import of the same
-    record leaves them as they have become.
+    record leaves them as they have become. Its language, unless given, is found out from its texts.
     """
 
     title: Title
@@ -153,6 +154,7 @@ class RecordIn(Input):
     source: Annotated[Text, Field(max_length=limits.SOURCE_MAX)] = ""
     external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
     metadata: Metadata = Field(default_factory=dict)
+    language: Language | None = None
     view_count: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     last_viewed_at: Moment | None = None
     deleted_at: Moment | None = None
@@ -170,6 +172,7 @@ class RecordPatch(Input):
     thread: Thread = ""
     position: BigInt | None = None
     metadata: Metadata = Field(default_factory=dict)
+    language: Language = "en"
 
 
 WindowDays = Annotated[int, Field(ge=1, le=3_650)] | Literal["all"]

@@ -1,4 +1,4 @@
-"""Erasing a record's text everywhere: the record, its revisions and every stored assembly."""
+"""Erasing a record's text everywhere: the record, its revisions, its vectors and every stored assembly."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.models import AssemblyPayload, Record, StoredResponse
+from contextopt.models import AssemblyPayload, Record, RecordEmbedding, StoredResponse
 from contextopt.models.spaces import PURGED
 from contextopt.recording import lock_space
 
@@ -35,6 +35,9 @@ def _erase_record(record: Record) -> None:
     lock_space(record.space)
     now = timezone.now()
     record.revisions.update(**erased)
+    # A vector tells what a text was about. One that is being made of the old text now is deleted by the job
+    # that this write calls for.
+    RecordEmbedding.objects.filter(record=record).delete()
     Record.objects.filter(pk=record.pk).update(
         **erased,
         summary=PURGED_LINE,

@@ -16,6 +16,7 @@ from django.db.models import F, Max
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
+from contextopt.engine.language import detect_language
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
@@ -24,7 +25,7 @@ from contextopt.models import ContextConfig, Record, Space, SpaceCounts, Team
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")
-DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding")
+DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding", "language")
 
 type Status = Literal["created", "updated", "unchanged"]
 type Key = tuple[str, str]
@@ -267,7 +268,8 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
                         record_id, space.pk, row.source, row.external_id, row.title, row.type, date,
                         row.tags, row.notes, row.pinned, row.thread, row.position, Jsonb(row.metadata),
                         row.view_count, row.last_viewed_at, row.deleted_at, hash_content(row), line,
-                        tokens, tokenizer.name, actor[:160], now, now,
+                        tokens, tokenizer.name, row.language or detect_language(row.title, row.notes),
+                        actor[:160], now, now,
                     )
                 )  # fmt: skip
     return ids
@@ -286,7 +288,8 @@ def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, ac
         parameters.append(
             (
                 row.title, row.type, date, row.tags, row.notes, row.pinned, row.thread, row.position,
-                Jsonb(row.metadata), hash_content(row), line, tokens, tokenizer.name, now, record_id,
+                Jsonb(row.metadata), hash_content(row), line, tokens, tokenizer.name,
+                row.language or detect_language(row.title, row.notes), now, record_id,
             )
         )  # fmt: skip
     assignments = ", ".join(f'"{name}" = %s' for name in (*CONTENT, *DERIVED, "updated_at"))
@@ -329,6 +332,8 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
         current.content_hash = hash_content(current)
         current.summary, current.summary_tokens = _summarise(current, current.date, tokenizer)
         current.summary_encoding = tokenizer.name
+        if "language" not in state and not different.keys().isdisjoint({"title", "notes"}):
+            current.language = detect_language(current.title, current.notes)
         current.save(update_fields=[*different, *DERIVED, "updated_at"])
     return current
 

@@ -1,20 +1,23 @@
 """Background jobs. Each is a bounded batch that may run twice, or again after a worker died in it."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
-from contextopt import demo
+from contextopt import demo, searchables
 from contextopt.conversing import claim_message, deliver
+from contextopt.embedding import EmbeddingUnavailable
+from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.frequencies import count_changed
+from contextopt.locking import only_here
 from contextopt.models import Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import summarise_again
@@ -31,6 +34,14 @@ RECOUNT_BATCHES = 20
 # A job begins no further message after this, so that the last one still ends within its time limit.
 SENDING_SECONDS = 20
 SWEEP_LOCK = 0x636F6E7465787431
+# Together with the slowest batch, well within the hard time limit of a job.
+EMBED_SECONDS = 20
+EMBED_INDEX_SECONDS = 10
+COUNT_LOCK = 0x636F6E7465787433
+# The largest corpus takes a few seconds more.
+COUNT_SECONDS = 30
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task
@@ -45,6 +56,16 @@ def sweep() -> None:
         forget_expired_files()
         for space in Space.objects.filter(recount_from__isnull=False)[:10]:
             recount_summaries.delay(space.pk)
+
+
+@shared_task
+def count_words() -> None:
+    """Count the words of spaces and memories that have changed. What is left over comes next time."""
+    with only_here(COUNT_LOCK) as is_ours:
+        if is_ours:
+            ends_at = timezone.now() + timedelta(seconds=COUNT_SECONDS)
+            for searchable in searchables.all():
+                count_changed(searchable, ends_at=ends_at)
 
 
 @shared_task
@@ -81,6 +102,18 @@ def schedule_sending(message_id: int) -> None:
     A queue that is down fails no request: the schedule sends what is due.
     """
     transaction.on_commit(lambda: send_messages.delay(message_id), robust=True)
+
+
+@shared_task
+def embed() -> None:
+    """Make the vectors that are missing, for some seconds; what is left, the next one does."""
+    with only_here(EMBED_LOCK) as is_ours:
+        if not is_ours:
+            return
+        try:
+            work_through(seconds=EMBED_SECONDS, index_seconds=EMBED_INDEX_SECONDS, work=Work())
+        except EmbeddingUnavailable as error:
+            log.warning("embedding_unavailable", problem=str(error))
 
 
 @shared_task
@@ -131,16 +164,3 @@ def finish_purges() -> int:
     recent = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
     with transaction.atomic():
         return sum(erase_from_assemblies(record) for record in recent[:1_000])
-
-
-@contextmanager
-def only_here(number: int) -> Iterator[bool]:
-    """Take an advisory lock of the database session; says whether nobody else has it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
-        is_ours = bool(cursor.fetchone()[0])
-        try:
-            yield is_ours
-        finally:
-            if is_ours:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [number])

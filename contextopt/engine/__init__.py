@@ -33,8 +33,10 @@ from contextopt.engine.budget import allocate
 from contextopt.engine.config import ContextConfig
 from contextopt.engine.errors import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
 from contextopt.engine.filters import FilterResult, filter_records
+from contextopt.engine.queryscoring import Match, Relevance, lend_to_neighbours, relevances
 from contextopt.engine.rendering import fit_header, header, render, summary_line
 from contextopt.engine.scoring import rank, score, score_decimal, score_float
+from contextopt.engine.selection import Query, RecordDetail
 from contextopt.engine.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
 from contextopt.engine.truncation import Cut, truncate
 from contextopt.engine.values import (
@@ -65,7 +67,11 @@ __all__ = [
     "HeuristicTokenizer",
     "InvalidValue",
     "LedgerEntry",
+    "Match",
+    "Query",
+    "RecordDetail",
     "RecordSummary",
+    "Relevance",
     "SpaceContext",
     "TokenAllocation",
     "Tokenizer",
@@ -76,7 +82,9 @@ __all__ = [
     "fit_header",
     "get_tokenizer",
     "header",
+    "lend_to_neighbours",
     "rank",
+    "relevances",
     "render",
     "score",
     "score_decimal",

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from contextopt.engine.budget import allocate
-from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, ContextConfig
+from contextopt.engine.config import (
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    SCORED_STAGE,
+    SEARCH_STAGE,
+    ContextConfig,
+)
 from contextopt.engine.errors import BudgetExceeded
 from contextopt.engine.filters import filter_records
+from contextopt.engine.queryscoring import NOT_RELEVANT, rank_by_query
 from contextopt.engine.rendering import FittedHeader, fit_header, join_lines, order_records
-from contextopt.engine.scoring import Scored, frequency, rank, recency, score_float
+from contextopt.engine.scoring import Scored, frequency, precedence, rank, recency, score_float
+from contextopt.engine.selection import DUPLICATE_OF, Query, Selection, select
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.truncation import Cut, truncate
 from contextopt.engine.validation import utc
@@ -42,6 +50,7 @@ class _Request:
     config: ContextConfig
     now: datetime
     tokenizer: Tokenizer
+    query: Query | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +69,10 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What fits, rendered and counted."""
+    """What fits, rendered and counted, and what repeated a record that ranks higher."""
 
     cut: Cut
+    selection: Selection
     order: tuple[int, ...]
     text: str
     tokens: int
@@ -87,13 +97,15 @@ def assemble(
     history_tokens: int | None = None,
     counts: FilterCounts | None = None,
     baseline: tuple[RecordSummary, ...] | None = None,
+    query: Query | None = None,
 ) -> Assembled:
     """Decide what enters the prompt, and prove it.
 
     Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a
     bigger set that a database filtered and counted: they are filtered again, and the counts are believed
     for the rest. `baseline` holds the space's last records by date, for the comparison of stage 4 with
-    stage 3; without it they are looked for among `space.records`.
+    stage 3; without it they are looked for among `space.records`. Stage 5 ranks by `query`, and without
+    one it is stage 4.
 
     Raises:
         BudgetExceeded: system and history leave the response less than its reservation.
@@ -101,13 +113,15 @@ def assemble(
     """
     if baseline is not None:
         check_distinct("baseline", baseline)
-    request = _Request(space, config, utc("now", now), tokenizer)
+    if config.stage == SEARCH_STAGE and query is None:
+        config = config.replace(stage=SCORED_STAGE)
+    request = _Request(space, config, utc("now", now), tokenizer, query)
     allocation = allocate(config, system_tokens, history_tokens)
     header = fit_header(space, allocation.context, tokenizer)
     candidates = _candidates(request, counts)
     chosen = _choose(request, candidates, header, allocation.context)
     stage3 = _Baseline()
-    if config.stage == SCORED_STAGE:
+    if config.stage >= SCORED_STAGE:
         budget = _stage3_budget(config, system_tokens, history_tokens)
         stage3 = _render_baseline(request, space.records if baseline is None else baseline, header, budget)
     return Assembled(
@@ -115,7 +129,7 @@ def assemble(
         allocation=allocation,
         stats=_stats(candidates, chosen, header, allocation, stage3),
         certificate=_certify(chosen, tokenizer),
-        ledger=_ledger(chosen.cut, request),
+        ledger=_ledger(chosen, request),
         order=chosen.order,
         baseline_text=stage3.text,
         baseline_order=stage3.order,
@@ -134,7 +148,11 @@ def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
     window = DateRange.ending_at(request.now, config.effective_window_days)
     kept, outside_window, deleted = filter_records(records, ContextFilters(window))
     found = FilterCounts(len(kept), outside_window, deleted)
-    return _Candidates(rank(kept, request.now, config), _believe(counts, found), config.max_records)
+    if config.stage == SEARCH_STAGE and request.query is not None:
+        ranked = rank_by_query(kept, request.query.relevant, request.now, config)
+    else:
+        ranked = rank(kept, request.now, config)
+    return _Candidates(ranked, _believe(counts, found), config.max_records)
 
 
 def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
@@ -158,15 +176,22 @@ def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, bu
     """Cut the ranking, render it, count the exact text; drop the last record until the count holds."""
     tokenizer = request.tokenizer
     room = budget_tokens - _cost_before_records(header, budget_tokens, tokenizer)
-    cut = truncate(candidates.ranked, room, candidates.max_records)
+    selection = _select(request, candidates.ranked, room)
+    cut = truncate(selection.ranked, room, candidates.max_records)
     while cut.kept:
         records = order_records(cut.kept, request.config.record_order)
         text = join_lines(header.text, records)
         tokens = tokenizer.count(text)
         if tokens <= budget_tokens:
-            return _Chosen(cut, tuple([record.id for record in records]), text, tokens)
+            return _Chosen(cut, selection, tuple([record.id for record in records]), text, tokens)
         cut = cut.without_last()
-    return _Chosen(cut, (), header.text, header.tokens)
+    return _Chosen(cut, selection, (), header.text, header.tokens)
+
+
+def _select(request: _Request, ranked: list[Scored], room_tokens: int) -> Selection:
+    if request.config.stage != SEARCH_STAGE or request.query is None:
+        return Selection(tuple(ranked), (), {})
+    return select(ranked, request.query, request.config, request.tokenizer, room_tokens)
 
 
 def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
@@ -217,6 +242,9 @@ def _stats(
     filtered = candidates.counts.filtered
     included = len(chosen.cut.kept)
     dropped = filtered - included
+    duplicates = len(chosen.selection.duplicates)
+    cut_off = dropped - duplicates
+    reasons = {DUPLICATE_OF: duplicates, chosen.cut.reason or NOT_LOADED: cut_off}
     return ContextStats(
         records_filtered=filtered,
         records_included=included,
@@ -225,10 +253,10 @@ def _stats(
         tokens_available=allocation.context,
         utilisation=chosen.tokens / allocation.context if allocation.context else None,
         compression_ratio=included / filtered if filtered else None,
-        truncated=dropped > 0 or header.is_cut,
+        truncated=cut_off > 0 or header.is_cut,
         outside_window=candidates.counts.outside_window,
         deleted=candidates.counts.deleted,
-        dropped_by_reason={chosen.cut.reason or NOT_LOADED: dropped} if dropped else {},
+        dropped_by_reason={reason: count for reason, count in reasons.items() if count},
         stage3_tokens=baseline.tokens,
         tokens_saved=None if baseline.tokens is None else baseline.tokens - chosen.tokens,
     )
@@ -239,18 +267,29 @@ def _certify(chosen: _Chosen, tokenizer: Tokenizer) -> Certificate:
     return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest)
 
 
-def _ledger(cut: Cut, request: _Request) -> tuple[LedgerEntry, ...]:
+def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
     """Name all the kept and the best of the dropped, in rank order."""
+    cut, repeated = chosen.cut, chosen.selection
     kept = [_entry(scored, request, "") for scored in cut.kept]
     dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]
+    if not repeated.duplicates:
+        return (*kept, *dropped)
+    fallen = sorted((*cut.dropped, *repeated.duplicates), key=precedence, reverse=True)[:LEDGER_DROPPED]
+    originals = [repeated.originals.get(scored.record.id) for scored in fallen]
+    dropped = [
+        _entry(scored, request, cut.reason if original is None else DUPLICATE_OF, original)
+        for scored, original in zip(fallen, originals, strict=True)
+    ]
     return (*kept, *dropped)
 
 
-def _entry(scored: Scored, request: _Request, reason: str) -> LedgerEntry:
+def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | None = None) -> LedgerEntry:
     record = scored.record
     parts: dict[str, float] = {}
-    if request.config.stage == SCORED_STAGE:
+    if request.config.stage >= SCORED_STAGE:
         parts = {"recency": recency(record.date, request.now), "frequency": frequency(record.view_count)}
+    if request.config.stage == SEARCH_STAGE and request.query is not None:
+        parts |= request.query.relevant.get(record.id, NOT_RELEVANT).to_parts()
     return LedgerEntry(
         id=record.id,
         source=record.source,
@@ -261,4 +300,5 @@ def _entry(scored: Scored, request: _Request, reason: str) -> LedgerEntry:
         kept=not reason,
         reason=reason,
         pinned=record.pinned,
+        duplicate_of=duplicate_of,
     )

@@ -11,8 +11,8 @@ from contextopt.engine.validation import check_choice, check_int, check_optional
 type RecordOrder = Literal["score", "stable"]
 type JsonValue = str | int | None
 
-HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE = 2, 3, 4
-STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE)
+HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE = 2, 3, 4, 5
+STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE)
 RECORD_ORDERS = ("score", "stable")
 ALL_WINDOW_DAYS = 30
 """What a window of "all" counts as in stage 4: recency is 0 from there on."""
@@ -22,16 +22,19 @@ MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
 MAX_WINDOW_DAYS = 3650
 MAX_RECORD_LIMIT = 1000
 MAX_ENCODING_CHARS = 64
+MAX_NOTES_CHARS = 100_000
 
-_WEIGHTS = ("recency_weight", "frequency_weight")
+_WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
+_DECIMALS = (*_WEIGHTS, "neighbour_share")
 
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """Settings of one assembly; every size is in tokens.
+    """Settings of one assembly; sizes are in tokens where the name does not say otherwise.
 
     `window_days` None means "all", `max_records` None means no record limit, `total_tokens` None means
-    the sum of the parts, so that raising one part raises the total.
+    the sum of the parts, so that raising one part raises the total. `notes_chars` None means whole
+    notes; it and the semantic, lexical and neighbour settings are for stage 5 alone.
     """
 
     stage: int = 4
@@ -47,6 +50,10 @@ class ContextConfig:
     total_tokens: int | None = None
     encoding: str = "cl100k_base"
     record_order: RecordOrder = "score"
+    semantic_weight: Decimal = Decimal(6)
+    lexical_weight: Decimal = Decimal(4)
+    neighbour_share: Decimal = Decimal("0.5")
+    notes_chars: int | None = 500
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
@@ -62,11 +69,15 @@ class ContextConfig:
         if not 1 <= len(self.encoding) <= MAX_ENCODING_CHARS:
             raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
         check_choice("record_order", self.record_order, RECORD_ORDERS)
+        check_weight("neighbour_share", self.neighbour_share, high=1)
+        check_optional_int("notes_chars", self.notes_chars, 1, MAX_NOTES_CHARS)
 
     @property
-    def effective_window_days(self) -> int:
-        """The window that stage 4 filters by."""
-        return ALL_WINDOW_DAYS if self.window_days is None else self.window_days
+    def effective_window_days(self) -> int | None:
+        """The window that candidates are filtered by; None for all there is, which only stage 5 knows."""
+        if self.window_days is None and self.stage != SEARCH_STAGE:
+            return ALL_WINDOW_DAYS
+        return self.window_days
 
     def context_share(self, stage: int) -> int:
         """Tokens that the context may take at most in this stage."""
@@ -85,18 +96,18 @@ class ContextConfig:
         return replace(self, **values)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return a plain JSON object; the weights are strings, since a float would not be exact."""
+        """Return a plain JSON object; the decimals are strings, since a float would not be exact."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {weight: str(values[weight]) for weight in _WEIGHTS}
+        return values | {name: str(values[name]) for name in _DECIMALS}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; fields that are absent keep their default."""
         _check_names(values)
         read: dict[str, Any] = dict(values)
-        for weight in _WEIGHTS:
-            if weight in read:
-                read[weight] = _decimal(weight, read[weight])
+        for name in _DECIMALS:
+            if name in read:
+                read[name] = _decimal(name, read[name])
         return cls(**read)
 
 

@@ -51,10 +51,14 @@ def summary_line(
     Raises:
         InvalidValue: the date is naive or outside the years 1 to 9999.
     """
+    return record_line(title, type, date, tags, flatten_to(notes, notes_chars))
+
+
+def record_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
+    """Return a record's line with an excerpt that is one printable line already; see `summary_line`."""
     shown_type = flatten_to(type, TYPE_CHARS)
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
-    excerpt = flatten_to(notes, notes_chars)
     ending = f": {excerpt}\n" if excerpt else "\n"
     day = utc("date", date).date().isoformat()
     return f"{LINE_START}{bracket}{shown_title} ({day}){_hashtags(tags)}{ending}"

@@ -93,10 +93,11 @@ def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig)
     now = utc("now", now)
     weights = coefficients(config)
     scored = [Scored(record, _score(record, now, weights)) for record in records]
-    scored.sort(key=_precedence, reverse=True)
+    scored.sort(key=precedence, reverse=True)
     return scored
 
 
-def _precedence(scored: Scored) -> tuple[bool, int, datetime, int]:
+def precedence(scored: Scored) -> tuple[bool, int, datetime, int]:
+    """Return the key that sorts candidates, the greatest first."""
     record = scored.record
     return record.pinned, scored.score, record.date, record.id

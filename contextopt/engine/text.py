@@ -21,6 +21,8 @@ _UNWANTED = regex.compile(
 )
 _SURROGATE = regex.compile("[\ud800-\udfff]")
 _GRAPHEME = regex.compile(r"\X")
+_OTHER_BLANK = regex.compile(r"[^\S ]")
+_WIDE_GAP = regex.compile(" {3,}")
 
 # What a limit looks at first, and at most. Text past the second counts as cut off, so that the summary
 # of a megabyte of notes costs no more than that of a page.
@@ -39,6 +41,17 @@ def flatten(text: str) -> str:
     clean = _SURROGATE.sub("\ufffd", _UNWANTED.sub(r"\1", flat))
     # What was dropped may have stood between two spaces, or at an end.
     return " ".join(clean.split())
+
+
+def unbroken(text: str) -> str:
+    """Return the text as one printable line with its single and double blanks as they are.
+
+    For texts that are quoted whole: only line breaks, wide gaps and what cannot be printed change.
+    """
+    line = " ".join(filter(str.strip, text.splitlines()))
+    if not line.isprintable():
+        line = _SURROGATE.sub("\ufffd", _UNWANTED.sub(r"\1", _OTHER_BLANK.sub(" ", line)))
+    return _WIDE_GAP.sub(" ", line)
 
 
 def flatten_to(text: str, limit: int) -> str:

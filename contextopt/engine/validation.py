@@ -22,10 +22,10 @@ def check_optional_int(field: str, value: object, low: int, high: int) -> None:
         check_int(field, value, low, high)
 
 
-def check_weight(field: str, value: object) -> None:
-    """A weight is exact: a decimal from 0 to 10 with at most three decimals, so that scores are integers."""
-    limit = f"must be a decimal from 0 to {MAX_WEIGHT} with at most {WEIGHT_DECIMALS} decimals"
-    if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value <= MAX_WEIGHT:
+def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
+    """A weight is exact: a decimal of at most three decimals, so that scores are integers."""
+    limit = f"must be a decimal from 0 to {high} with at most {WEIGHT_DECIMALS} decimals"
+    if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value <= high:
         raise InvalidValue(field, limit)
     if value != round(value, WEIGHT_DECIMALS):
         raise InvalidValue(field, limit)

@@ -175,6 +175,8 @@ class LedgerEntry(NamedTuple):
     kept: bool
     reason: str
     pinned: bool
+    duplicate_of: int | None = None
+    """The record that this one repeats, where that is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,17 @@ from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResp
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.configs import ContextConfig
 from contextopt.models.conversations import Author, Conversation, Message, MessageState
+from contextopt.models.embeddings import (
+    Embedding,
+    EmbeddingFill,
+    EmbeddingModel,
+    EmbeddingState,
+    EmbeddingTodo,
+    RecordEmbedding,
+)
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+from contextopt.models.searching import DocumentFrequency, Language, SearchableText, SearchCorpus
 from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
 from contextopt.models.tasks import (
     Action,
@@ -29,19 +38,29 @@ __all__ = [
     "CodeBlob",
     "ContextConfig",
     "Conversation",
+    "DocumentFrequency",
+    "Embedding",
+    "EmbeddingFill",
+    "EmbeddingModel",
+    "EmbeddingState",
+    "EmbeddingTodo",
     "Kind",
+    "Language",
     "Membership",
     "Message",
     "MessageState",
     "PhaseProfile",
     "ReceiverFile",
     "Record",
+    "RecordEmbedding",
     "RecordRevision",
     "Repository",
     "RepositoryFile",
     "RepositoryHistory",
     "Role",
     "Scope",
+    "SearchCorpus",
+    "SearchableText",
     "Space",
     "SpaceCounts",
     "SpaceHour",

@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 from typing import ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Least, Length
 from django.utils import timezone
 
 from contextopt.models.access import Team
+from contextopt.models.searching import SearchableManager, SearchableText, generated_search_vector
 
 models.TextField.register_lookup(Length)
 
@@ -124,7 +126,7 @@ class RecordState(models.Model):
         abstract = True
 
 
-class Record(RecordState):
+class Record(RecordState, SearchableText):
     """A dated note, document, message or commit.
 
     `summary` is the one line that stands for the record in a prompt, with its line break;
@@ -144,11 +146,12 @@ class Record(RecordState):
     frequency = models.GeneratedField(
         expression=Least("view_count", 10), output_field=models.SmallIntegerField(), db_persist=True
     )
+    search_vector = generated_search_vector(corpus="space", title="title", tags="tags", body="notes")
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
-    objects = RecordQuerySet.as_manager()
+    objects = SearchableManager.from_queryset(RecordQuerySet)()
 
     class Meta:
         constraints: ClassVar = [
@@ -186,6 +189,11 @@ class Record(RecordState):
             # Purges that a late assembly may have missed.
             models.Index(
                 fields=["purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
+            ),
+            # Full-text search. What was written lately waits in a list that each search reads: a short one.
+            GinIndex(
+                fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
+                gin_pending_list_limit=512,
             ),
             # The steps of a conversation or file, in order.
             models.Index(

@@ -1,1 +1,7 @@
-"""What the HTTP API says of what was learned. `config.api` puts it beside the rest."""
+"""The part of the HTTP API that is about what was learned."""
+
+from memory.api import feedback, search
+
+ROUTERS = (search.router, feedback.router)
+
+__all__ = ["ROUTERS"]

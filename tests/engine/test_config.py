@@ -32,7 +32,7 @@ def test_a_window_of_all_counts_as_thirty_days() -> None:
     ("field", "value"),
     [
         ("stage", 1),
-        ("stage", 5),
+        ("stage", 6),
         ("stage", True),
         ("window_days", 0),
         ("window_days", 3651),

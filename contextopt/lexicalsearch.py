@@ -1,0 +1,283 @@
+"""The half of a search that goes by words: BM25 over a bounded number of candidates.
+
+Words are looked up from the rarest on. All rows that have one of the rarest are weighed, as long as there
+are not too many of them together; of rows that have frequent words alone, those with most of them come
+first, and in a corpus where even that would be much reading, the newest. So the best by BM25 are exact
+whenever the question has a word that is not everywhere, and the work never grows with the corpus.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal
+
+from django.db import connection
+
+from contextopt.engine.lexical import Bm25
+from contextopt.searchables import Searchable, SearchFilters
+
+QUERY_MAX = 10_000
+"""Characters of a question that are read."""
+TERMS_MAX = 24
+"""The rarest words of a question, in each language, that are weighed."""
+CANDIDATES_MAX = 600
+CANDIDATES_MIN = 200
+WEIGHINGS = 4_000
+"""Words times candidates: what bounds the time, since each pair is one look into a row's words."""
+READ_MAX = 8_000
+"""Entries of the index that are read for a word without a second thought."""
+NEWEST = 2_000
+COUNTED_MAX = 64
+"""A word that is more often in a row counts as so often."""
+BM25 = Bm25()
+
+type Lexemes = Mapping[str, tuple[str, ...]]
+
+# ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for a word that is there n
+# times: the database counts in one call what unpacking the vector would take twenty times as long for.
+_RANK_LIMIT = 1.64493406685
+_BY_COUNT = tuple(
+    (total - 0.5 / count**2) / _RANK_LIMIT
+    for count, total in enumerate(accumulate(1 / n**2 for n in range(1, COUNTED_MAX + 1)), start=1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of the question in the rows of one language, and in how many documents it is."""
+
+    language: str
+    lexeme: str
+    documents: int
+
+    @property
+    def tsquery(self) -> str:
+        return quoted(self.lexeme)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The words that are weighed, rarest first, and the corpus they are weighed by."""
+
+    terms: tuple[Term, ...]
+    documents: int
+    mean_length: float
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "term_languages": [term.language for term in self.terms],
+            "term_queries": [term.tsquery for term in self.terms],
+            "term_weights": [
+                BM25.idf(max(self.documents, term.documents), term.documents) for term in self.terms
+            ],
+            "by_count": list(_BY_COUNT),
+            "k1": BM25.k1,
+            "b": BM25.b,
+            "mean_length": max(self.mean_length, 1.0),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One look-up of candidates: in the index of words, or among the newest."""
+
+    tsquery: str
+    source: Literal["words", "newest"] = "words"
+
+
+def quoted(lexeme: str) -> str:
+    """Return the lexeme as a tsquery, whatever characters it has."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def corpus_word(corpus_id: int) -> str:
+    """Return the word that all rows of a corpus have; words of texts never begin with a blank."""
+    return f" {corpus_id}"
+
+
+def read_lexemes(text: str) -> Lexemes:
+    """Return the words of a question as each language's stemmer has them. Stop words are none."""
+    cleaned = text[:QUERY_MAX].replace("\x00", " ").encode(errors="ignore").decode()
+    if not cleaned.strip():
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT language, tsvector_to_array(contextopt_search_words(contextopt_search_config(language),
+                                                                       %s::text))
+              FROM unnest(ARRAY['en', 'no']) AS language
+            """,
+            [cleaned],
+        )
+        return {language: tuple(lexemes) for language, lexemes in cursor.fetchall()}
+
+
+def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:
+    """Return the question's words with their document frequencies, those of the last count."""
+    wanted = sorted({lexeme for found in lexemes.values() for lexeme in found})
+    if not wanted:
+        return Terms((), 0, 0.0)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT c.documents, c.mean_length, f.lexeme, f.documents
+              FROM contextopt_searchcorpus c
+              LEFT JOIN contextopt_documentfrequency f ON f.corpus_id = c.id AND f.lexeme = ANY(%s::text[])
+             WHERE c.searchable = %s AND c.corpus_id = %s
+            """,
+            [wanted, searchable.name, corpus_id],
+        )
+        rows = cursor.fetchall()
+    if rows:
+        documents, mean_length = rows[0][:2]
+        counts = {lexeme: count for _, _, lexeme, count in rows if lexeme is not None}
+    else:
+        documents, mean_length, counts = _count_now(searchable, corpus_id, wanted[: 4 * TERMS_MAX])
+    terms = [
+        Term(language, lexeme, max(1, counts.get(lexeme, 0)))
+        for language, found in lexemes.items()
+        for lexeme in _rarest(found, counts)
+    ]
+    return Terms(tuple(sorted(terms, key=lambda term: (term.documents, term.lexeme))), documents, mean_length)
+
+
+def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    return sorted(lexemes, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
+
+
+def _count_now(
+    searchable: Searchable, corpus_id: int, lexemes: Sequence[str]
+) -> tuple[int, float, dict[str, int]]:
+    """Count what has not been counted yet, up to a bound: documents, their mean length, words."""
+    where, parameters = searchable.passing(corpus_id, SearchFilters())
+    words = [f"{quoted(corpus_word(corpus_id))} & {quoted(lexeme)}" for lexeme in lexemes]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT count(*), coalesce(avg(length(words)), 0)::float8
+              FROM (SELECT t.search_vector AS words FROM {searchable.table} t
+                     WHERE {where} LIMIT {2 * CANDIDATES_MAX}) some
+            """,
+            parameters,
+        )
+        documents, mean_length = cursor.fetchone()
+        cursor.execute(
+            f"""
+            SELECT w.lexeme, found.documents
+              FROM unnest(%(lexemes)s::text[], %(words)s::text[]) AS w(lexeme, word)
+             CROSS JOIN LATERAL (
+                   SELECT count(*) AS documents
+                     FROM (SELECT FROM {searchable.table} t
+                            WHERE t.search_vector @@ w.word::tsquery AND {where}
+                            LIMIT {2 * CANDIDATES_MAX}) AS some) AS found
+            """,
+            {**parameters, "lexemes": list(lexemes), "words": words},
+        )
+        return documents, mean_length, dict(cursor.fetchall())
+
+
+# The vector is joined with nothing so that a long one is unpacked once and not for each word.
+_SCORES = """
+SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
+                 / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
+                    + %(b)s::float8 * length(p.words) / %(mean_length)s::float8))) AS score
+  FROM ({pool}) AS p
+  JOIN unnest(%(term_languages)s::text[], %(term_queries)s::tsquery[], %(term_weights)s::float8[])
+       AS q(language, word, weight) ON q.language = p.language
+ CROSS JOIN LATERAL (
+       SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, %(by_count)s::float8[]) AS found
+       OFFSET 0) AS n
+ WHERE n.found > 0
+ GROUP BY p.id
+ ORDER BY score DESC, p.id DESC
+ LIMIT %(limit)s
+"""
+
+
+def best_by_words(
+    searchable: Searchable, corpus_id: int, terms: Terms, *, filters: SearchFilters, limit: int
+) -> dict[int, float]:
+    """Return the ids of the best with their BM25, best first. Raises nothing for any text."""
+    steps = list(_steps(terms, corpus_id, is_filtered=filters != SearchFilters()))
+    if not steps:
+        return {}
+    where, parameters = searchable.passing(corpus_id, filters)
+    pool = _pool_sql(searchable, steps, where, candidates_for(terms))
+    parameters |= {f"step_{number}": step.tsquery for number, step in enumerate(steps)}
+    return _score(pool, terms, parameters, limit)
+
+
+def scores_by_words(
+    searchable: Searchable, corpus_id: int, terms: Terms, ids: Sequence[int], *, filters: SearchFilters
+) -> dict[int, float]:
+    """Return the BM25 of those of the rows that have a word of the question."""
+    if not terms.terms or not ids:
+        return {}
+    where, parameters = searchable.passing(corpus_id, filters)
+    pool = f"""
+        SELECT t.id, t.language, t.search_vector || ''::tsvector AS words FROM {searchable.table} t
+         WHERE t.id = ANY(%(pool_ids)s::bigint[]) AND {where} OFFSET 0"""
+    return _score(pool, terms, {**parameters, "pool_ids": list(ids)}, len(ids))
+
+
+def candidates_for(terms: Terms) -> int:
+    each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
+    return max(CANDIDATES_MIN, min(CANDIDATES_MAX, WEIGHINGS // max(1, each)))
+
+
+def _score(pool: str, terms: Terms, parameters: dict[str, Any], limit: int) -> dict[int, float]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SCORES.format(pool=pool), {**terms.parameters(), **parameters, "limit": limit})
+        return dict(cursor.fetchall())
+
+
+def _steps(terms: Terms, corpus_id: int, *, is_filtered: bool) -> Iterator[Step]:
+    """Yield the look-ups whose rows together are the candidates, the most telling first."""
+    corpus = quoted(corpus_word(corpus_id))
+    counts = {term.tsquery: term.documents for term in terms.terms}
+    bound = candidates_for(terms)
+    rare = [word for word, total in zip(counts, accumulate(counts.values()), strict=True) if total <= bound]
+    common = [word for word in counts if word not in rare]
+    if rare:
+        yield Step(f"{corpus} & ({' | '.join(rare)})")
+    if not common:
+        return
+    first, *others = common
+    if counts[first] > READ_MAX and not is_filtered:
+        yield Step(" | ".join(common), "newest")
+        return
+    if others:
+        yield Step(f"{corpus} & ({' | '.join(_all_of(terms, common))})")
+        yield Step(f"{corpus} & {first} & ({' | '.join(others)})")
+    yield Step(f"{corpus} & {first}")
+
+
+def _all_of(terms: Terms, words: Sequence[str]) -> Iterator[str]:
+    """Yield, for each language, a condition that all its words are there."""
+    for code in sorted({term.language for term in terms.terms}):
+        own = [term.tsquery for term in terms.terms if term.language == code and term.tsquery in words]
+        if own:
+            yield f"({' & '.join(own)})"
+
+
+def _pool_sql(searchable: Searchable, steps: Sequence[Step], where: str, bound: int) -> str:
+    """Return the candidates' statement. Its limits are literals: for a parameter the planner guesses."""
+    looked_up = " UNION ALL ".join(
+        f"({_step_sql(searchable, number, step, where)} LIMIT {bound})" for number, step in enumerate(steps)
+    )
+    return f"""
+        SELECT DISTINCT ON (id) id, language, words || ''::tsvector AS words
+          FROM (SELECT * FROM ({looked_up}) AS found LIMIT {bound}) AS looked_up
+         ORDER BY id"""
+
+
+def _step_sql(searchable: Searchable, number: int, step: Step, where: str) -> str:
+    table, columns = searchable.table, "t.id, t.language, t.search_vector AS words"
+    matches = f"t.search_vector @@ %(step_{number})s::tsquery"
+    if step.source == "words":
+        return f"SELECT {columns} FROM {table} t WHERE {matches} AND {where}"
+    return f"""
+        SELECT {columns}
+          FROM (SELECT t.* FROM {table} t WHERE {where}
+                 ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}) AS t
+         WHERE {matches}"""

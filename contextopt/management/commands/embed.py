@@ -1,0 +1,77 @@
+"""`manage.py embed`"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.embedding import EmbeddingUnavailable, configured_embedder
+from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
+from contextopt.embeddingstatus import embedding_status
+from contextopt.errors import Conflict
+from contextopt.locking import only_here
+from contextopt.management.base import DONE, Progress, ReportingCommand
+
+# A round's length; between two rounds a model that was changed in the settings of others is seen.
+ROUND_SECONDS = 60.0
+WAIT_SECONDS = 0.5
+
+
+class Command(ReportingCommand):
+    help = (
+        "Make the vectors that are missing, here and now, and the index over them. After a change of the "
+        "model, embed everything with the new one and put it in force."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--wait", action="store_true", help="wait for a worker that is at it, instead of giving up"
+        )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        started = time.monotonic()
+        work = Work()
+        progress = Progress(self.stderr)
+        while not self._round(work, progress, waits=options["wait"]):
+            time.sleep(WAIT_SECONDS)
+        status = embedding_status()
+        if status.model != configured_embedder():
+            raise EmbeddingUnavailable(f"{configured_embedder()} cannot be loaded or reached; see the log")
+        self._answer(work, status.model, time.monotonic() - started, as_json=options["json"])
+        return DONE
+
+    def _round(self, work: Work, progress: Progress, *, waits: bool) -> bool:
+        """Work for a while; return whether all is done."""
+        with only_here(EMBED_LOCK) as is_ours:
+            if is_ours:
+                return work_through(
+                    seconds=ROUND_SECONDS,
+                    index_seconds=None,
+                    work=work,
+                    on_progress=lambda so_far: progress.show(f"{so_far.embedded:,} embedded"),
+                )
+        if not waits:
+            raise Conflict("a worker is embedding already; --wait waits for it")
+        progress.show("waiting for a worker that is embedding")
+        return False
+
+    def how_far(self) -> str:
+        return "Interrupted; the vectors made so far are kept. Run the same command again to go on."
+
+    def _answer(self, work: Work, model: str, seconds: float, *, as_json: bool) -> None:
+        if as_json:
+            self.print_json(
+                {
+                    "embedded": work.embedded,
+                    "skipped": work.unchanged,
+                    "model": model,
+                    "seconds": round(seconds, 3),
+                }
+            )
+        else:
+            rate = work.embedded / seconds if seconds else 0
+            self.stdout.write(
+                f"{work.embedded:,} embedded with {model}, {work.unchanged:,} were right already, "
+                f"in {seconds:.1f} s ({rate:,.0f} a second)"
+            )

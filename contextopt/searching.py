@@ -1,0 +1,254 @@
+"""One search over any searchable table: by words and by meaning, fused, inside one corpus."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import structlog
+from django.db import connection
+from django.utils import timezone
+
+from contextopt.embedding import EmbeddingUnavailable
+from contextopt.engine.fusion import Fused, reciprocal_rank, weighted
+from contextopt.lexicalsearch import (
+    QUERY_MAX,
+    Lexemes,
+    best_by_words,
+    read_lexemes,
+    scores_by_words,
+    weigh_terms,
+)
+from contextopt.searchables import Searchable, SearchFilters
+from contextopt.vectorsearch import NO_CONDITION, Condition, QueryVector, embed_query, nearest, similarities
+
+__all__ = [
+    "Hit",
+    "Method",
+    "Parts",
+    "Query",
+    "SearchFilters",
+    "Target",
+    "gather",
+    "prepare_query",
+    "search",
+    "search_all",
+]
+
+log = structlog.get_logger(__name__)
+
+# What only one of the rankings has high up may still be among the best of both.
+DEPTH_MIN = 50
+ALPHA = 0.5
+
+type Method = Literal["rrf", "weighted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question made ready once: its words under each language's stemmer, and its vector.
+
+    `vector` is None where the text cannot be embedded; `degraded` says that it could not be this time.
+    """
+
+    text: str
+    lexemes: Lexemes
+    vector: QueryVector | None
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """BM25, 0 where no word matched, and cosine from 0 to 1, None where there is no vector."""
+
+    lexical: float
+    similarity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found row of the searchable `kind`. `relevance` is `fused` from 0 to 1; so is `decay`."""
+
+    kind: str
+    id: int
+    lexical: float
+    similarity: float | None
+    fused: float
+    relevance: float
+    decay: float
+    lexical_rank: int | None
+    vector_rank: int | None
+
+    @property
+    def decayed(self) -> float:
+        return self.relevance * self.decay
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to look: one corpus of one table, and what a hit there must be."""
+
+    searchable: Searchable
+    corpus_id: int
+    filters: SearchFilters
+
+
+def prepare_query(text: str) -> Query:
+    """Stem and embed the text once, for any number of searches. An embedder that is down costs the vector."""
+    text = text[:QUERY_MAX]
+    lexemes = read_lexemes(text)
+    try:
+        return Query(text, lexemes, embed_query(text))
+    except EmbeddingUnavailable as error:
+        log.warning("query_not_embedded", error=str(error))
+        return Query(text, lexemes, None, degraded=True)
+
+
+def gather(
+    searchable: Searchable,
+    corpus_id: int,
+    query: Query,
+    *,
+    filters: SearchFilters,
+    limit: int,
+    also: Sequence[int] = (),
+) -> dict[int, Parts]:
+    """Return the best `limit` by words, the best `limit` by meaning and the rows `also`, each with both.
+
+    All of them pass the filters. The work is bounded whatever the size of the corpus.
+    """
+    terms = weigh_terms(searchable, corpus_id, query.lexemes)
+    lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
+    cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
+    ids = {*lexical, *cosines, *_passing(searchable, corpus_id, filters, also)}
+    lacking = sorted(ids - lexical.keys())
+    lexical |= scores_by_words(searchable, corpus_id, terms, lacking, filters=filters)
+    if query.vector is not None:
+        cosines |= similarities(searchable, corpus_id, query.vector, sorted(ids - cosines.keys()))
+    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in sorted(ids)}
+
+
+def search(
+    searchable: Searchable,
+    corpus_id: int,
+    query: Query,
+    *,
+    filters: SearchFilters,
+    limit: int,
+    method: Method = "rrf",
+    hybrid_alpha: float = ALPHA,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    return search_all(
+        [Target(searchable, corpus_id, filters)],
+        query,
+        limit=limit,
+        method=method,
+        hybrid_alpha=hybrid_alpha,
+        min_similarity=min_similarity,
+        now=now,
+    )
+
+
+def search_all(
+    targets: Sequence[Target],
+    query: Query,
+    *,
+    limit: int,
+    method: Method = "rrf",
+    hybrid_alpha: float = ALPHA,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the best `limit` of several tables, ranked together, the highest `decayed` first.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    depth = max(limit, DEPTH_MIN)
+    found: dict[tuple[str, int], Parts] = {}
+    decays: dict[tuple[str, int], float] = {}
+    for target in targets:
+        kind = target.searchable.name
+        parts = gather(target.searchable, target.corpus_id, query, filters=target.filters, limit=depth)
+        wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
+        found |= {(kind, row_id): parts[row_id] for row_id in wanted}
+        factors = _decay(target.searchable, wanted, now or timezone.now())
+        decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
+    hits = [
+        _hit(row, found[row.id], decays.get(row.id, 1.0))
+        for row in fuse(found, method=method, hybrid_alpha=hybrid_alpha)
+    ]
+    return sorted(hits, key=lambda hit: -hit.decayed)[:limit]
+
+
+def fuse[Key: (int, tuple[str, int])](
+    found: Mapping[Key, Parts], *, method: Method, hybrid_alpha: float = ALPHA
+) -> list[Fused[Key]]:
+    """Order what was gathered by both its parts."""
+    lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
+    vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}
+    if method == "weighted":
+        return weighted(lexical, vector, alpha=hybrid_alpha)
+    return reciprocal_rank(lexical, vector)
+
+
+def _is_similar(parts: Parts, least: float | None) -> bool:
+    return least is None or (parts.similarity is not None and parts.similarity >= least)
+
+
+def _hit(row: Fused[tuple[str, int]], parts: Parts, decay: float) -> Hit:
+    kind, row_id = row.id
+    return Hit(
+        kind=kind,
+        id=row_id,
+        lexical=parts.lexical,
+        similarity=parts.similarity,
+        fused=row.score,
+        relevance=row.relevance,
+        decay=decay,
+        lexical_rank=row.lexical_rank,
+        vector_rank=row.vector_rank,
+    )
+
+
+def _nearest(
+    searchable: Searchable, corpus_id: int, query: Query, filters: SearchFilters, limit: int
+) -> list[tuple[int, float]]:
+    if query.vector is None:
+        return []
+    condition = NO_CONDITION
+    if filters != SearchFilters():
+        condition = Condition(*searchable.passing(corpus_id, filters))
+    return nearest(searchable, corpus_id, query.vector, condition=condition, limit=limit)
+
+
+def _passing(searchable: Searchable, corpus_id: int, filters: SearchFilters, ids: Sequence[int]) -> list[int]:
+    """Return those of the rows that are of the corpus, live, and pass the filters."""
+    if not ids:
+        return []
+    where, parameters = searchable.passing(corpus_id, filters)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id FROM {searchable.table} t WHERE t.id = ANY(%(also)s::bigint[]) AND {where}",
+            {**parameters, "also": list(ids)},
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
+    if searchable.decay_sql is None or not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id, ({searchable.decay_sql})::float8 FROM {searchable.table} t"
+            " WHERE t.id = ANY(%(ids)s::bigint[])",
+            {"ids": list(ids), "now": now},
+        )
+        return {row_id: min(1.0, max(0.0, factor)) for row_id, factor in cursor.fetchall()}

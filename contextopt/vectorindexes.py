@@ -1,0 +1,128 @@
+"""HNSW indexes, one a model and table: built beside the writes, and built again where a build broke off."""
+
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+import psycopg
+import structlog
+from django.conf import settings
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import DiskFull, OutOfMemory
+from psycopg.pq import ExecStatus
+
+from contextopt.models import EmbeddingModel
+from contextopt.searchables import Searchable
+
+log = structlog.get_logger(__name__)
+
+# With the index's place among the tables, the lock of whoever builds or drops an index.
+BUILD_LOCK = 0x656D6269
+# The graph is built in memory as long as it fits; past that each row costs many times as much.
+BUILD_MEMORY = "512MB"
+
+
+def index_name(searchable: Searchable, model: EmbeddingModel) -> str:
+    return f"{searchable.name}_embedding_hnsw_{model.pk}"
+
+
+def index_is_ready(searchable: Searchable, model: EmbeddingModel) -> bool:
+    return _is_valid(index_name(searchable, model)) is True
+
+
+def _is_valid(name: str) -> bool | None:
+    """Whether the index is whole; None when there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+        row = cursor.fetchone()
+        return None if row is None else bool(row[0])
+
+
+def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:
+    """Have the server build the index; return whether it stands after the time, None being any.
+
+    A build takes minutes where there are millions of rows, and a job must not. So the server is asked and
+    left: it finishes by itself, holding a lock that says so. What was broken off, by a restart say, stays
+    behind as an invalid index, and is dropped and built again by the next call.
+    """
+    name = index_name(searchable, model)
+    with _own_connection() as own:
+        if not _take_lock(own, searchable, model):
+            return False
+        state = _is_valid(name)
+        if state is False:
+            own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        if state is not True and not _create(own, searchable, model, wait_seconds):
+            return False
+    log.info("embedding_index_built", searchable=searchable.name, model=model.name)
+    return True
+
+
+def _create(
+    own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel, wait_seconds: float | None
+) -> bool:
+    size = int(model.dimensions)
+    statement = (
+        f"CREATE INDEX CONCURRENTLY {index_name(searchable, model)} ON {searchable.embedding_table} "
+        f"USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops) WHERE model_id = {int(model.pk)}"
+    )
+    own.execute(f"SET maintenance_work_mem = '{BUILD_MEMORY}'")
+    # Closing the connection must not end the build.
+    own.execute("SET client_connection_check_interval = 0")
+    try:
+        return _run_for(own, statement, wait_seconds)
+    except (DiskFull, OutOfMemory):
+        # Workers share memory that a container may not have; alone it takes longer, and needs none.
+        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(searchable, model)}")
+        own.execute("SET max_parallel_maintenance_workers = 0")
+        return _run_for(own, statement, wait_seconds)
+
+
+def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None) -> bool:
+    """Send a statement and wait; return whether it was done in time. What is not done goes on.
+
+    Raises:
+        psycopg.Error: it failed.
+    """
+    ends = None if wait_seconds is None else monotonic() + wait_seconds
+    own.pgconn.send_query(statement.encode())
+    while own.pgconn.is_busy():
+        left = None if ends is None else max(0.0, ends - monotonic())
+        if not select.select([own.pgconn.socket], [], [], left)[0]:
+            return False
+        own.pgconn.consume_input()
+    result = own.pgconn.get_result()
+    if result is not None and result.status != ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+    while own.pgconn.get_result() is not None:
+        pass
+    return True
+
+
+def drop_index(searchable: Searchable, model: EmbeddingModel) -> bool:
+    """Drop a retired model's index; return false while somebody is building it."""
+    with _own_connection() as own:
+        if not _take_lock(own, searchable, model):
+            return False
+        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(searchable, model)}")
+    return True
+
+
+def _take_lock(own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel) -> bool:
+    row = own.execute(
+        "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [BUILD_LOCK, index_name(searchable, model)]
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+@contextmanager
+def _own_connection() -> Iterator[psycopg.Connection]:
+    """Connect outside the pool: a build needs its own settings, and may outlive its caller."""
+    params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
+    own = psycopg.connect(make_conninfo(**params), autocommit=True, connect_timeout=3)
+    try:
+        yield own
+    finally:
+        own.close()

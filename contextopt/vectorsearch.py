@@ -1,0 +1,174 @@
+"""Search by meaning: the nearest vectors of one corpus, among the rows that pass the filters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+
+from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
+from contextopt.models import EmbeddingFill, EmbeddingModel
+from contextopt.searchables import Searchable
+
+# Up to here comparing all is as fast as the index, and exact.
+EXACT_ROWS = 10_000
+# How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
+EF_SEARCH = 100
+SCAN_ROWS = 20_000
+# For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
+BY_INDEX = f"""
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
+       set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)
+"""
+AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cache_mode', 'auto', true)"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """A question's vector, (d,), of unit length, and the model it can be compared under."""
+
+    model_id: int
+    dimensions: int
+    values: Vectors
+
+    def to_sql(self) -> str:
+        return "[" + ",".join(f"{value:.6g}" for value in self.values.tolist()) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """SQL on the alias t that a row must fulfil, with its named parameters; the empty one lets all pass."""
+
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_CONDITION = Condition()
+
+
+def embed_query(text: str) -> QueryVector | None:
+    """Return the text's vector under the model in force; None when there is none, or nothing to embed.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached.
+    """
+    active = EmbeddingModel.objects.active().first()
+    if active is None or not text.strip():
+        return None
+    vector = get_embedder(active.name).embed([text])[0]
+    if vector.shape != (active.dimensions,):
+        raise EmbeddingUnavailable(f"{active.name} gives {vector.size} dimensions, not {active.dimensions}")
+    return QueryVector(active.pk, active.dimensions, vector) if np.any(vector) else None
+
+
+def nearest(
+    searchable: Searchable,
+    corpus_id: int,
+    vector: QueryVector,
+    *,
+    condition: Condition = NO_CONDITION,
+    limit: int,
+) -> list[tuple[int, float]]:
+    """Return the `limit` live rows of the corpus that are nearest, as (id, cosine from 0 to 1), best first.
+
+    Exact where the corpus or what passes the filter is small, or the index is not there yet; else by the
+    index, which may miss a few. It never gives fewer than there are.
+    """
+    if limit < 1:
+        return []
+    statement = _Statement(searchable, corpus_id, vector, condition, limit)
+    if statement.is_small() or not statement.has_index():
+        return statement.compare_all()
+    found = statement.ask_index()
+    return found if len(found) == limit else statement.compare_all()
+
+
+def similarities(
+    searchable: Searchable, corpus_id: int, vector: QueryVector, ids: Sequence[int]
+) -> dict[int, float]:
+    """Return the cosine, 0 to 1, of those of the rows that are live, in the corpus, and have a vector."""
+    if not ids:
+        return {}
+    only = Condition("t.id = ANY(%(vector_ids)s::bigint[])", {"vector_ids": list(ids)})
+    return dict(_Statement(searchable, corpus_id, vector, only, len(ids)).compare_all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    searchable: Searchable
+    corpus_id: int
+    vector: QueryVector
+    condition: Condition
+    limit: int
+
+    def is_small(self) -> bool:
+        """Whether so few rows come into question that comparing all of them is the better way."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"""
+                SELECT count(*) FROM (
+                    SELECT FROM {self.searchable.embedding_table} e
+                     WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {EXACT_ROWS + 1}) s
+                """,
+                {"model": self.vector.model_id, "corpus": self.corpus_id},
+            )
+            rows: int = cursor.fetchone()[0]
+            return rows <= EXACT_ROWS or (bool(self.condition.sql) and self._passing(cursor) <= EXACT_ROWS)
+
+    def _passing(self, cursor: CursorWrapper) -> float:
+        """Return how many rows the planner, who keeps statistics of each column, expects to pass."""
+        cursor.execute(
+            f"EXPLAIN (FORMAT JSON) SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}",
+            self._params(),
+        )
+        rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
+        return rows
+
+    def has_index(self) -> bool:
+        fills = EmbeddingFill.objects.filter(model_id=self.vector.model_id, searchable=self.searchable.name)
+        return fills.filter(is_indexed=True).exists()
+
+    def compare_all(self) -> list[tuple[int, float]]:
+        # What is added hides the order from the index, which would cut it short.
+        return self._run(f"{self._distance()} + 0")
+
+    def ask_index(self) -> list[tuple[int, float]]:
+        """Go through the index in the order of distance until enough rows pass, or too many were visited."""
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(BY_INDEX, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
+            found = self._run(self._distance())
+            cursor.execute(AS_BEFORE)
+        return found
+
+    def _run(self, order: str) -> list[tuple[int, float]]:
+        owner = self.searchable.owner_column
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"""
+                SELECT e.{owner}, {self._distance()}
+                  FROM {self.searchable.embedding_table} e
+                  JOIN {self.searchable.table} t ON t.id = e.{owner}
+                 WHERE e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s
+                   AND {self._passing_sql()}
+                 ORDER BY {order} LIMIT %(vector_limit)s
+                """,
+                {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit},
+            )
+            rows = [(row, min(1.0, max(0.0, 1.0 - distance))) for row, distance in cursor.fetchall()]
+        return sorted(rows, key=lambda row: (-row[1], -row[0]))
+
+    def _passing_sql(self) -> str:
+        searchable = self.searchable
+        always = f"({searchable.live_sql}) AND t.{searchable.corpus_column} = %(vector_corpus)s"
+        return f"{always} AND ({self.condition.sql})" if self.condition.sql else always
+
+    def _params(self) -> dict[str, Any]:
+        return {**self.condition.params, "vector_corpus": self.corpus_id}
+
+    def _distance(self) -> str:
+        # The index is over this very expression, and partial: dimensions and model have to be literals.
+        size = int(self.vector.dimensions)
+        return f"((e.embedding::halfvec({size})) <=> %(vector)s::text::halfvec({size}))"

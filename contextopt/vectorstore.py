@@ -1,0 +1,177 @@
+"""Vectors in the database: which rows lack a current one, and how new ones get there."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+
+from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
+from contextopt.embedding.values import TEXT_MAX
+from contextopt.models import EmbeddingModel
+from contextopt.searchables import Searchable
+
+# The head and the end of what PostgreSQL's COPY takes as binary, and the day its clock begins.
+COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+COPY_END = struct.pack(">h", -1)
+POSTGRES_EPOCH_SECONDS = 946_684_800
+# With the model's id, the lock of everybody who stores vectors of one model.
+STORE_LOCK = 0x656D6273
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A row as it is embedded; `hash` is of all that the vector depends on."""
+
+    id: int
+    corpus_id: int
+    text: str
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a batch changes: vectors to store, and rows whose vector goes."""
+
+    searchable: Searchable
+    model: EmbeddingModel
+    texts: tuple[Text, ...]
+    vectors: Vectors
+    gone: tuple[int, ...]
+    unchanged: int
+
+
+def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> Prepared:
+    """Embed those of the rows whose vector is missing or of another text. Writes nothing.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached, or is not what it was.
+    """
+    live = _read_texts(searchable, ids)
+    known = _read_hashes(searchable, model, ids)
+    changed = [text for text in live if known.get(text.id) != text.hash]
+    vectors = _embed(model, [text.text for text in changed])
+    has_vector = vectors.any(axis=1)
+    kept = known.keys() & {text.id for text in live}
+    empty = {text.id for text, has in zip(changed, has_vector, strict=True) if not has}
+    return Prepared(
+        searchable=searchable,
+        model=model,
+        texts=tuple(text for text, has in zip(changed, has_vector, strict=True) if has),
+        vectors=vectors[has_vector],
+        gone=tuple((known.keys() - kept) | (empty & known.keys())),
+        unchanged=len(live) - len(changed),
+    )
+
+
+def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
+    if not texts:
+        return np.zeros((0, model.dimensions), np.float32)
+    vectors = get_embedder(model.name).embed(texts)
+    if vectors.shape != (len(texts), model.dimensions):
+        raise EmbeddingUnavailable(
+            f"{model.name} gives {vectors.shape[1]} dimensions, not {model.dimensions} as before"
+        )
+    return vectors
+
+
+def store(prepared: Prepared) -> None:
+    """Write what was prepared, inside the caller's transaction."""
+    searchable, model = prepared.searchable, prepared.model
+    ids = [text.id for text in prepared.texts]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [STORE_LOCK, model.pk])
+        # What was deleted for good since it was read must not fail the others.
+        cursor.execute(
+            f"SELECT id FROM {searchable.table} WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE", [ids]
+        )
+        there = {row[0] for row in cursor.fetchall()}
+        cursor.execute(
+            f"DELETE FROM {searchable.embedding_table}"
+            f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
+            [model.pk, [*ids, *prepared.gone]],
+        )
+        columns = f"model_id, corpus_id, {searchable.owner_column}, content_hash, created_at, embedding"
+        statement = f"COPY {searchable.embedding_table} ({columns}) FROM STDIN (FORMAT BINARY)"
+        with cursor.copy(statement) as copy:
+            copy.write(_encode(prepared, there))
+
+
+def _encode(prepared: Prepared, there: set[int]) -> bytes:
+    """Return the rows as COPY's binary format has them; as text they take twenty times as long."""
+    now = round((timezone.now().timestamp() - POSTGRES_EPOCH_SECONDS) * 1_000_000)
+    size = prepared.model.dimensions
+    # A half vector is its length, a reserved field, and the numbers, all of two bytes.
+    halves = prepared.vectors.astype(">f2")
+    rows = [COPY_HEAD]
+    for text, half in zip(prepared.texts, halves, strict=True):
+        if text.id in there:
+            rows += (
+                struct.pack(">hiqiqiqi", 6, 8, prepared.model.pk, 8, text.corpus_id, 8, text.id, 16),
+                text.hash,
+                struct.pack(">iqihh", 8, now, 4 + 2 * size, size, 0),
+                half.tobytes(),
+            )
+    return b"".join([*rows, COPY_END])
+
+
+def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
+    """Return the live ones among the rows."""
+    texts = ", ".join(f"left(t.{column}, {TEXT_MAX})" for column in searchable.text_columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id, t.{searchable.corpus_column}, concat_ws(E'\\n', {texts})
+              FROM {searchable.table} t WHERE t.id = ANY(%s) AND ({searchable.live_sql}) ORDER BY t.id
+            """,
+            [list(ids)],
+        )
+        return [
+            Text(row, corpus, text[:TEXT_MAX], blake2b(text[:TEXT_MAX].encode(), digest_size=16).digest())
+            for row, corpus, text in cursor.fetchall()
+        ]
+
+
+def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> dict[int, bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT {searchable.owner_column}, content_hash FROM {searchable.embedding_table}
+             WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)
+            """,
+            [model.pk, list(ids)],
+        )
+        return {row: bytes(found) for row, found in cursor.fetchall()}
+
+
+def erase_vectors(searchable: Searchable, row_id: int) -> None:
+    """Delete a row's vectors under every model, inside the caller's transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {searchable.embedding_table} WHERE {searchable.owner_column} = %s", [row_id]
+        )
+
+
+def drop_some(searchable: Searchable, model: EmbeddingModel, *, limit: int) -> int:
+    """Delete some of a retired model's vectors; return how many there were."""
+    table = searchable.embedding_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM {table} WHERE model_id = %s LIMIT %s))",
+            [model.pk, limit],
+        )
+        dropped: int = cursor.rowcount
+        return dropped
+
+
+def has_more_than(searchable: Searchable, model: EmbeddingModel, count: int) -> bool:
+    """Whether the model has more than so many vectors of this table."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT FROM {searchable.embedding_table} WHERE model_id = %s OFFSET %s LIMIT 1",
+            [model.pk, count],
+        )
+        return cursor.fetchone() is not None

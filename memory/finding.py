@@ -1,0 +1,185 @@
+"""One search over records and memories: where to look, and what is told of each hit."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from django.db import models
+from django.db.models.functions import Left, Length
+
+from contextopt import searchables
+from contextopt.errors import NotFound
+from contextopt.models import Space, Team
+from contextopt.searchables import Searchable, SearchFilters
+from contextopt.searching import Hit, Query, Target, prepare_query, search_all
+from memory.searchinputs import SearchIn
+
+CONTENT_SHOWN = 20_000
+"""Characters of a result's content; a longer one says so."""
+# What nobody wrote down about a record: it is the team's own.
+RECORD_TRUST = "user"
+
+
+class PartsOut(TypedDict):
+    """How a score came about. Ranks count from 1; null where that ranking does not have the row."""
+
+    method: Literal["rrf", "weighted"]
+    lexical: float
+    lexical_rank: int | None
+    similarity: float | None
+    vector_rank: int | None
+    fused: float
+    relevance: float
+    decay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A hit with what is told of it; what its kind does not have is None."""
+
+    id: int
+    kind: str
+    title: str
+    content: str
+    content_cut: bool
+    similarity: float | None
+    lexical_score: float
+    fused_score: float
+    relevance_score: float
+    decayed_score: float
+    access_count: int
+    type: str | None
+    memory_type: str | None
+    category: str | None
+    tags: list[str]
+    date: datetime | None
+    created_at: datetime
+    source: str | None
+    external_id: str | None
+    thread: str | None
+    repository: str | None
+    trust_level: str
+    parts: PartsOut
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in asdict(self).items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer; `degraded` says that the embedder was down and words alone were searched."""
+
+    results: tuple[Result, ...]
+    degraded: bool
+
+
+def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
+    """Search what the team has. Nothing is counted as viewed.
+
+    Raises:
+        NotFound: the team has no such space.
+    """
+    return find_prepared(targets_of(team, request), prepare_query(request.query), request, now=now)
+
+
+def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *, now: datetime) -> Found:
+    hits = search_all(
+        targets,
+        query,
+        limit=request.limit,
+        method=request.method,
+        hybrid_alpha=request.hybrid_alpha,
+        min_similarity=request.min_similarity,
+        now=now,
+    )
+    rows = {target.searchable.name: _load(target.searchable, hits) for target in targets}
+    results = [
+        describe(hit, rows[hit.kind][hit.id], request.method) for hit in hits if hit.id in rows[hit.kind]
+    ]
+    return Found(tuple(results), query.degraded)
+
+
+def targets_of(team: Team, request: SearchIn) -> list[Target]:
+    """Return where the request looks.
+
+    Raises:
+        NotFound: the team has no such space.
+    """
+    corpora = {"memory": team.pk}
+    if request.space is not None:
+        space = Space.objects.of(team).filter(slug=request.space).only("pk").first()
+        if space is None:
+            raise NotFound(f"There is no space {request.space!r}.")
+        corpora["record"] = space.pk
+    filters = filters_of(request)
+    return [
+        Target(searchable, corpora[searchable.name], filters)
+        for searchable in searchables.all()
+        if searchable.name in request.wanted_kinds
+    ]
+
+
+def filters_of(request: SearchIn) -> SearchFilters:
+    return SearchFilters(
+        types=_tuple(request.types),
+        sources=_tuple(request.sources),
+        tags=_tuple(request.tags),
+        date_from=request.date_from,
+        date_to=request.date_to,
+    )
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, models.Model]:
+    """Read the rows of the hits in one query, with no more of their texts than is shown."""
+    ids = [hit.id for hit in hits if hit.kind == searchable.name]
+    if not ids:
+        return {}
+    body = searchable.text_columns[-1]
+    rows = searchable.model._default_manager.filter(pk__in=ids).defer(body, "search_vector")
+    return rows.annotate(shown=Left(body, CONTENT_SHOWN), characters=Length(body)).in_bulk()
+
+
+def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> Result:
+    is_record = hit.kind == "record"
+    return Result(
+        id=hit.id,
+        kind=hit.kind,
+        title=row.title,
+        content=row.shown,
+        content_cut=row.characters > CONTENT_SHOWN,
+        similarity=hit.similarity,
+        lexical_score=hit.lexical,
+        fused_score=hit.fused,
+        relevance_score=hit.relevance,
+        decayed_score=hit.decayed,
+        access_count=row.view_count if is_record else row.access_count,
+        type=row.type if is_record else None,
+        memory_type=None if is_record else row.memory_type,
+        category=None if is_record else row.category,
+        tags=list(row.tags),
+        date=row.date if is_record else None,
+        created_at=row.created_at,
+        source=row.source if is_record else None,
+        external_id=row.external_id if is_record else None,
+        thread=row.thread if is_record else None,
+        repository=None if is_record else row.repository,
+        trust_level=RECORD_TRUST if is_record else row.trust_level,
+        parts=PartsOut(
+            method=method,
+            lexical=hit.lexical,
+            lexical_rank=hit.lexical_rank,
+            similarity=hit.similarity,
+            vector_rank=hit.vector_rank,
+            fused=hit.fused,
+            relevance=hit.relevance,
+            decay=hit.decay,
+        ),
+    )

@@ -1,0 +1,150 @@
+"""`manage.py search SPACE QUERY`"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+from pydantic import BaseModel, StrictInt, ValidationError
+
+from contextopt.embedding import EmbeddingUnavailable
+from contextopt.embeddingjobs import Work, ensure_embedded
+from contextopt.errors import ContextoptError, InvalidInput
+from contextopt.frequencies import ensure_counted
+from contextopt.importing import Rejection, check_input, open_input, read_file
+from contextopt.inputs import Text, field_problems
+from contextopt.management.answers import AnsweringCommand
+from contextopt.management.base import DONE, Progress, parse_input, space_of, team_of
+from contextopt.models import Team
+from memory.finding import Found, Result, find, targets_of
+from memory.searchinputs import SearchIn
+
+OPTIONS = (
+    ("--limit", "N", "results at most (default: 10)"),
+    ("--method", "rrf|weighted", "how the two rankings become one (default: rrf)"),
+    ("--hybrid-alpha", "SHARE", "the vector part's share of a weighted sum, 0 to 1"),
+    ("--min-similarity", "COSINE", "leave out what is less similar, 0 to 1"),
+    ("--date-from", "MOMENT", "dated at or after this date or date-time"),
+    ("--date-to", "MOMENT", "dated at or before it"),
+)
+LISTS = (
+    ("--type", "types", "of records their type, of memories theirs; repeatable"),
+    ("--source", "sources", "of records; repeatable"),
+    ("--tag", "tags", "repeatable"),
+    ("--kind", "kinds", "record or memory; repeatable"),
+)
+NAMES = {"space": "SPACE", "query": "QUERY"} | {field: name for name, field, _ in LISTS}
+# A space with more that was never embedded is searched as far as it is; `embed` does the rest.
+EMBED_AT_ONCE = 200_000
+EXCERPT = 200
+
+
+class QueryId(BaseModel):
+    """The id of a line of questions; its answer carries it."""
+
+    id: StrictInt | Text
+
+
+class Command(AnsweringCommand):
+    help = (
+        "Search a space's records and the team's memories by words and by meaning. What was just imported is "
+        "made searchable first."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("space", metavar="SPACE")
+        parser.add_argument("query", metavar="QUERY", nargs="?")
+        for name, metavar, text in OPTIONS:
+            parser.add_argument(name, metavar=metavar, help=text)
+        for name, _, text in LISTS:
+            parser.add_argument(name, metavar="NAME", action="append", help=text)
+        parser.add_argument(
+            "--queries", metavar="FILE.jsonl",
+            help='many at once: {"id": …, "query": …, or any other setting} a line; one JSON line each',
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        asked = {"space": options["space"], **_given(options)}
+        many = options["queries"] is not None
+        if many == (options["query"] is not None):
+            raise InvalidInput.of("QUERY", "give a QUERY or --queries, one of them")
+        request = parse_input(SearchIn, {"query": "", **asked}, NAMES)
+        space_of(team, options["space"])
+        self._make_searchable(team, request)
+        if many:
+            return self.print_answers(self._answers(options["queries"], team, asked))
+        found = find(team=team, request=request, now=timezone.now())
+        if options["json"]:
+            self.print_json(_to_json(found))
+        else:
+            self._describe(found)
+        return DONE
+
+    def _make_searchable(self, team: Team, request: SearchIn) -> None:
+        progress = Progress(self.stderr)
+
+        def show(work: Work) -> None:
+            progress.show(f"{work.embedded:,} texts embedded")
+
+        for target in targets_of(team, request):
+            ensure_counted(target.searchable, target.corpus_id)
+            try:
+                ensure_embedded(target.searchable, target.corpus_id, limit=EMBED_AT_ONCE, on_progress=show)
+            except EmbeddingUnavailable as error:
+                self.stderr.write(f"searching by words alone: {error}")
+                return
+
+    def _describe(self, found: Found) -> None:
+        for result in found.results:
+            self.stdout.write(describe_result(result))
+        if not found.results:
+            self.stdout.write("Nothing found.")
+
+    def _answers(
+        self, name: str, team: Team, asked: Mapping[str, object]
+    ) -> Iterator[dict[str, Any] | Rejection]:
+        """Yield one answer for each line: the answer of the single call, under the line's id."""
+        check_input(name)
+        with open_input(name) as stream:
+            for row in read_file(stream, name, format="jsonl"):
+                if isinstance(row, Rejection):
+                    yield row
+                    continue
+                try:
+                    line_id, request = parse_query(row.fields, asked)
+                    answer = _to_json(find(team=team, request=request, now=timezone.now()))
+                except ValidationError as error:
+                    problem = field_problems(error)[0]
+                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
+                except ContextoptError as error:
+                    yield Rejection(row.line, "row", str(error))
+                else:
+                    yield {"id": line_id, **answer}
+
+
+def parse_query(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[str | int, SearchIn]:
+    """Return a line's id, and its settings over those of the command line."""
+    own = {name: value for name, value in fields.items() if value is not None}
+    line_id = QueryId.model_validate({"id": own.pop("id", None)}).id
+    return line_id, SearchIn.model_validate({**asked, **own})
+
+
+def describe_result(result: Result) -> str:
+    similarity = "–" if result.similarity is None else f"{result.similarity:.2f}"
+    excerpt = " ".join(result.content.split())[:EXCERPT]
+    return (
+        f"{result.decayed_score:.3f}  {result.kind} {result.id}  {result.title}\n"
+        f"       words {result.lexical_score:.2f}, similarity {similarity}  {excerpt}"
+    )
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, object]:
+    fields = {name.removeprefix("--").replace("-", "_") for name, _, _ in OPTIONS} | {"query"}
+    single = {field: options[field] for field in fields if options[field] is not None}
+    lists = {field: options[name.removeprefix("--")] for name, field, _ in LISTS}
+    return single | {field: values for field, values in lists.items() if values is not None}
+
+
+def _to_json(found: Found) -> dict[str, Any]:
+    return {"results": [result.to_json() for result in found.results], "degraded": found.degraded}

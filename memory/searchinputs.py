@@ -1,0 +1,50 @@
+"""What a search over records and memories may be asked."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from contextopt.inputs import Input, Moment, Slug, Text
+from contextopt.lexicalsearch import QUERY_MAX
+from contextopt.models import spaces as limits
+
+RESULTS_MAX = 100
+VALUES_MAX = 50
+
+type Kind = Literal["record", "memory"]
+
+Words = Annotated[Text, Field(max_length=QUERY_MAX)]
+Values = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=limits.SOURCE_MAX)]],
+    Field(min_length=1, max_length=VALUES_MAX),
+]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class SearchIn(Input):
+    """One question. Every filter given must hold; of its values one is enough."""
+
+    query: Words
+    space: Annotated[Slug | None, Field(description="Whose records; without it only memories.")] = None
+    kinds: Annotated[list[Kind], Field(min_length=1, max_length=2)] | None = None
+    limit: Annotated[int, Field(ge=1, le=RESULTS_MAX)] = 10
+    types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
+    sources: Annotated[Values | None, Field(description="Memories have none.")] = None
+    tags: Values | None = None
+    date_from: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
+    date_to: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+    method: Literal["rrf", "weighted"] = "rrf"
+    hybrid_alpha: Annotated[Share, Field(description="The vector part's share of a weighted sum.")] = 0.5
+    min_similarity: Annotated[Share | None, Field(description="Leave out what is less similar.")] = None
+
+    @model_validator(mode="after")
+    def check_space(self) -> Self:
+        if self.space is None and self.kinds is not None and "record" in self.kinds:
+            raise ValueError("records are searched in one space: give `space`")
+        return self
+
+    @property
+    def wanted_kinds(self) -> tuple[Kind, ...]:
+        if self.kinds is not None:
+            return tuple(dict.fromkeys(self.kinds))
+        return ("memory",) if self.space is None else ("record", "memory")

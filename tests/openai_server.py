@@ -1,0 +1,152 @@
+"""A local server that speaks the protocol of OpenAI's API, well or badly, as a test scripts it."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request as it came; header names are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one request gets. Without a body it is the server's usual answer; bytes are sent as they are."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_seconds: float = 0.0
+
+
+SLOW = Reply(delay_seconds=30)
+FAILING = Reply(status=500, body={"error": {"message": "internal", "type": "server_error"}})
+GARBAGE = Reply(body=b"<html>not what you asked for</html>")
+
+
+def busy(seconds: str = "0") -> Reply:
+    """Return a 429 that asks to come back after so many seconds."""
+    error = {"message": "slow down", "type": "rate_limit_error"}
+    return Reply(status=429, body={"error": error}, headers={"Retry-After": seconds})
+
+
+def refused(status: int = 400) -> Reply:
+    return Reply(status=status, body={"error": {"message": "no", "type": "invalid_request_error"}})
+
+
+def completion(content: str, **usage: int) -> Reply:
+    """Return an answer of /v1/chat/completions."""
+    tokens = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, **usage}
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return Reply(
+        body={
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "test",
+            "choices": [choice], "usage": tokens,
+        }
+    )  # fmt: skip
+
+
+def vector_of(text: str, dimensions: int) -> list[float]:
+    """Return the vector that the server gives a text: always the same, another for another."""
+    rng = Random(blake2b(text.encode(), digest_size=8).digest())
+    return [rng.uniform(-1, 1) for _ in range(dimensions)]
+
+
+def embeddings(texts: Sequence[str], dimensions: int) -> Reply:
+    """Return an answer of /v1/embeddings."""
+    data = [
+        {"object": "embedding", "index": number, "embedding": vector_of(text, dimensions)}
+        for number, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return Reply(body={"object": "list", "data": data, "model": "test", "usage": usage})
+
+
+class OpenAIServer:
+    """Answers `/v1/embeddings` and `/v1/chat/completions` on a free port of this machine.
+
+    `script` is used up first, a reply a request; after that, and where a reply has no body, `respond`
+    answers, which a test may replace. `seen` is what was asked.
+
+        with OpenAIServer() as server:
+            server.script += [busy("0.1"), FAILING]
+            client = openai.OpenAI(base_url=server.base_url, api_key="secret")
+    """
+
+    def __init__(self, *, dimensions: int = 8, content: str = "Done.") -> None:
+        self.dimensions = dimensions
+        self.content = content
+        self.script: deque[Reply] = deque()
+        self.seen: list[Seen] = []
+        self.respond: Callable[[Seen], Reply] = self.respond_well
+        self._closing = Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def respond_well(self, seen: Seen) -> Reply:
+        if seen.path.endswith("/embeddings"):
+            texts = seen.body["input"]
+            return embeddings([texts] if isinstance(texts, str) else texts, self.dimensions)
+        if seen.path.endswith("/chat/completions"):
+            return completion(self.content)
+        return refused(404)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _next(self, seen: Seen) -> Reply:
+        self.seen.append(seen)
+        scripted = self.script.popleft() if self.script else Reply()
+        self._closing.wait(scripted.delay_seconds)
+        return scripted if scripted.body is not None else self.respond(seen)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                reply = server._next(Seen(self.path, headers, json.loads(text)))
+                body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                try:
+                    self.send_response(reply.status)
+                    for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                except (BrokenPipeError, ConnectionResetError):
+                    # Who asked did not wait.
+                    self.close_connection = True
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing: a test looks at `seen`."""
+
+        return Handler
