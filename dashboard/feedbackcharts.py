@@ -11,6 +11,8 @@ from dashboard.formats import percent, whole
 from dashboard.periods import Bucket
 from memory.trends import VoteFigures
 
+FEW_VOTES = 5
+
 type VoteLink = Callable[[Bucket], str]
 
 
@@ -76,6 +78,8 @@ def votes_figure(data: VoteData) -> go.Figure:
     ]
     figure = lay_out(data.series.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
+    if max((max(point.up, point.down) for point in rows), default=0) <= FEW_VOTES:
+        figure.update_yaxes(dtick=1)  # no half votes
     figure.update_layout(barmode="relative")
     return figure
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.api import api as ninja_api
+from config.urls import api as ninja_api
 
 SNAPSHOT = Path(__file__).with_name("openapi.json")
 
