@@ -19,6 +19,8 @@ from contextopt.models import (
     Blob,
     CodeBlob,
     ContextConfig,
+    Conversation,
+    Message,
     PhaseProfile,
     ReceiverFile,
     Record,
@@ -39,7 +41,7 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, ReceiverFile, RecordRevision, Repository,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Message, ReceiverFile, RecordRevision, Repository,
     RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
@@ -59,6 +61,7 @@ def world(space: Space) -> Space:
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
     factories.make_assembly(space)
+    factories.make_message(factories.make_conversation(space))
     factories.make_profile(space.team)
     factories.make_attempt(factories.make_task(space.team, files={"a.py": "x = 1\n"}))
     repository = factories.make_repository(space.team)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Message, Space, Team
+from contextopt.models import Message, Space, Team, User
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
 from memory.models import ExternalMessage, Vote
@@ -172,3 +173,17 @@ def test_an_erased_payload_is_no_error(team: Team, space: Space) -> None:
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM contextopt_assemblypayload")
     assert read_record_trends(everything(team)) == []
+
+
+# In the admin
+
+
+def test_votes_are_looked_at_in_the_admin(team: Team, space: Space, client: Client) -> None:
+    assembly = factories.make_assembly(space)
+    given = vote(team, DOWN, external_message_id="m-1", assembly_id=assembly.id)
+    client.force_login(User.objects.create_superuser("root", password="x"))
+    for model, row in (("vote", given.pk), ("externalmessage", given.external_message_id)):
+        assert client.get(f"/admin/memory/{model}/").status_code == 200
+        assert client.get(f"/admin/memory/{model}/?q=7").status_code == 200
+        assert client.get(f"/admin/memory/{model}/{row}/change/").status_code == 200
+        assert client.post(f"/admin/memory/{model}/{row}/delete/", {"post": "yes"}).status_code == 403
