@@ -6,6 +6,7 @@ one insert of the narrow row with its payload.
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from time import perf_counter
 from typing import Any
 
@@ -16,18 +17,23 @@ from psycopg.types.json import Jsonb
 
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, LedgerEntry
+from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import AssemblyIn
 from contextopt.models.ledgers import EntryJson, pack_entries
-from contextopt.retrieval import SpaceInForce, load_candidates, load_space
+from contextopt.querying import load_for_question
+from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
 
 log = structlog.get_logger(__name__)
+
+NOT_EMBEDDED = "The question could not be embedded, so words alone decided. See the log."
 
 # Settings that a request may set for itself, under the engine's names.
 OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
-    "context_tokens", "total_tokens", "encoding", "record_order",
+    "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
+    "neighbour_share", "notes_chars",
 )  # fmt: skip
 
 
@@ -44,6 +50,7 @@ class AssemblyResult:
     outcome: Assembled
     entries: tuple[EntryJson, ...]
     assembly_ms: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -75,12 +82,15 @@ class AssemblyResult:
             "stage": self.stage,
             "as_of": self.as_of.isoformat(),
             "config_version": self.config_version,
+            "warnings": list(self.warnings),
             "overrides": self.overrides,
             "text": self.text,
             "allocation": asdict(self.allocation),
             "stats": stats,
             "certificate": asdict(self.certificate),
-            "included": [_without(entry, "kept", "reason") for entry in self.entries if entry["kept"]],
+            "included": [
+                _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]
+            ],
             "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
             "counts": {
                 **counts,
@@ -115,7 +125,8 @@ def assemble_space(
     config, overrides = config_in_force(space, request)
     tokenizer = get_tokenizer(config.encoding)
     system, history = prompt_sizes(request, tokenizer)
-    candidates = load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
+    found = _find(space.id, request, config, as_of, tokenizer)
+    candidates = found.candidates
     outcome = engine.assemble(
         space.to_value(candidates.records),
         config,
@@ -125,6 +136,7 @@ def assemble_space(
         history_tokens=history,
         counts=candidates.counts,
         baseline=candidates.baseline,
+        query=found.query,
     )
     assembly_ms = (perf_counter() - started) * 1_000
     result = AssemblyResult(
@@ -137,6 +149,7 @@ def assemble_space(
         outcome=outcome,
         entries=tuple(map(_entry_json, outcome.ledger)),
         assembly_ms=assembly_ms,
+        warnings=found.warnings,
     )
     if not store:
         return result
@@ -146,14 +159,37 @@ def assemble_space(
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Candidates, and the question they were found for if there is one."""
+
+    candidates: Candidates
+    query: engine.Query | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _find(
+    space_id: int, request: AssemblyIn, config: ContextConfig, as_of: datetime, tokenizer: Tokenizer
+) -> _Found:
+    """Load the candidates; without a question stage 5 is stage 4."""
+    question = request.query.strip()
+    if config.stage != SEARCH_STAGE or not question:
+        stage = min(config.stage, SCORED_STAGE)
+        plain = config if config.stage == stage else config.replace(stage=stage)
+        return _Found(load_candidates(space_id, config=plain, now=as_of, tokenizer=tokenizer))
+    asked = load_for_question(space_id, question, config=config, now=as_of, tokenizer=tokenizer)
+    warnings = (NOT_EMBEDDED,) if asked.is_degraded else ()
+    return _Found(asked.candidates, asked.query, warnings)
+
+
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
     """Return the engine's config and what of it the request set for itself, as JSON."""
     given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
     changes = {name: None if value == "all" else value for name, value in given.items()}
     if request.stage == 3 and "context_tokens" in changes:
         changes["stage3_context_tokens"] = changes.pop("context_tokens")
-    config = ContextConfig(stage=request.stage, **{**space.settings, **changes})
-    shown = {name: str(value) if name.endswith("_weight") else value for name, value in given.items()}
+    config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
+    shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
     return config, shown
 
 
@@ -179,6 +215,7 @@ def _entry_json(entry: LedgerEntry) -> EntryJson:
         "pinned": entry.pinned,
         "kept": entry.kept,
         "reason": entry.reason,
+        "duplicate_of": entry.duplicate_of,
     }
 
 

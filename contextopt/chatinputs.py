@@ -13,7 +13,7 @@ class ConversationIn(Input):
 
     space: Slug
     title: Annotated[Text, Field(max_length=CONVERSATION_TITLE_MAX)] = ""
-    stage: Literal[2, 3, 4] = 4
+    stage: Literal[2, 3, 4, 5] = 5
     model: Annotated[Text, Field(max_length=MODEL_MAX)] = ""
 
 

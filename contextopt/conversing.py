@@ -23,7 +23,7 @@ from contextopt.completions import ChatMessage, Completion, CompletionRefused, C
 from contextopt.engine.text import flatten_to
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, NotFound
-from contextopt.inputs import AssemblyIn
+from contextopt.inputs import QUERY_MAX, AssemblyIn
 from contextopt.models import AssemblyPayload, Author, Conversation, Message, MessageState, Space, Team
 from contextopt.models.conversations import CONVERSATION_TITLE_MAX, ERROR_MAX, MODEL_MAX, WAITING
 from contextopt.retrieval import load_space
@@ -116,7 +116,8 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     history = _choose_history(conversation, data.text, in_force.settings["history_tokens"], tokenizer)
     request = AssemblyIn(
         space=conversation.space.slug,
-        stage=cast(Literal[2, 3, 4], conversation.stage),
+        stage=cast(Literal[2, 3, 4, 5], conversation.stage),
+        query=data.text[:QUERY_MAX],
         system=frame_context("", key),
         history="\n".join([*(message.text for message in history), data.text]),
         conversation=conversation.name_in_log,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Sum
+from django.db.models import Count, Q, Sum
 
 from contextopt.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 
@@ -22,7 +22,6 @@ class EmbeddingStatus:
     done: int
     total: int
     backlog: int
-    is_indexed: bool
 
     @property
     def is_settled(self) -> bool:
@@ -30,8 +29,12 @@ class EmbeddingStatus:
         return bool(self.model) and not self.building and not self.backlog and self.done >= self.total
 
     @property
-    def share(self) -> float:
-        return self.done / self.total if self.total else 1.0
+    def percent(self) -> int:
+        return self.done * 100 // self.total if self.total else 100
+
+    @property
+    def backlog_counted(self) -> int:
+        return BACKLOG_COUNTED
 
     @property
     def backlog_is_more(self) -> bool:
@@ -41,16 +44,17 @@ class EmbeddingStatus:
 def embedding_status() -> EmbeddingStatus:
     names = dict(EmbeddingModel.objects.fed().values_list("state", "name"))
     newest = EmbeddingState.BUILDING if EmbeddingState.BUILDING in names else EmbeddingState.ACTIVE
-    fills = EmbeddingFill.objects.filter(model__state=newest)
-    sums = fills.aggregate(walked=Sum("walked", default=0), total=Sum("total", default=0))
-    is_filled = not fills.filter(is_filled=False).exists()
-    # Rows that were deleted since the fill began are not walked.
+    sums = EmbeddingFill.objects.filter(model__state=newest).aggregate(
+        walked=Sum("walked", default=0),
+        total=Sum("total", default=0),
+        unfilled=Count("pk", filter=Q(is_filled=False)),
+    )
+    # Rows that were deleted since the fill began are not walked, and later ones are.
     total = max(sums["total"], sums["walked"])
     return EmbeddingStatus(
         model=names.get(EmbeddingState.ACTIVE, ""),
         building=names.get(EmbeddingState.BUILDING, ""),
-        done=total if is_filled else min(sums["walked"], total - 1),
+        done=min(sums["walked"], total - 1) if sums["unfilled"] and total else total,
         total=total,
         backlog=EmbeddingTodo.objects.all()[: BACKLOG_COUNTED + 1].count(),
-        is_indexed=fills.filter(is_indexed=True).exists(),
     )

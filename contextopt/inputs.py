@@ -17,6 +17,7 @@ from contextopt.models import spaces as limits
 from contextopt.models.configs import TOKENS_MAX
 
 PROMPT_TEXT_MAX = 1_000_000
+QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
 
 
@@ -103,6 +104,7 @@ Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-
 BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX)]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
+Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
 Name = Annotated[Text, Field(max_length=limits.NAME_MAX), AfterValidator(refuse_blank)]
 Categories = Annotated[
@@ -176,14 +178,19 @@ class RecordPatch(Input):
 
 
 WindowDays = Annotated[int, Field(ge=1, le=3_650)] | Literal["all"]
+NotesChars = Annotated[int, Field(ge=1, le=100_000)] | Literal["all"]
 MaxRecords = Annotated[int, Field(ge=1, le=1_000)] | Literal["all"]
 
 
 class AssemblyIn(Input):
-    """One question: what should go into this prompt? Settings given here win over the space's own."""
+    """One question: what should go into this prompt? Settings given here win over the space's own.
+
+    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    """
 
     space: Slug
-    stage: Literal[2, 3, 4] = 4
+    query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
+    stage: Literal[2, 3, 4, 5] | None = None
     as_of: Moment | None = None
     window_days: WindowDays | None = None
     max_records: MaxRecords | None = None
@@ -194,12 +201,21 @@ class AssemblyIn(Input):
     total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
+    semantic_weight: Weight | None = None
+    lexical_weight: Weight | None = None
+    neighbour_share: Share | None = None
+    notes_chars: NotesChars | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     conversation: Annotated[Text, Field(max_length=200)] = ""
     model: Annotated[Text, Field(max_length=120)] = ""
+
+    @property
+    def stage_in_force(self) -> int:
+        """The stage asked for; else 5 for a question and 4 without one."""
+        return self.stage or (5 if self.query.strip() else 4)
 
 
 class ConfigIn(Input):
@@ -215,6 +231,10 @@ class ConfigIn(Input):
     context_tokens: Tokens | None = None
     stage3_context_tokens: Tokens | None = None
     total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
+    semantic_weight: Weight | None = None
+    lexical_weight: Weight | None = None
+    neighbour_share: Share | None = None
+    notes_chars: Annotated[int, Field(ge=1, le=100_000)] | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""

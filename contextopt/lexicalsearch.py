@@ -156,7 +156,7 @@ def _count_now(
             f"""
             SELECT count(*), coalesce(avg(length(words)), 0)::float8
               FROM (SELECT t.search_vector AS words FROM {searchable.table} t
-                     WHERE {where} LIMIT {2 * CANDIDATES_MAX}) some
+                     WHERE {where} LIMIT {2 * CANDIDATES_MAX}) AS sample
             """,
             parameters,
         )
@@ -169,7 +169,7 @@ def _count_now(
                    SELECT count(*) AS documents
                      FROM (SELECT FROM {searchable.table} t
                             WHERE t.search_vector @@ w.word::tsquery AND {where}
-                            LIMIT {2 * CANDIDATES_MAX}) AS some) AS found
+                            LIMIT {2 * CANDIDATES_MAX}) AS sample) AS found
             """,
             {**parameters, "lexemes": list(lexemes), "words": words},
         )

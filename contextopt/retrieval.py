@@ -157,29 +157,35 @@ _NOTHING = Candidates((), (), FilterCounts(0))
 
 
 def load_candidates(
-    space_id: int, *, config: ContextConfig, now: datetime, tokenizer: Tokenizer
+    space_id: int,
+    *,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    limit: int | None = None,
 ) -> Candidates:
     """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
 
-    Reads at most 12 × (record limit + 100) index entries, whatever the size of the space.
+    Reads at most 12 × (record limit + 100) index entries, whatever the size of the space; with `limit` it
+    is that instead, where fewer will do because others are found by search.
     """
     if config.stage == 2:
         return _NOTHING
     statement = _NEWEST_SQL if config.stage == 3 else _CANDIDATES_SQL
     with connection.cursor() as cursor:
-        cursor.execute(statement, _parameters(space_id, config, now))
+        cursor.execute(statement, _parameters(space_id, config, now, limit))
         rows = cursor.fetchall()
     filtered, outside, deleted = rows[0][:3]
     found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
     for row in rows:
         if row[3] is not None:
-            found[row[3]].append(_summary(row[4:], tokenizer))
+            found[row[3]].append(read_summary(row[4:], tokenizer))
     return Candidates(
         tuple(found["candidate"]), tuple(found["baseline"]), FilterCounts(filtered, outside, deleted)
     )
 
 
-def _parameters(space_id: int, config: ContextConfig, now: datetime) -> dict[str, Any]:
+def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int | None) -> dict[str, Any]:
     window = DateRange.ending_at(now, config.effective_window_days)
     weights = coefficients(config)
     start = max(window.start or DATE_MIN, DATE_MIN)
@@ -193,7 +199,7 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime) -> dict[str
         "recency": weights.recency,
         "frequency": weights.frequency,
         "span": HORIZON_US,
-        "limit": _most_that_fit(config) + LEDGER_DROPPED,
+        "limit": limit or _most_that_fit(config) + LEDGER_DROPPED,
     }
 
 
@@ -203,7 +209,8 @@ def _most_that_fit(config: ContextConfig) -> int:
     return by_budget if config.max_records is None else min(config.max_records, by_budget)
 
 
-def _summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
+def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
+    """Make the engine's value of a row as the statements here select it, from the id on."""
     record_id, date, views, line, tokens, encoding, pinned, source, external_id = row
     if encoding != tokenizer.name:
         # Stored counts follow the active config in the background; until then, count here.

@@ -31,6 +31,7 @@ __all__ = [
     "Target",
     "gather",
     "prepare_query",
+    "rate",
     "search",
     "search_all",
 ]
@@ -111,21 +112,33 @@ def gather(
     *,
     filters: SearchFilters,
     limit: int,
-    also: Sequence[int] = (),
 ) -> dict[int, Parts]:
-    """Return the best `limit` by words, the best `limit` by meaning and the rows `also`, each with both.
+    """Return the best `limit` by words and the best `limit` by meaning, each with both.
 
     All of them pass the filters. The work is bounded whatever the size of the corpus.
     """
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
     lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
     cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
-    ids = {*lexical, *cosines, *_passing(searchable, corpus_id, filters, also)}
+    ids = {*lexical, *cosines}
     lacking = sorted(ids - lexical.keys())
     lexical |= scores_by_words(searchable, corpus_id, terms, lacking, filters=filters)
     if query.vector is not None:
         cosines |= similarities(searchable, corpus_id, query.vector, sorted(ids - cosines.keys()))
     return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in sorted(ids)}
+
+
+def rate(
+    searchable: Searchable, corpus_id: int, query: Query, ids: Sequence[int], *, filters: SearchFilters
+) -> dict[int, Parts]:
+    """Return both parts of those of the rows that are of the corpus, live, and pass the filters."""
+    passing = _passing(searchable, corpus_id, filters, ids)
+    if not passing:
+        return {}
+    terms = weigh_terms(searchable, corpus_id, query.lexemes)
+    lexical = scores_by_words(searchable, corpus_id, terms, passing, filters=filters)
+    cosines = similarities(searchable, corpus_id, query.vector, passing) if query.vector else {}
+    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in passing}
 
 
 def search(

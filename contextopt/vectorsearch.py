@@ -12,10 +12,12 @@ from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingFill, EmbeddingModel
 from contextopt.searchables import Searchable
 
-# Up to here comparing all is as fast as the index, and exact.
-EXACT_ROWS = 10_000
+# Up to so many rows of a corpus, comparing all is as fast as the index, and exact. Where a filter is to let
+# pass so many, the index would visit too much of the rest.
+EXACT_ROWS = 5_000
+EXACT_PASSING = 5_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
-EF_SEARCH = 100
+EF_SEARCH = 200
 SCAN_ROWS = 20_000
 # For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
 BY_INDEX = f"""
@@ -116,7 +118,7 @@ class _Statement:
                 {"model": self.vector.model_id, "corpus": self.corpus_id},
             )
             rows: int = cursor.fetchone()[0]
-            return rows <= EXACT_ROWS or (bool(self.condition.sql) and self._passing(cursor) <= EXACT_ROWS)
+            return rows <= EXACT_ROWS or (bool(self.condition.sql) and self._passing(cursor) <= EXACT_PASSING)
 
     def _passing(self, cursor: CursorWrapper) -> float:
         """Return how many rows the planner, who keeps statistics of each column, expects to pass."""
@@ -132,33 +134,51 @@ class _Statement:
         return fills.filter(is_indexed=True).exists()
 
     def compare_all(self) -> list[tuple[int, float]]:
-        # What is added hides the order from the index, which would cut it short.
-        return self._run(f"{self._distance()} + 0")
+        """Compare every row that passes; they are found before any vector is looked at.
+
+        What is added hides the order from the index, which would break off before the end.
+        """
+        return self._run(
+            f"""
+            WITH passing AS MATERIALIZED (
+                 SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()})
+            SELECT e.{self._owner}, {self._distance()} AS distance
+              FROM passing t JOIN {self.searchable.embedding_table} e ON e.{self._owner} = t.id
+             WHERE {self._own_vectors()}
+             ORDER BY {self._distance()} + 0 LIMIT %(vector_limit)s
+            """
+        )
 
     def ask_index(self) -> list[tuple[int, float]]:
         """Go through the index in the order of distance until enough rows pass, or too many were visited."""
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(BY_INDEX, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
-            found = self._run(self._distance())
+            found = self._run(
+                f"""
+                SELECT e.{self._owner}, {self._distance()} AS distance
+                  FROM {self.searchable.embedding_table} e
+                  JOIN {self.searchable.table} t ON t.id = e.{self._owner}
+                 WHERE {self._own_vectors()} AND {self._passing_sql()}
+                 ORDER BY distance LIMIT %(vector_limit)s
+                """
+            )
             cursor.execute(AS_BEFORE)
         return found
 
-    def _run(self, order: str) -> list[tuple[int, float]]:
-        owner = self.searchable.owner_column
+    def _run(self, statement: str) -> list[tuple[int, float]]:
         with connection.cursor() as cursor:
             cursor.execute(
-                f"""
-                SELECT e.{owner}, {self._distance()}
-                  FROM {self.searchable.embedding_table} e
-                  JOIN {self.searchable.table} t ON t.id = e.{owner}
-                 WHERE e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s
-                   AND {self._passing_sql()}
-                 ORDER BY {order} LIMIT %(vector_limit)s
-                """,
-                {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit},
+                statement, {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit}
             )
             rows = [(row, min(1.0, max(0.0, 1.0 - distance))) for row, distance in cursor.fetchall()]
         return sorted(rows, key=lambda row: (-row[1], -row[0]))
+
+    @property
+    def _owner(self) -> str:
+        return self.searchable.owner_column
+
+    def _own_vectors(self) -> str:
+        return f"e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s"
 
     def _passing_sql(self) -> str:
         searchable = self.searchable
@@ -169,6 +189,8 @@ class _Statement:
         return {**self.condition.params, "vector_corpus": self.corpus_id}
 
     def _distance(self) -> str:
-        # The index is over this very expression, and partial: dimensions and model have to be literals.
+        # The index is over this very expression, and partial: dimensions and model have to be literals. The
+        # inner query reads the vector once; a prepared statement's plan would read it for every row.
         size = int(self.vector.dimensions)
-        return f"((e.embedding::halfvec({size})) <=> %(vector)s::text::halfvec({size}))"
+        vector = f"(SELECT %(vector)s::text::halfvec({size}))"
+        return f"((e.embedding::halfvec({size})) <=> {vector})"

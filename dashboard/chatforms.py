@@ -8,11 +8,12 @@ from django import forms
 from contextopt.chatinputs import ConversationIn, MessageIn
 from contextopt.models import Space, Team
 from contextopt.models.conversations import MESSAGE_MAX, MODEL_MAX
+from dashboard.filters import STAGE_NAMES
 from dashboard.forms import InputForm, NotesField
 from memory.feedbackinputs import OpinionIn
 from memory.models.feedback import COMMENT_MAX, REASON_MAX
 
-STAGES = [("4", "4 · scored and budgeted"), ("3", "3 · last ten records"), ("2", "2 · no records")]
+STAGES = [(str(stage), f"{stage} · {STAGE_NAMES[stage]}") for stage in (5, 4, 3, 2)]
 WITHDRAW = "none"
 
 

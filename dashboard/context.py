@@ -33,7 +33,13 @@ NAVIGATION = (
             ("Assemblies", "dashboard:assemblies", ("assembl",)),
         ),
     ),
-    ("What goes in", (("Spaces", "dashboard:spaces", ("space", "record")),)),
+    (
+        "What goes in",
+        (
+            ("Spaces", "dashboard:spaces", ("space", "record")),
+            ("Search", "dashboard:search", ("search",)),
+        ),
+    ),
     (
         "Agents",
         (

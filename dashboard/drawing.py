@@ -66,7 +66,13 @@ def saving_bar(*, before: int, after: int) -> Bar:
 
 
 # Which of the four colours a score part borrows.
-PART_KINDS = {"recency": "context", "frequency": "history", "semantic": "system", "lexical": "response"}
+PART_KINDS = {
+    "recency": "context",
+    "frequency": "history",
+    "semantic": "system",
+    "lexical": "response",
+    "neighbour": "over",
+}
 
 
 def score_parts(parts: dict[str, float], weights: dict[str, float]) -> tuple[Segment, ...]:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from contextopt.engine.retries import ROOT_CAUSES
-from contextopt.inputs import AssemblyIn
+from contextopt.inputs import QUERY_MAX, AssemblyIn
 from contextopt.models import Assembly, Attempt, Kind, Record, Space, Task, TaskState, Team
 from contextopt.models.phases import PHASE_MAX
 from contextopt.models.spaces import DATE_MAX, DATE_MIN
@@ -249,7 +249,10 @@ class RecordsForm(FilterForm):
 class PreviewForm(FilterForm):
     """How the preview departs from the space's own settings."""
 
-    stage = forms.ChoiceField(choices=[("4", "4"), ("3", "3"), ("2", "2")], required=False)
+    question = forms.CharField(max_length=QUERY_MAX, required=False)
+    stage = forms.ChoiceField(
+        choices=[("", "By the question"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")], required=False
+    )
     window = forms.ChoiceField(
         choices=[("", "As set"), ("7", "7 days"), ("14", "14 days"), ("30", "30 days"), ("all", "All")],
         required=False,
@@ -262,7 +265,8 @@ class PreviewForm(FilterForm):
         window = given["window"]
         return AssemblyIn(
             space=space.slug,
-            stage=cast(Literal[2, 3, 4], int(given["stage"] or 4)),
+            query=given["question"],
+            stage=cast(Literal[2, 3, 4, 5], int(given["stage"])) if given["stage"] else None,
             window_days=None if not window else "all" if window == "all" else int(window),
             as_of=given["as_of"],
         )

@@ -194,6 +194,17 @@ class ConfigForm(InputForm):
         max_value=2_000_000,
         help_text="Empty: the sum of the four.",
     )
+    semantic_weight = forms.DecimalField(
+        label="Meaning", min_value=0, max_value=10, decimal_places=3, help_text="How near the question it is."
+    )
+    lexical_weight = forms.DecimalField(
+        label="Words", min_value=0, max_value=10, decimal_places=3, help_text="Words of the question in it."
+    )
+    neighbour_share = forms.DecimalField(
+        label="Neighbours", min_value=0, max_value=1, decimal_places=3,
+        help_text="What a hit lends to the next in its thread.",
+    )  # fmt: skip
+    notes_chars = forms.IntegerField(label="Characters of notes", min_value=1, max_value=100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")

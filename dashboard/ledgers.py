@@ -69,11 +69,18 @@ def read_ledger(
     titles: dict[int, Titled],
 ) -> list[LedgerRow]:
     """Return the ledger's rows in rank order."""
-    weights = {name: float(config.get(f"{name}_weight") or 0) for name in ("recency", "frequency")}
+    weights = _weights(config)
     lines = frozenset(rendered)
     return [
         _row(rank, entry, weights, lines, titles) for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
     ]
+
+
+def _weights(config: Mapping[str, Any]) -> dict[str, float]:
+    """Return what each part of a score is multiplied by; neighbours lend of meaning and words together."""
+    names = ("recency", "frequency", "semantic", "lexical")
+    weights = {name: float(config.get(f"{name}_weight") or 0) for name in names}
+    return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}
 
 
 def _row(
@@ -91,14 +98,22 @@ def _row(
         title=known.title if known else entry["external_id"] or "a record that is gone",
         space_slug=known.space_slug if known else "",
         score=decimals(entry["score"]) if parts else "–",
-        parts=score_parts(parts, weights),
+        parts=score_parts(parts, {name: weights[name] for name in parts}),
         parts_label=", ".join(f"{name} {decimals(value, 1)} of 10" for name, value in parts.items()),
         tokens=entry["tokens"],
         is_kept=entry["kept"],
         is_pinned=entry["pinned"],
-        reason=reason_words(entry["reason"]),
+        reason=_reason(entry, titles),
         line=f"line-{entry['id']}" if entry["id"] in lines else "",
     )
+
+
+def _reason(entry: EntryJson, titles: dict[int, Titled]) -> str:
+    original = entry["duplicate_of"]
+    if original is None:
+        return reason_words(entry["reason"])
+    known = titles.get(original)
+    return f"repeats “{known.title}”" if known else f"repeats record {original}"
 
 
 def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:

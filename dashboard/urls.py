@@ -12,6 +12,7 @@ from dashboard.views import (
     records,
     repositories,
     retries,
+    search,
     spaces,
     team,
 )
@@ -49,6 +50,7 @@ urlpatterns = [
         name="record_undo",
     ),
     path("spaces/<slug:slug>/records/<int:record_id>/purge", records.record_purge, name="record_purge"),
+    path("search/", search.search, name="search"),
     path("phases/", phases.phases, name="phases"),
     path("phases/charts/<slug:slug>.csv", phases.phases_csv, name="phases_csv"),
     # A phase's name may hold anything, a slash too: it is no part of the path.

@@ -74,7 +74,11 @@ class Found:
     """The answer; `degraded` says that the embedder was down and words alone were searched."""
 
     results: tuple[Result, ...]
-    degraded: bool
+    query: Query
+
+    @property
+    def degraded(self) -> bool:
+        return self.query.degraded
 
 
 def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
@@ -100,7 +104,7 @@ def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *,
     results = [
         describe(hit, rows[hit.kind][hit.id], request.method) for hit in hits if hit.id in rows[hit.kind]
     ]
-    return Found(tuple(results), query.degraded)
+    return Found(tuple(results), query)
 
 
 def targets_of(team: Team, request: SearchIn) -> list[Target]:
@@ -137,14 +141,16 @@ def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, models.Model]:
+def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, Any]:
     """Read the rows of the hits in one query, with no more of their texts than is shown."""
     ids = [hit.id for hit in hits if hit.kind == searchable.name]
     if not ids:
         return {}
     body = searchable.text_columns[-1]
-    rows = searchable.model._default_manager.filter(pk__in=ids).defer(body, "search_vector")
-    return rows.annotate(shown=Left(body, CONTENT_SHOWN), characters=Length(body)).in_bulk()
+    # Which columns there are is the concrete table's to say.
+    rows: models.QuerySet[Any] = searchable.model._default_manager.filter(pk__in=ids)
+    shown = rows.defer(body, "search_vector").annotate(shown=Left(body, CONTENT_SHOWN))
+    return dict(shown.annotate(characters=Length(body)).in_bulk())
 
 
 def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> Result:

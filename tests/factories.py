@@ -129,7 +129,7 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
 
 
 def make_conversation(space: Space, **overrides: Any) -> Conversation:
-    data = ConversationIn(**{"space": space.slug, **overrides})
+    data = ConversationIn(**{"space": space.slug, "stage": 4, **overrides})
     return create_conversation(team=space.team, data=data, actor="user:olga")
 
 

@@ -1,5 +1,25 @@
 """The admin, by concept. What a page or the API decides by rules, the admin decides by the same functions."""
 
-from contextopt.admin import access, assemblies, configs, conversations, phases, repositories, spaces, tasks
+from contextopt.admin import (
+    access,
+    assemblies,
+    configs,
+    conversations,
+    embeddings,
+    phases,
+    repositories,
+    spaces,
+    tasks,
+)
 
-__all__ = ["access", "assemblies", "configs", "conversations", "phases", "repositories", "spaces", "tasks"]
+__all__ = [
+    "access",
+    "assemblies",
+    "configs",
+    "conversations",
+    "embeddings",
+    "phases",
+    "repositories",
+    "spaces",
+    "tasks",
+]

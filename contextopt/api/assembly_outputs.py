@@ -56,7 +56,10 @@ class IncludedOut(TypedDict):
 
 
 class DroppedOut(IncludedOut):
+    """`duplicate_of` is the record that this one repeats, where that is the reason."""
+
     reason: str
+    duplicate_of: int | None
 
 
 class AssemblyOut(TypedDict):
@@ -67,6 +70,7 @@ class AssemblyOut(TypedDict):
     stage: int
     as_of: datetime
     config_version: int
+    warnings: list[str]
     overrides: dict[str, Any]
     text: str
     allocation: AllocationOut

@@ -170,7 +170,7 @@ class RevisionPage(TypedDict):
 
 
 class ConfigOut(TypedDict):
-    """One version of a space's settings. Weights are texts, since they are exact decimals."""
+    """One version of a space's settings. Weights and shares are texts, since they are exact decimals."""
 
     version: int
     is_active: bool
@@ -186,6 +186,10 @@ class ConfigOut(TypedDict):
     total_tokens: int | None
     encoding: str
     record_order: Literal["score", "stable"]
+    semantic_weight: str
+    lexical_weight: str
+    neighbour_share: str
+    notes_chars: int
     note: str
     created_by: str
     created_at: datetime

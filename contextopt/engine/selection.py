@@ -69,15 +69,22 @@ def select(
 ) -> Selection:
     """Render the candidates for a question and take out those that repeat a better one.
 
-    A pinned record stays even where it repeats another.
+    A pinned record stays even where it repeats another. What comes after the room is full stays as it is.
     """
     seen = SeenTexts()
     limit = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
-    lines, duplicates, originals = [], [], {}
-    for scored in ranked:
+    lines: list[Scored] = []
+    duplicates: list[Scored] = []
+    originals: dict[int, int] = {}
+    used = 0
+    for position, scored in enumerate(ranked):
+        if used > room_tokens or len(lines) == config.max_records:
+            lines += ranked[position:]
+            break
         detail = query.details.get(scored.record.id)
         if detail is None:
             lines.append(scored)
+            used += scored.record.tokens
             continue
         original = None if scored.record.pinned else seen.original_of(detail.said)
         if original is not None:
@@ -87,6 +94,7 @@ def select(
         seen.add(scored.record.id, detail.said)
         record = _enlarged(scored.record, detail, query.terms, config.notes_chars, limit, tokenizer)
         lines.append(scored._replace(record=record))
+        used += record.tokens
     return Selection(tuple(lines), tuple(duplicates), originals)
 
 

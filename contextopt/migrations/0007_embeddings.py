@@ -1,5 +1,6 @@
 """Vectors of texts, and triggers that note each text that was written."""
 
+import django.contrib.postgres.indexes
 import django.db.models.deletion
 import pgvector.django
 from django.db import migrations, models
@@ -105,6 +106,14 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['model', 'corpus_id'], name='record_embedding_corpus')],
                 'constraints': [models.UniqueConstraint(fields=('record', 'model'), name='record_embedding_once')],
             },
+        ),
+        migrations.AddIndex(
+            model_name='record',
+            index=models.Index(condition=models.Q(('deleted_at', None)), fields=['space', 'type', 'source'], name='record_kinds'),
+        ),
+        migrations.AddIndex(
+            model_name='record',
+            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('deleted_at', None)), fastupdate=False, fields=['tags'], name='record_tags'),
         ),
         migrations.RunSQL(NOTE, UNNOTE),
     ]

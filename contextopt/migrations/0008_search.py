@@ -23,11 +23,11 @@ DECLARE
 BEGIN
     IF plain ~ '[a-zæøå0-9][A-ZÆØÅ]|[A-ZÆØÅ]{2}[a-zæøå]' THEN
         SELECT string_agg(regexp_replace(
-                   regexp_replace(found[1], '([a-zæøå0-9])([A-ZÆØÅ])', '\1 \2', 'g'),
+                   regexp_replace(camel[1], '([a-zæøå0-9])([A-ZÆØÅ])', '\1 \2', 'g'),
                    '([A-ZÆØÅ])([A-ZÆØÅ][a-zæøå])', '\1 \2', 'g'), ' ')
           INTO parts
           FROM regexp_matches(
-                   plain, '\m\w*(?:[a-zæøå0-9][A-ZÆØÅ]|[A-ZÆØÅ]{2}[a-zæøå])\w*', 'g') AS found;
+                   plain, '\m\w*(?:[a-zæøå0-9][A-ZÆØÅ]|[A-ZÆØÅ]{2}[a-zæøå])\w*', 'g') AS camel;
         RETURN to_tsvector(config, plain) || to_tsvector(config, coalesce(parts, ''));
     END IF;
     RETURN to_tsvector(config, plain);

@@ -19,7 +19,7 @@ RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
 SETTINGS = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
-    "encoding", "record_order",
+    "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share", "notes_chars",
 )  # fmt: skip
 
 
@@ -29,12 +29,12 @@ def _size(default: int, *, low: int = 0) -> Any:
     )
 
 
-def _weight(default: str) -> Any:
+def _weight(default: str, *, high: int = 10) -> Any:
     return models.DecimalField(
         max_digits=5,
         decimal_places=3,
         default=Decimal(default),
-        validators=[MinValueValidator(0), MaxValueValidator(10)],
+        validators=[MinValueValidator(0), MaxValueValidator(high)],
     )
 
 
@@ -93,6 +93,13 @@ class ContextConfig(models.Model):
     )  # fmt: skip
     encoding = models.CharField(max_length=64, default="cl100k_base")
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
+    # For stage 5: how much the question counts, and how much of the notes is given.
+    semantic_weight = _weight("6")
+    lexical_weight = _weight("4")
+    neighbour_share = _weight("0.5", high=1)
+    notes_chars = models.PositiveIntegerField(
+        default=500, validators=[MinValueValidator(1), MaxValueValidator(100_000)]
+    )
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -110,7 +117,10 @@ class ContextConfig(models.Model):
             models.CheckConstraint(condition=Q(response_tokens__gte=1_000), name="config_response"),
             models.CheckConstraint(
                 condition=Q(recency_weight__gte=0, recency_weight__lte=10)
-                & Q(frequency_weight__gte=0, frequency_weight__lte=10),
+                & Q(frequency_weight__gte=0, frequency_weight__lte=10)
+                & Q(semantic_weight__gte=0, semantic_weight__lte=10)
+                & Q(lexical_weight__gte=0, lexical_weight__lte=10)
+                & Q(neighbour_share__gte=0, neighbour_share__lte=1),
                 name="config_weights",
             ),
             models.CheckConstraint(

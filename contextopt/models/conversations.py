@@ -34,7 +34,7 @@ class Conversation(models.Model):
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="conversations")
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="conversations")
     title = models.CharField(max_length=CONVERSATION_TITLE_MAX)
-    stage = models.PositiveSmallIntegerField(default=4)
+    stage = models.PositiveSmallIntegerField(default=5)
     model = models.CharField(max_length=MODEL_MAX, blank=True, help_text="Empty: the endpoint's own.")
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

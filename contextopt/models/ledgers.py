@@ -16,6 +16,7 @@ class EntryJson(TypedDict):
     pinned: bool
     kept: bool
     reason: str
+    duplicate_of: int | None
 
 
 FIELDS = ("id", "source", "external_id", "score", "tokens", "pinned", "kept", "reason")
@@ -28,15 +29,20 @@ def pack_entries(entries: Iterable[EntryJson]) -> Columns:
     rows = list(entries)
     columns: Columns = {name: [row[name] for row in rows] for name in FIELDS}  # type: ignore[literal-required]
     parts = rows[0]["parts"] if rows else {}
+    # Few ledgers have any, so most do without the column.
+    if any(row["duplicate_of"] for row in rows):
+        columns["duplicate_of"] = [row["duplicate_of"] for row in rows]
     return {**columns, "parts": {name: [row["parts"][name] for row in rows] for name in parts}}
 
 
 def unpack_entries(columns: Columns) -> list[EntryJson]:
     """Turn columns back into entries, in their order."""
     parts: dict[str, list[float]] = columns["parts"]
+    originals = columns.get("duplicate_of", {})
     return [
         {
             **dict(zip(FIELDS, values, strict=True)),  # type: ignore[typeddict-item]
+            "duplicate_of": originals[index] if originals else None,
             "parts": {name: column[index] for name, column in parts.items()},
         }
         for index, values in enumerate(zip(*(columns[name] for name in FIELDS), strict=True))

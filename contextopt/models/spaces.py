@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Least, Length
+from django.db.models.functions import Coalesce, Least, Length
 from django.utils import timezone
 
 from contextopt.models.access import Team
@@ -195,9 +195,15 @@ class Record(RecordState, SearchableText):
                 fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
                 gin_pending_list_limit=512,
             ),
-            # The steps of a conversation or file, in order.
+            # What a search's filters let pass, without a look at the rows.
             models.Index(
-                fields=["space", "thread", "position"], condition=~Q(thread=""), name="record_thread",
+                fields=["space", "type", "source"], condition=Q(deleted_at=None), name="record_kinds",
+            ),
+            GinIndex(fields=["tags"], condition=Q(deleted_at=None), fastupdate=False, name="record_tags"),
+            # Who stands next to whom in a conversation or file.
+            models.Index(
+                "space", "thread", Coalesce("position", 0), "date", "id",
+                condition=Q(deleted_at=None) & ~Q(thread=""), name="record_thread",
             ),
         ]  # fmt: skip
 

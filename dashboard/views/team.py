@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 
 from contextopt import tasks
 from contextopt.demo import remove_demo
+from contextopt.embeddingstatus import embedding_status
 from contextopt.inputs import KeyIn
 from contextopt.models import ApiKey, Role, Space
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
@@ -26,7 +27,9 @@ DEMO_POLLS = 60
 @require_GET
 @team_page
 def settings(request: TeamRequest) -> HttpResponse:
-    return _render(request)
+    """Show the settings; while texts are being embedded, their panel asks how far that is."""
+    is_over = request.htmx.target == "embeddings" and embedding_status().is_settled
+    return _render(request, status=STOP_POLLING if is_over else 200)
 
 
 @require_POST
@@ -132,7 +135,8 @@ def _render(
         "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
         "time_zones": sorted(available_timezones()),
+        "embedding": embedding_status(),
         "has_demo": Space.objects.of(team).filter(is_demo=True).exists(),
         **more,
     }
-    return render_page(request, TEMPLATE, context, status=status)
+    return render_page(request, TEMPLATE, context, partials=("embeddings",), status=status)

@@ -51,6 +51,7 @@ def test_from_a_dead_endpoint_to_a_vote(
 
     # The endpoint is down: the message is queued and says so, and why, and until when.
     llm.script.append(Behaviour(status=503, headers={"Retry-After": "60"}))
+    page.get_by_label("Stage", exact=True).select_option("4")
     field = page.get_by_label("Message", exact=True)
     field.fill("Why is the queue stuck?")
     field.press("Enter")

@@ -41,8 +41,8 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Message, ReceiverFile, RecordRevision, Repository,
-    RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Message, ReceiverFile, RecordRevision,
+    Repository, RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
 

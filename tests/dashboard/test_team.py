@@ -2,6 +2,7 @@ import pytest
 from django.test import Client
 
 from contextopt.api.access import find_key
+from contextopt.embeddingjobs import Work, choose_models, work_through
 from contextopt.models import ApiKey, Space, Team
 from tests import factories
 from tests.dashboard.conftest import HTMX
@@ -74,5 +75,23 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
     for wanted in (2, 20):
         while ApiKey.objects.count() < wanted:
             factories.make_key(team)
-        with django_assert_num_queries(6):  # session, user, memberships, demo?, keys, members with users
+        # Session, user, memberships, demo?, keys, members with users; models, fills and lines of embedding.
+        with django_assert_num_queries(9):
             owner_client.get(URL)
+
+
+def test_the_panel_of_embeddings_asks_until_all_is_done(owner_client: Client, team: Team) -> None:
+    headers = {**HTMX, "HX-Target": "embeddings"}
+    space = factories.make_space(team)
+    factories.make_record(space)
+    html = owner_client.get(URL).content.decode()
+    assert "Nothing is embedded yet" in html
+    assert "every 5s" in html
+    choose_models()
+    waiting = owner_client.get(URL, headers=headers)
+    assert (waiting.status_code, "1 new text waiting" in waiting.content.decode()) == (200, True)
+    work_through(seconds=10, index_seconds=None, work=Work())
+    done = owner_client.get(URL, headers=headers)
+    assert (done.status_code, "Every text can be found" in done.content.decode()) == (286, True)
+    assert "<html" not in done.content.decode()
+    assert "every 5s" not in done.content.decode()

@@ -6,7 +6,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, StrictInt, ValidationError
 
+from contextopt import searchables
 from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.engine.config import SEARCH_STAGE
 from contextopt.engine.errors import EngineError, InvalidValue
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import ContextoptError
@@ -22,10 +24,13 @@ from contextopt.management.base import (
     team_of,
 )
 from contextopt.management.ledgers import describe_result
+from contextopt.management.searching import make_searchable
 from contextopt.models import Team
 from contextopt.recording import tokenizer_of
 
 OPTIONS = (
+    ("--query", "TEXT", "what the prompt asks: stage 5 ranks by it"),
+    ("--notes-chars", "N|all", "characters of notes that a record may have in stage 5"),
     ("--window-days", "N|all", "days before --as-of that records may be from"),
     ("--max-records", "N|all", "records at most"),
     ("--context-tokens", "N", "tokens for space and records at most"),
@@ -54,20 +59,23 @@ class Command(AnsweringCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
         parser.add_argument(
-            "--stage", type=int, choices=[2, 3, 4], default=4,
-            help="2 no records, 3 the last ten, 4 scored and budgeted (default)",
+            "--stage", type=int, choices=[2, 3, 4, 5],
+            help="2 no records, 3 the last ten, 4 scored and budgeted, 5 by a question "
+            "(default: 5 with --query, else 4)",
         )  # fmt: skip
         for name, metavar, text in OPTIONS:
             parser.add_argument(name, metavar=metavar, help=text)
         parser.add_argument("--no-log", action="store_true", help="a preview: do not log the assembly")
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='many at once: {"id": …, "as_of": …, or any other setting} a line; one JSON line each',
+            help='many at once: {"id": …, "query": …, …any other setting} a line; one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
-        asked = {"space": options["space"], "stage": options["stage"]}
+        asked = {"space": options["space"]}
+        if options["stage"] is not None:
+            asked["stage"] = options["stage"]
         for name, _, _ in OPTIONS:
             field = name.removeprefix("--").replace("-", "_")
             if options[field] is not None:
@@ -79,6 +87,8 @@ class Command(AnsweringCommand):
             (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
         except InvalidValue as error:
             raise invalid_option(error) from error
+        if options["queries"] is not None or request.stage_in_force == SEARCH_STAGE:
+            make_searchable(self.stderr, searchables.get("record"), space.pk)
         if options["queries"] is not None:
             return self.print_answers(self._answers(options, team, asked))
         try:

@@ -7,14 +7,12 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt.embedding import EmbeddingUnavailable
-from contextopt.embeddingjobs import Work, ensure_embedded
 from contextopt.errors import ContextoptError, InvalidInput
-from contextopt.frequencies import ensure_counted
 from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
-from contextopt.management.base import DONE, Progress, parse_input, space_of, team_of
+from contextopt.management.base import DONE, parse_input, space_of, team_of
+from contextopt.management.searching import make_searchable
 from contextopt.models import Team
 from memory.finding import Found, Result, find, targets_of
 from memory.searchinputs import SearchIn
@@ -34,8 +32,6 @@ LISTS = (
     ("--kind", "kinds", "record or memory; repeatable"),
 )
 NAMES = {"space": "SPACE", "query": "QUERY"} | {field: name for name, field, _ in LISTS}
-# A space with more that was never embedded is searched as far as it is; `embed` does the rest.
-EMBED_AT_ONCE = 200_000
 EXCERPT = 200
 
 
@@ -71,7 +67,8 @@ class Command(AnsweringCommand):
             raise InvalidInput.of("QUERY", "give a QUERY or --queries, one of them")
         request = parse_input(SearchIn, {"query": "", **asked}, NAMES)
         space_of(team, options["space"])
-        self._make_searchable(team, request)
+        for target in targets_of(team, request):
+            make_searchable(self.stderr, target.searchable, target.corpus_id)
         if many:
             return self.print_answers(self._answers(options["queries"], team, asked))
         found = find(team=team, request=request, now=timezone.now())
@@ -80,20 +77,6 @@ class Command(AnsweringCommand):
         else:
             self._describe(found)
         return DONE
-
-    def _make_searchable(self, team: Team, request: SearchIn) -> None:
-        progress = Progress(self.stderr)
-
-        def show(work: Work) -> None:
-            progress.show(f"{work.embedded:,} texts embedded")
-
-        for target in targets_of(team, request):
-            ensure_counted(target.searchable, target.corpus_id)
-            try:
-                ensure_embedded(target.searchable, target.corpus_id, limit=EMBED_AT_ONCE, on_progress=show)
-            except EmbeddingUnavailable as error:
-                self.stderr.write(f"searching by words alone: {error}")
-                return
 
     def _describe(self, found: Found) -> None:
         for result in found.results:

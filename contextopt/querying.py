@@ -1,0 +1,200 @@
+"""Candidates for a question: the best by score, by words and by meaning, and who stands next to them.
+
+Bounded whatever the size of the space: the search gives its best, the threads their next few, and texts are
+read for those alone that could enter the context.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+
+from django.db import connection
+
+from contextopt import searchables
+from contextopt.engine import (
+    ContextConfig,
+    Match,
+    Query,
+    RecordDetail,
+    RecordSummary,
+    lend_to_neighbours,
+    relevances,
+)
+from contextopt.engine.lexical import terms
+from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevance, rank_by_query
+from contextopt.engine.tokens import Tokenizer
+from contextopt.engine.values import DateRange
+from contextopt.models.spaces import DATE_MIN
+from contextopt.retrieval import Candidates, load_candidates, read_summary
+from contextopt.searching import Query as SearchQuery
+from contextopt.searching import SearchFilters, gather, prepare_query, rate
+
+# What only one of the two rankings has high up may be the best by both.
+DEPTH = 200
+# Hits that lend to their neighbours in a thread.
+LENDERS = 60
+# Stage 4's candidates that are asked for besides what the search finds.
+SCORED = 100
+# No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
+# for what repeats another.
+DETAIL_TOKENS = 12
+SPARE_DETAILS = 30
+# Of a longer record this much is looked through for its best passages.
+NOTES_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The candidates for a question, and the question as the engine wants it.
+
+    `is_degraded` says that the question could not be embedded this time, so that words alone decided.
+    """
+
+    candidates: Candidates
+    query: Query
+    is_degraded: bool
+
+
+def load_for_question(
+    space_id: int, question: str, *, config: ContextConfig, now: datetime, tokenizer: Tokenizer
+) -> Asked:
+    """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them."""
+    asked = prepare_query(question)
+    found = _Found(space_id, asked, _filters(config, now))
+    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=SCORED)
+    known = {record.id: record for record in base.records}
+    matches = found.best()
+    matches |= found.rate(sorted(known.keys() - matches.keys()))
+    threads = _threads(space_id, _lenders(matches, config))
+    beside = {record_id for thread in threads for record_id in thread}
+    matches |= found.rate(sorted(beside - matches.keys()))
+    known |= _load_summaries(space_id, matches.keys() - known.keys(), tokenizer)
+    # Neighbours pass the filters, or they would not have been rated; what was deleted meanwhile is gone.
+    relevant = lend_to_neighbours(relevances(matches), threads, config)
+    ranked = rank_by_query(known.values(), relevant, now, config)
+    details = _load_details([scored.record.id for scored in ranked[: _most_details(config)]])
+    return Asked(
+        candidates=replace(base, records=tuple(known.values())),
+        query=Query(frozenset(terms(question)), relevant, details),
+        is_degraded=asked.degraded,
+    )
+
+
+def _filters(config: ContextConfig, now: datetime) -> SearchFilters:
+    window = DateRange.ending_at(now, config.effective_window_days)
+    start = None if window.start is None else max(window.start, DATE_MIN)
+    return SearchFilters(date_from=start, date_to=window.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A question put to the records of one space."""
+
+    space_id: int
+    query: SearchQuery
+    filters: SearchFilters
+
+    def best(self) -> dict[int, Match]:
+        records = searchables.get("record")
+        parts = gather(records, self.space_id, self.query, filters=self.filters, limit=DEPTH)
+        return {row: Match(each.lexical, each.similarity) for row, each in parts.items()}
+
+    def rate(self, ids: Sequence[int]) -> dict[int, Match]:
+        records = searchables.get("record")
+        parts = rate(records, self.space_id, self.query, ids, filters=self.filters)
+        return {row: Match(each.lexical, each.similarity) for row, each in parts.items()}
+
+
+def _lenders(matches: Mapping[int, Match], config: ContextConfig) -> list[int]:
+    own = {row: own_relevance(parts, config) for row, parts in relevances(matches).items()}
+    best = sorted((row for row, value in own.items() if value > 0), key=lambda row: (-own[row], -row))
+    return best[:LENDERS] if config.neighbour_share else []
+
+
+# Twice the same index, once in each direction.
+_NEIGHBOURS_SQL = f"""
+WITH hit AS (
+    SELECT id, thread, coalesce(position, 0) AS place, date FROM contextopt_record
+     WHERE id = ANY(%(ids)s::bigint[]) AND space_id = %(space)s AND thread <> '' AND deleted_at IS NULL
+)
+SELECT h.id,
+       ARRAY(SELECT r.id FROM contextopt_record r
+              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
+                AND r.deleted_at IS NULL
+                AND (coalesce(r.position, 0), r.date, r.id) < (h.place, h.date, h.id)
+              ORDER BY coalesce(r.position, 0) DESC, r.date DESC, r.id DESC LIMIT {NEIGHBOUR_REACH}),
+       ARRAY(SELECT r.id FROM contextopt_record r
+              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
+                AND r.deleted_at IS NULL
+                AND (coalesce(r.position, 0), r.date, r.id) > (h.place, h.date, h.id)
+              ORDER BY coalesce(r.position, 0), r.date, r.id LIMIT {NEIGHBOUR_REACH})
+  FROM hit h
+"""
+
+
+def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
+    """Return the surroundings of the hits as runs of ids in the order of their threads."""
+    if not hits:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_NEIGHBOURS_SQL, {"ids": list(hits), "space": space_id})
+        rows = cursor.fetchall()
+    return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
+
+
+def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Join runs that overlap. Each is a gapless part of an order in which an id stands once."""
+    follows: dict[int, int] = {}
+    members: set[int] = set()
+    for run in runs:
+        members.update(run)
+        follows.update(pairwise(run))
+    joined = []
+    for start in sorted(members - set(follows.values())):
+        run = [start]
+        while run[-1] in follows:
+            run.append(follows[run[-1]])
+        joined.append(run)
+    return joined
+
+
+def _load_summaries(space_id: int, ids: Iterable[int], tokenizer: Tokenizer) -> dict[int, RecordSummary]:
+    wanted = sorted(ids)
+    if not wanted:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
+                   external_id
+              FROM contextopt_record
+             WHERE id = ANY(%s::bigint[]) AND space_id = %s AND deleted_at IS NULL
+            """,
+            [wanted, space_id],
+        )
+        return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
+
+
+def _most_details(config: ContextConfig) -> int:
+    by_budget = config.context_share(config.stage) // DETAIL_TOKENS + 1
+    most = by_budget if config.max_records is None else min(config.max_records, by_budget)
+    return most + SPARE_DETAILS
+
+
+def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
+    if not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
+             WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
+            """,
+            [NOTES_READ, list(ids)],
+        )
+        return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
+
+
+def _detail(title: str, type: str, tags: list[str], notes: str) -> RecordDetail:
+    return RecordDetail(title, type, tuple(tags), notes)

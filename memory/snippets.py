@@ -1,0 +1,59 @@
+"""The passages of found texts that a question's words are in, as plain runs of text."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db import connection
+
+from contextopt.lexicalsearch import TERMS_MAX, Lexemes, quoted
+from contextopt.searchables import Searchable
+
+READ_MAX = 20_000
+# Characters that no stored text should have; a text that has them loses them here.
+BEGIN, END = "\x02", "\x03"
+OPTIONS = (
+    f'StartSel={BEGIN}, StopSel={END}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter=" … "'
+)
+
+
+class Run(NamedTuple):
+    """A piece of a text, and whether it is a word of the question."""
+
+    text: str
+    is_match: bool
+
+
+def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, tuple[Run, ...]]:
+    """Return the telling passages of the rows, in one query; without a word there, their beginning."""
+    if not ids:
+        return {}
+    body = searchable.text_columns[-1]
+    asked = {code: " | ".join(map(quoted, found[: 2 * TERMS_MAX])) for code, found in lexemes.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id, ts_headline(contextopt_search_config(t.language),
+                                     translate(left(t.{body}, {READ_MAX}), %(signs)s, ''),
+                                     CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery,
+                                     %(options)s)
+              FROM {searchable.table} t WHERE t.id = ANY(%(ids)s::bigint[])
+            """,
+            {
+                "ids": list(ids),
+                "signs": BEGIN + END,
+                "no": asked.get("no", ""),
+                "en": asked.get("en", ""),
+                "options": OPTIONS,
+            },
+        )
+        return {row_id: split_runs(text) for row_id, text in cursor.fetchall()}
+
+
+def split_runs(marked: str) -> tuple[Run, ...]:
+    """Cut a text at its marks. Nothing in it is markup afterwards: a page escapes each run."""
+    first, *rest = marked.split(BEGIN)
+    runs = [Run(first, is_match=False)]
+    for piece in rest:
+        match, _, after = piece.partition(END)
+        runs += [Run(match, is_match=True), Run(after, is_match=False)]
+    return tuple(run for run in runs if run.text)

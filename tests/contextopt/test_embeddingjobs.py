@@ -1,0 +1,310 @@
+"""Vectors follow what is written, whatever dies in between, and models change without a gap."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import time_machine
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contextopt import embeddingjobs, searchables, tasks, vectorindexes
+from contextopt.embedding import EmbeddingUnavailable, choice, get_embedder
+from contextopt.embeddingjobs import Work, ensure_embedded, work_through
+from contextopt.embeddingstatus import embedding_status
+from contextopt.models import (
+    EmbeddingFill,
+    EmbeddingModel,
+    EmbeddingTodo,
+    Record,
+    RecordEmbedding,
+    Space,
+    Team,
+)
+from contextopt.purging import purge_record
+from contextopt.vectorsearch import Condition, embed_query, nearest, similarities
+from tests.factories import make_record, make_space, make_team
+from tests.openai_server import FAILING, OpenAIServer
+
+TITLES = ("Queue stuck after deploy", "Price rounding in the cart", "Login page times out", "Cake recipe")
+WAIT = {"seconds": 30.0, "index_seconds": None}
+
+
+@pytest.fixture
+def record_table() -> searchables.Searchable:
+    return searchables.get("record")
+
+
+@pytest.fixture
+def endpoint(settings) -> Iterator[OpenAIServer]:
+    """A server of embeddings that the settings may be pointed at."""
+    with OpenAIServer(dimensions=16) as server:
+        settings.EMBEDDING_BASE_URL, settings.EMBEDDING_ENDPOINT_MODEL = server.base_url, "small"
+        settings.EMBEDDING_DIMENSIONS, settings.EMBEDDING_API_KEY = 16, "key"
+        choice._loaded.pop("endpoint:small:16", None)
+        yield server
+        choice._loaded.pop("endpoint:small:16", None)
+
+
+def work() -> Work:
+    done = Work()
+    assert work_through(**WAIT, work=done)
+    return done
+
+
+def titles_near(text: str, space: Space, **asked) -> list[str]:
+    vector = embed_query(text)
+    assert vector is not None
+    found = nearest(searchables.get("record"), space.pk, vector, limit=asked.pop("limit", 10), **asked)
+    return [Record.objects.get(pk=number).title for number, _ in found]
+
+
+def test_what_is_written_is_found_by_meaning(space: Space) -> None:
+    for title in TITLES:
+        make_record(space, title=title, notes="")
+    assert embed_query("anything") is None
+    assert work().embedded == 4
+    assert not EmbeddingTodo.objects.exists()
+    assert titles_near("the queue is stuck", space)[0] == TITLES[0]
+    assert work().embedded == 0
+
+
+def test_only_a_changed_text_is_embedded_again(space: Space) -> None:
+    record = make_record(space)
+    work()
+    before = RecordEmbedding.objects.get()
+    Record.objects.filter(pk=record.pk).update(view_count=9)
+    assert not EmbeddingTodo.objects.exists()
+    Record.objects.filter(pk=record.pk).update(title="Another")
+    assert work().embedded == 1
+    after = RecordEmbedding.objects.get()
+    assert bytes(after.content_hash) != bytes(before.content_hash)
+
+
+def test_deleted_and_purged_records_lose_their_vectors_and_restored_ones_get_them_back(space: Space) -> None:
+    record, other = make_record(space), make_record(space, title="Other")
+    work()
+    Record.objects.filter(pk=record.pk).update(deleted_at=timezone.now())
+    assert titles_near("queue", space) == ["Other"]
+    work()
+    assert RecordEmbedding.objects.get().record_id == other.pk
+    Record.objects.filter(pk=record.pk).update(deleted_at=None)
+    work()
+    purge_record(record=record)
+    assert RecordEmbedding.objects.get().record_id == other.pk
+    work()
+    assert RecordEmbedding.objects.get().record_id == other.pk
+
+
+def test_a_blank_text_has_no_vector(space: Space, record_table: searchables.Searchable) -> None:
+    record = make_record(space, title="​", notes="")
+    filled = make_record(space, title="Queue")
+    Record.objects.filter(pk=record.pk).update(title=" ")
+    work()
+    assert RecordEmbedding.objects.get().record_id == filled.pk
+    vector = embed_query("queue")
+    assert vector is not None
+    assert set(similarities(record_table, space.pk, vector, [record.pk, filled.pk])) == {filled.pk}
+
+
+def test_a_job_that_died_midway_is_gone_on_with(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        make_record(space, title=f"Record {number}")
+    monkeypatch.setattr(embeddingjobs, "BATCH_ROWS", 2)
+
+    def die(_: Work) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work_through(**WAIT, work=Work(), on_progress=die)
+    assert RecordEmbedding.objects.count() == 2
+    assert work().embedded == 3
+    assert RecordEmbedding.objects.count() == 5
+
+
+def test_rows_from_before_the_first_model_are_filled_in(space: Space) -> None:
+    for title in TITLES:
+        make_record(space, title=title)
+    EmbeddingTodo.objects.all().delete()
+    assert work().embedded == 4
+    assert EmbeddingFill.objects.filter(searchable="record", is_filled=True, walked=4, total=4).exists()
+
+
+def test_one_corpus_is_embedded_at_once_for_a_command(
+    space: Space, team: Team, record_table: searchables.Searchable
+) -> None:
+    other = make_space(team, "other")
+    for title in TITLES:
+        make_record(space, title=title)
+        make_record(other, title=title)
+    EmbeddingTodo.objects.filter(row_id__in=Record.objects.filter(space=space)[:2].values("pk")).delete()
+    assert ensure_embedded(record_table, space.pk, limit=3).embedded == 3
+    assert ensure_embedded(record_table, space.pk, limit=100).embedded == 1
+    assert ensure_embedded(record_table, space.pk, limit=100).embedded == 0
+    assert set(RecordEmbedding.objects.values_list("corpus_id", flat=True)) == {space.pk}
+
+
+def test_nothing_of_another_corpus_is_near(space: Space, record_table: searchables.Searchable) -> None:
+    theirs = make_space(make_team("rivals"), "theirs")
+    mine, foreign = make_record(space), make_record(theirs)
+    work()
+    vector = embed_query("queue stuck")
+    assert vector is not None
+    assert [row for row, _ in nearest(record_table, space.pk, vector, limit=10)] == [mine.pk]
+    assert set(similarities(record_table, space.pk, vector, [mine.pk, foreign.pk])) == {mine.pk}
+
+
+def test_models_change_while_searches_go_on(space: Space, settings, endpoint: OpenAIServer) -> None:
+    for title in TITLES:
+        make_record(space, title=title, notes="")
+    work()
+    settings.EMBEDDING_MODEL = "endpoint"
+    endpoint.script += [FAILING] * 3
+    with pytest.raises(EmbeddingUnavailable):
+        work_through(**WAIT, work=Work())
+    status = embedding_status()
+    assert (status.model, status.building, status.is_settled) == ("wordllama-256", "endpoint:small:16", False)
+    assert titles_near("the queue is stuck", space)[0] == TITLES[0]
+    # What is written meanwhile is found at once under the old model, and later under the new one.
+    make_record(space, title="Written meanwhile", notes="")
+    endpoint.script += [FAILING] * 30
+    with pytest.raises(EmbeddingUnavailable):
+        work_through(**WAIT, work=Work())
+    assert titles_near("written meanwhile", space)[0] == "Written meanwhile"
+    endpoint.script.clear()
+    assert work().embedded == 5
+    assert EmbeddingModel.objects.active().get().name == "endpoint:small:16"
+    assert titles_near("Written meanwhile\n", space, limit=1) == ["Written meanwhile"]
+    assert RecordEmbedding.objects.count() == 10
+    with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
+        work()
+    assert set(RecordEmbedding.objects.values_list("model__name", flat=True)) == {"endpoint:small:16"}
+
+
+def test_a_change_that_is_taken_back_leaves_the_old_model(
+    space: Space, settings, endpoint: OpenAIServer
+) -> None:
+    make_record(space)
+    work()
+    settings.EMBEDDING_MODEL = "endpoint"
+    embeddingjobs.choose_models()
+    settings.EMBEDDING_MODEL = "wordllama"
+    work()
+    assert dict(EmbeddingModel.objects.values_list("name", "state")) == {
+        "wordllama-256": "active",
+        "endpoint:small:16": "retired",
+    }
+
+
+def test_a_model_that_cannot_be_had_does_not_stop_the_one_in_force(space: Space, settings) -> None:
+    make_record(space)
+    work()
+    settings.EMBEDDING_MODEL, settings.EMBEDDING_MODEL_PATH = "onnx", "/nowhere/model"
+    make_record(space, title="New")
+    assert work().embedded == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_index_is_built_used_and_built_again_when_broken(
+    monkeypatch: pytest.MonkeyPatch, settings, endpoint: OpenAIServer
+) -> None:
+    space = make_space(make_team())
+    monkeypatch.setattr(embeddingjobs, "INDEX_ROWS", 3)
+    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 3)
+    monkeypatch.setattr("contextopt.vectorsearch.EXACT_PASSING", 0)
+    for title in TITLES:
+        make_record(space, title=title, notes="")
+    work()
+    model = EmbeddingModel.objects.get()
+    table = searchables.get("record")
+    assert EmbeddingFill.objects.get(searchable="record").is_indexed
+    assert titles_near("the queue is stuck", space, limit=2)[0] == TITLES[0]
+    only = Condition("t.title LIKE %(wanted)s", {"wanted": "Cake%"})
+    assert titles_near("the queue is stuck", space, condition=only) == ["Cake recipe"]
+    name = vectorindexes.index_name(table, model)
+    with connection.cursor() as cursor:
+        # What a build that was broken off leaves behind.
+        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(%s)", [name])
+    assert not vectorindexes.index_is_ready(table, model)
+    assert vectorindexes.build_index(table, model, wait_seconds=None)
+    assert vectorindexes.index_is_ready(table, model)
+    settings.EMBEDDING_MODEL = "endpoint"
+    work()
+    with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
+        work()
+    assert not vectorindexes.index_is_ready(table, model)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from([0, 1]), st.booleans(), st.sampled_from(TITLES)), min_size=1, max_size=8
+    ),
+    limit=st.integers(1, 5),
+    with_index=st.booleans(),
+)
+def test_only_live_rows_of_the_corpus_are_ever_near(
+    rows: list[tuple[int, bool, str]], limit: int, with_index: bool, db: None, monkeypatch
+) -> None:
+    """By the index, or comparing all, with deletions that the vectors do not know of yet."""
+    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0 if with_index else 1_000)
+    team = Team.objects.create(slug=f"t{Team.objects.count()}", name="T")
+    spaces = [make_space(team, "one"), make_space(team, "two")]
+    made = [make_record(spaces[place], title=title, notes="") for place, _, title in rows]
+    work()
+    model = EmbeddingModel.objects.active().get()
+    EmbeddingFill.objects.update(is_indexed=True)
+    gone = [record.pk for record, (_, is_deleted, _) in zip(made, rows, strict=True) if is_deleted]
+    Record.objects.filter(pk__in=gone).update(deleted_at=timezone.now())
+    vector = embed_query("queue")
+    assert vector is not None
+    assert vector.model_id == model.pk
+    for space in spaces:
+        live = set(Record.objects.filter(space=space, deleted_at=None).values_list("pk", flat=True))
+        found = nearest(searchables.get("record"), space.pk, vector, limit=limit)
+        assert {row for row, _ in found} <= live
+        assert len(found) == min(limit, len(live))
+        assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
+
+
+def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> None:
+    record = make_record(space, notes="")
+    work()
+    vector = embed_query("queue stuck")
+    assert vector is not None
+    exact = float(get_embedder("wordllama-256").embed([f"{record.title}\n"])[0] @ vector.values)
+    found = similarities(searchables.get("record"), space.pk, vector, [record.pk])[record.pk]
+    assert found == pytest.approx(exact, abs=1e-3)
+    assert np.isclose(np.linalg.norm(vector.values), 1, atol=1e-5)
+
+
+def test_the_job_does_nothing_twice_and_logs_what_it_cannot_reach(
+    space: Space, settings, endpoint: OpenAIServer
+) -> None:
+    settings.EMBEDDING_MODEL = "endpoint"
+    make_record(space)
+    endpoint.script += [FAILING]
+    tasks.embed()
+    assert not RecordEmbedding.objects.exists()
+    tasks.embed()
+    tasks.embed()
+    assert RecordEmbedding.objects.count() == 1
+
+
+def test_the_idle_job_asks_little(space: Space, django_assert_max_num_queries) -> None:
+    make_record(space)
+    work()
+    # Lock and unlock, models, fills, lines, of the model too, open fills, size, building, retired.
+    with django_assert_max_num_queries(12):
+        tasks.embed()
+
+
+def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -> None:
+    make_record(space)
+    call_command("embed", "--json")
+    assert '"embedded": 1' in capsys.readouterr().out
+    call_command("embed", "--wait")
+    assert "0 embedded with wordllama-256" in capsys.readouterr().out
