@@ -163,6 +163,7 @@ listen("keydown", "[data-enter-sends]", (field, event) => {
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   const form = event.target;
+  if (!(form instanceof HTMLFormElement)) return;
   delete form.dataset.sent;
   // What was refused stays to be mended.
   const isTaken = event.detail.successful && !event.detail.xhr.getResponseHeader("HX-Retarget");

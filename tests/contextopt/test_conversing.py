@@ -83,13 +83,15 @@ def test_a_message_goes_out_with_the_context_and_is_answered(
 
 
 def test_the_question_chooses_the_records(llm: LlmServer, space: Space) -> None:
-    old = factories.make_record(space, date=timezone.now() - timedelta(days=400), title="Kafka lag", notes="")
+    old = factories.make_record(space, date=timezone.now() - timedelta(days=12), title="Kafka lag", notes="")
     for number in range(30):
         factories.make_record(space, date=timezone.now(), title=f"Lunch menu {number}", notes="")
-    message = send(factories.make_conversation(space, stage=5), "What did we do about the Kafka lag?")
-    assert message.assembly.stage == 5
-    kept = message.assembly.payload.ledger["order"]
-    assert (old.pk in kept) == ("Kafka lag" in build_prompt(message).text)
+    question = "What did we do about the Kafka lag?"
+    without = send(factories.make_conversation(space, stage=4), question)
+    assert old.pk not in without.assembly.payload.ledger["order"]
+    message = send(factories.make_conversation(space, stage=5), question)
+    assert old.pk in message.assembly.payload.ledger["order"]
+    assert "- [note] Kafka lag" in build_prompt(message).messages[0].content
 
 
 def test_no_record_can_close_the_marks(llm: LlmServer, conversation: Conversation) -> None:
