@@ -6,6 +6,7 @@ first, and in a corpus where even that would be much reading, the newest. So the
 whenever the question has a word that is not everywhere, and the work never grows with the corpus.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -30,6 +31,8 @@ NEWEST = 2_000
 COUNTED_MAX = 64
 """A word that is more often in a row counts as so often."""
 BM25 = Bm25()
+
+_AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
 
 type Lexemes = Mapping[str, tuple[str, ...]]
 
@@ -109,7 +112,17 @@ def read_lexemes(text: str) -> Lexemes:
             """,
             [cleaned],
         )
-        return {language: tuple(lexemes) for language, lexemes in cursor.fetchall()}
+        found = {language: tuple(lexemes) for language, lexemes in cursor.fetchall()}
+    return {**found, "no": tuple(dict.fromkeys([*found["no"], *_agents(cleaned)]))}
+
+
+def _agents(text: str) -> Iterator[str]:
+    """Yield what the Norwegian stemmer makes of the other forms of words such as bruker.
+
+    It leaves bruker as bruk, brukeren and brukere as bruker, and brukerne as brukern.
+    """
+    for base in _AGENT.findall(text.lower()):
+        yield from (base, f"{base}er", f"{base}ern")
 
 
 def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:

@@ -24,9 +24,9 @@ from contextopt.engine import (
 from contextopt.engine.lexical import terms
 from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevance, rank_by_query
 from contextopt.engine.tokens import Tokenizer
-from contextopt.engine.values import DateRange
+from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
-from contextopt.retrieval import Candidates, load_candidates, read_summary
+from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, read_summary
 from contextopt.searching import Query as SearchQuery
 from contextopt.searching import SearchFilters, gather, prepare_query, rate
 
@@ -61,27 +61,31 @@ def load_for_question(
 ) -> Asked:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them."""
     asked = prepare_query(question)
-    found = _Found(space_id, asked, _filters(config, now))
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=SCORED)
     known = {record.id: record for record in base.records}
+    found = _Found(space_id, asked, _filters(config, now, base.counts))
     matches = found.best()
-    matches |= found.rate(sorted(known.keys() - matches.keys()))
     threads = _threads(space_id, _lenders(matches, config))
     beside = {record_id for thread in threads for record_id in thread}
-    matches |= found.rate(sorted(beside - matches.keys()))
+    matches |= found.rate(sorted((beside | known.keys()) - matches.keys()))
     known |= _load_summaries(space_id, matches.keys() - known.keys(), tokenizer)
     # Neighbours pass the filters, or they would not have been rated; what was deleted meanwhile is gone.
     relevant = lend_to_neighbours(relevances(matches), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
-    details = _load_details([scored.record.id for scored in ranked[: _most_details(config)]])
+    most = _most_details(config)
+    details = _load_details([scored.record.id for scored in ranked[:most]])
+    best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return Asked(
-        candidates=replace(base, records=tuple(known.values())),
+        candidates=replace(base, records=best),
         query=Query(frozenset(terms(question)), relevant, details),
         is_degraded=asked.degraded,
     )
 
 
-def _filters(config: ContextConfig, now: datetime) -> SearchFilters:
+def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
+    """Return the window, unless nothing is outside it: a search without filters is a faster one."""
+    if not counts.outside_window:
+        return SearchFilters()
     window = DateRange.ending_at(now, config.effective_window_days)
     start = None if window.start is None else max(window.start, DATE_MIN)
     return SearchFilters(date_from=start, date_to=window.end)

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models.functions import Left, Length
 
 from contextopt import searchables
-from contextopt.errors import NotFound
+from contextopt.errors import InvalidInput, NotFound
 from contextopt.models import Space, Team
 from contextopt.searchables import Searchable, SearchFilters
 from contextopt.searching import Hit, Query, Target, prepare_query, search_all
@@ -111,8 +111,11 @@ def targets_of(team: Team, request: SearchIn) -> list[Target]:
     """Return where the request looks.
 
     Raises:
+        InvalidInput: records are asked for, and no space.
         NotFound: the team has no such space.
     """
+    if request.space is None and "record" in request.wanted_kinds:
+        raise InvalidInput.of("space", "records are searched in one space: name it")
     corpora = {"memory": team.pk}
     if request.space is not None:
         space = Space.objects.of(team).filter(slug=request.space).only("pk").first()

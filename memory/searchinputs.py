@@ -1,8 +1,8 @@
 """What a search over records and memories may be asked."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from contextopt.inputs import Input, Moment, Slug, Text
 from contextopt.lexicalsearch import QUERY_MAX
@@ -36,12 +36,6 @@ class SearchIn(Input):
     method: Literal["rrf", "weighted"] = "rrf"
     hybrid_alpha: Annotated[Share, Field(description="The vector part's share of a weighted sum.")] = 0.5
     min_similarity: Annotated[Share | None, Field(description="Leave out what is less similar.")] = None
-
-    @model_validator(mode="after")
-    def check_space(self) -> Self:
-        if self.space is None and self.kinds is not None and "record" in self.kinds:
-            raise ValueError("records are searched in one space: give `space`")
-        return self
 
     @property
     def wanted_kinds(self) -> tuple[Kind, ...]:

@@ -1,9 +1,13 @@
-"""Embedding models: to look at, since the settings choose them and a job fills them."""
+"""Vectors: to look at, since the settings choose their model and a job makes them."""
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin
-from contextopt.models import EmbeddingModel
+from contextopt.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo, RecordEmbedding
+
+EMBEDDING_FIELDS = ("record", "model", "corpus_id", "created_at")
 
 
 @admin.register(EmbeddingModel)
@@ -11,3 +15,30 @@ class EmbeddingModelAdmin(ViewOnlyAdmin):
     list_display = ("name", "dimensions", "state", "created_at", "activated_at", "retired_at")
     list_filter = ("state",)
     search_fields = ("name",)
+
+
+@admin.register(EmbeddingFill)
+class EmbeddingFillAdmin(ViewOnlyAdmin):
+    list_display = ("model", "searchable", "total", "walked", "is_filled", "is_indexed")
+    list_filter = ("model",)
+    list_select_related = ("model",)
+
+
+@admin.register(EmbeddingTodo)
+class EmbeddingTodoAdmin(ViewOnlyAdmin):
+    list_display = ("id", "searchable", "corpus_id", "row_id", "model")
+    list_select_related = ("model",)
+    ordering = ("-id",)
+
+
+@admin.register(RecordEmbedding)
+class RecordEmbeddingAdmin(ViewOnlyAdmin):
+    list_display = EMBEDDING_FIELDS
+    list_filter = ("model",)
+    list_select_related = ("record", "model")
+    ordering = ("-id",)
+    fields = EMBEDDING_FIELDS
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordEmbedding]:
+        embeddings: QuerySet[RecordEmbedding] = super().get_queryset(request)
+        return embeddings.defer("embedding")

@@ -28,45 +28,44 @@ _NEGATIONS = frozenset(
 
 
 class SeenTexts:
-    """The texts that are in so far; asked before each further one."""
+    """The texts that are in so far; each further one is let in unless it repeats one of them."""
 
     def __init__(self) -> None:
         self._exact: dict[tuple[str, ...], int] = {}
-        self._positions: dict[int, int] = {}
-        self._shingles: dict[int, frozenset[tuple[str, ...]]] = {}
-        self._facts: dict[int, Counter[str]] = {}
+        self._words: dict[int, tuple[str, ...]] = {}
+        self._sizes: dict[int, int] = {}
         self._holders: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
 
-    def original_of(self, text: str) -> int | None:
-        """Return the first text that this one nearly repeats, None if it is new."""
+    def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
+        """Let the text in and return None, or return the first one in that it nearly repeats.
+
+        With `always` it is let in whatever it repeats.
+        """
         words = _words(text)
+        shingles = _shingles(words)
+        original = None if always else self._original_of(words, shingles)
+        if original is None:
+            self._exact.setdefault(words, text_id)
+            self._words[text_id] = words
+            self._sizes[text_id] = len(shingles)
+            for shingle in shingles:
+                self._holders[shingle].append(text_id)
+        return original
+
+    def _original_of(self, words: tuple[str, ...], shingles: frozenset[tuple[str, ...]]) -> int | None:
         if (same := self._exact.get(words)) is not None:
             return same
-        shingles = _shingles(words)
-        if not shingles:
-            return None
-        shared = Counter(holder for shingle in shingles for holder in self._holders.get(shingle, ()))
-        facts = _facts(words)
-        return min(
-            (
-                holder
-                for holder, count in shared.items()
-                if count >= RESEMBLANCE * (len(shingles) + len(self._shingles[holder]) - count)
-                and self._facts[holder] == facts
-            ),
-            key=self._positions.__getitem__,
-            default=None,
-        )
-
-    def add(self, text_id: int, text: str) -> None:
-        words = _words(text)
-        self._exact.setdefault(words, text_id)
-        self._positions[text_id] = len(self._positions)
-        shingles = _shingles(words)
-        self._shingles[text_id] = shingles
-        self._facts[text_id] = _facts(words)
+        shared: defaultdict[int, int] = defaultdict(int)
         for shingle in shingles:
-            self._holders[shingle].append(text_id)
+            for holder in self._holders.get(shingle, ()):
+                shared[holder] += 1
+        alike = {
+            holder
+            for holder, count in shared.items()
+            if count >= RESEMBLANCE * (len(shingles) + self._sizes[holder] - count)
+        }
+        facts = _facts(words) if alike else None
+        return next((one for one in self._words if one in alike and _facts(self._words[one]) == facts), None)
 
 
 def _words(text: str) -> tuple[str, ...]:

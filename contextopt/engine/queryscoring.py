@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from contextopt.engine.config import ContextConfig
-from contextopt.engine.scoring import HORIZON_US, MAX_PART, WEIGHT_SCALE, Scored, precedence, score
+from contextopt.engine.scoring import HORIZON_US, MAX_PART, WEIGHT_SCALE, Scored, precedence, rank, score
 from contextopt.engine.values import RecordSummary
 
 PART_SCALE = 1_000_000
@@ -104,17 +104,21 @@ def query_score(record: RecordSummary, relevance: Relevance, now: datetime, conf
 
     At the greatest weights it is below 2.1e18, inside a 64-bit integer.
     """
-    semantic = int(config.semantic_weight * WEIGHT_SCALE)
-    lexical = int(config.lexical_weight * WEIGHT_SCALE)
-    return score(record, now, config) + _PART_US * (
-        semantic * _millionths(relevance.semantic or 0.0)
-        + lexical * _millionths(relevance.lexical)
-        + (semantic + lexical) * _millionths(relevance.neighbour)
+    return score(record, now, config) + _weigh(relevance, *_query_weights(config))
+
+
+def _query_weights(config: ContextConfig) -> tuple[int, int]:
+    """Return the weights of the semantic and the lexical part as integers."""
+    return int(config.semantic_weight * WEIGHT_SCALE), int(config.lexical_weight * WEIGHT_SCALE)
+
+
+def _weigh(relevance: Relevance, semantic: int, lexical: int) -> int:
+    near, worded, beside = relevance
+    return _PART_US * (
+        semantic * round((near or 0.0) * PART_SCALE)
+        + lexical * round(worded * PART_SCALE)
+        + (semantic + lexical) * round(beside * PART_SCALE)
     )
-
-
-def _millionths(part: float) -> int:
-    return round(part * PART_SCALE)
 
 
 def rank_by_query(
@@ -124,9 +128,10 @@ def rank_by_query(
     config: ContextConfig,
 ) -> list[Scored]:
     """Sort best first, as `scoring.rank` does, by the score with relevance."""
+    semantic, lexical = _query_weights(config)
     scored = [
-        Scored(record, query_score(record, relevant.get(record.id, NOT_RELEVANT), now, config))
-        for record in records
+        Scored(record, base + _weigh(relevant.get(record.id, NOT_RELEVANT), semantic, lexical))
+        for record, base in rank(records, now, config)
     ]
     scored.sort(key=precedence, reverse=True)
     return scored

@@ -86,12 +86,11 @@ def select(
             lines.append(scored)
             used += scored.record.tokens
             continue
-        original = None if scored.record.pinned else seen.original_of(detail.said)
+        original = seen.admit(scored.record.id, detail.said, always=scored.record.pinned)
         if original is not None:
             duplicates.append(scored)
             originals[scored.record.id] = original
             continue
-        seen.add(scored.record.id, detail.said)
         record = _enlarged(scored.record, detail, query.terms, config.notes_chars, limit, tokenizer)
         lines.append(scored._replace(record=record))
         used += record.tokens

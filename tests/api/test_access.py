@@ -71,6 +71,7 @@ ENDPOINTS = [
     ("POST", "/feedback/withdraw", "write", {"assembly_id": "{assembly}"}),
     ("GET", "/feedback", "read", None),
     ("GET", "/feedback/trends", "read", None),
+    ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from config.urls import api as ninja_api
 from config.wsgi import application
-from contextopt.api import api as ninja_api
 from contextopt.inputs import RecordPatch
 from contextopt.recording import update_record
 from tests import factories

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from contextopt.admin import base
+from contextopt.embeddingjobs import Work, work_through
 from contextopt.inputs import RecordPatch
 from contextopt.models import (
     ApiKey,
@@ -20,10 +21,14 @@ from contextopt.models import (
     CodeBlob,
     ContextConfig,
     Conversation,
+    EmbeddingFill,
+    EmbeddingModel,
+    EmbeddingTodo,
     Message,
     PhaseProfile,
     ReceiverFile,
     Record,
+    RecordEmbedding,
     RecordRevision,
     Repository,
     RepositoryFile,
@@ -41,8 +46,9 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Message, ReceiverFile, RecordRevision,
-    Repository, RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, EmbeddingFill, EmbeddingModel,
+    EmbeddingTodo, Message, ReceiverFile, RecordEmbedding, RecordRevision, Repository,
+    RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
 
@@ -58,6 +64,7 @@ def world(space: Space) -> Space:
     """One row of everything."""
     record = factories.make_record(space, title="Alpha")
     factories.make_record(space, title="Beta")
+    work_through(seconds=10, index_seconds=None, work=Work())
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
     factories.make_assembly(space)

@@ -100,7 +100,7 @@ def test_deleted_and_purged_records_lose_their_vectors_and_restored_ones_get_the
 
 
 def test_a_blank_text_has_no_vector(space: Space, record_table: searchables.Searchable) -> None:
-    record = make_record(space, title="​", notes="")
+    record = make_record(space, title="\u200b", notes="")
     filled = make_record(space, title="Queue")
     Record.objects.filter(pk=record.pk).update(title=" ")
     work()

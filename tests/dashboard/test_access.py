@@ -38,6 +38,7 @@ PAGES = {
     "feedback": False,
     "feedback_csv": False,
     "feedback_votes": False,
+    "search": False,
     "settings": False,
     "demo_status": False,
 }

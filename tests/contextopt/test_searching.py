@@ -1,0 +1,291 @@
+"""Search finds what is there, by words and by meaning, and nothing that is another's or deleted."""
+
+import math
+import time
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contextopt import lexicalsearch, searchables, tasks
+from contextopt.embeddingjobs import ensure_embedded
+from contextopt.frequencies import changed_corpora, count_words, ensure_counted, tidy_index
+from contextopt.inputs import RecordIn, RecordPatch
+from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Team
+from contextopt.purging import purge_record
+from contextopt.recording import delete_space, update_record, upsert_records
+from contextopt.searchables import Searchable, SearchFilters
+from contextopt.searching import gather, prepare_query, search
+from tests.factories import NOW, make_record, make_space
+
+EVERYTHING = SearchFilters()
+
+
+@pytest.fixture
+def table() -> Searchable:
+    return searchables.get("record")
+
+
+def found(space: Space, text: str, **filters) -> list[str]:
+    table = searchables.get("record")
+    hits = search(table, space.pk, prepare_query(text), filters=SearchFilters(**filters), limit=20)
+    return [Record.objects.get(pk=hit.id).title for hit in hits]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["users_table", "users table", "USERS", "auth.ts", "auth", "getUserName", "getusername", "user name",
+     "src/http/HTTPServer.py", "http server", "F-001", "kø-feil"],
+)  # fmt: skip
+def test_names_of_code_are_found_whole_and_by_their_parts(space: Space, query: str) -> None:
+    make_record(space, title="Other", notes="nothing of it")
+    make_record(
+        space,
+        title="Change",
+        notes="users_table read by getUserName in auth.ts and src/http/HTTPServer.py, see F-001 kø-feil",
+        language="en",
+    )
+    assert found(space, query) == ["Change"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Migrasjonene ble kjørt på nytt etter feilen", "migrasjon"),
+        ("Brukerne kan ikke logge inn", "bruker"),
+        ("Vi må rette feilene i fakturaen før mandag", "feil faktura"),
+        ("The migrations were applied again", "migration"),
+        ("Users cannot log in because sessions expire", "session expired"),
+    ],
+)
+def test_inflections_are_found_in_both_languages(space: Space, text: str, query: str) -> None:
+    make_record(space, title="Annet", notes="ingenting her som er likt")
+    make_record(space, title="It", notes=text)
+    assert found(space, query) == ["It"]
+
+
+def test_a_given_language_wins_and_a_new_text_is_looked_at_anew(space: Space) -> None:
+    given_one = make_record(space, title="Vi er ikke enige om dette", notes="", language="en")
+    assert given_one.language == "en"
+    detected = make_record(space, title="Vi er ikke enige om dette", notes="")
+    assert detected.language == "no"
+    update_record(record=detected, changes=RecordPatch(pinned=True), actor="test")
+    changes = RecordPatch(title="We do not agree about this", notes="")
+    assert update_record(record=detected, changes=changes, actor="test").language == "en"
+    (row,) = upsert_records(
+        space=space, rows=[RecordIn(title="Det er ikke sant", language="en")], actor="test"
+    )
+    assert Record.objects.get(pk=row.record_id).language == "en"
+
+
+def test_words_alone_and_meaning_alone_both_survive(space: Space, table: Searchable) -> None:
+    by_word = make_record(space, title="xqzvbn", notes="")
+    by_meaning = make_record(space, title="The database is slow", notes="")
+    make_record(space, title="Cake recipe", notes="")
+    ensure_embedded(table, space.pk, limit=100)
+    parts = gather(table, space.pk, prepare_query("xqzvbn sluggish SQL"), filters=EVERYTHING, limit=10)
+    assert parts[by_word.pk].lexical > 0
+    assert parts[by_meaning.pk].lexical == 0
+    assert (parts[by_meaning.pk].similarity or 0) > 0
+    hits = search(table, space.pk, prepare_query("xqzvbn sluggish SQL"), filters=EVERYTHING, limit=2)
+    assert {hit.id for hit in hits} == {by_word.pk, by_meaning.pk}
+
+
+def test_without_vectors_similarity_is_absent(space: Space, table: Searchable) -> None:
+    make_record(space)
+    (hit,) = search(table, space.pk, prepare_query("queue"), filters=EVERYTHING, limit=5)
+    assert hit.similarity is None
+    assert hit.lexical > 0
+
+
+def test_bm25_is_exact(space: Space, table: Searchable) -> None:
+    texts = ["red red blue", "red green", "blue", "green green green red", "yellow"]
+    ids = [make_record(space, title="title", notes=text).pk for text in texts]
+    count_words(table, space.pk)
+    query = prepare_query("red blue")
+    terms = lexicalsearch.weigh_terms(table, space.pk, query.lexemes)
+    scores = lexicalsearch.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
+    # The title and the corpus are words of each document too.
+    documents = [Counter(text.split()) for text in texts]
+    lengths = [len(document) + 2 for document in documents]
+    expected = {}
+    for row_id, document, length in zip(ids, documents, lengths, strict=True):
+        norm = 1.2 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
+        expected[row_id] = sum(
+            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 2.2 / (document[word] + norm)
+            for word, n in (("red", 3), ("blue", 2))
+        )
+    assert scores == pytest.approx({row_id: score for row_id, score in expected.items() if score})
+
+
+HOSTILE = [
+    "", " ", "\x00", "a\x00b",
+    "the and of", "og ikke det", "!!! & | <-> ((", "'", "''", "\\", "a\\'b", "%s %%",
+    "x" * 10_000, "word " * 2_000,
+    "'; DROP TABLE contextopt_record; --", "日本語", "🙂", "\ud800", "a:*", "!a",
+    " ".join(f"word{n}" for n in range(2_000)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_question_is_answered(space: Space, table: Searchable, text: str) -> None:
+    make_record(space, notes="word1 the 'quoted' back\\slash")
+    started = time.monotonic()
+    assert len(search(table, space.pk, prepare_query(text), filters=EVERYTHING, limit=5)) <= 1
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    "notes",
+    ["a" * 1_000_000, "ab " * 333_000, "aB" * 500_000, "𝔘𝔫 " * 250_000,
+     " ".join(f"{n:x}Xy" for n in range(110_000)), "a.b/" * 250_000, "å" * 1_000_000,
+     "https://a.b/c?" * 71_000],
+    ids=range(8),
+)  # fmt: skip
+def test_a_hostile_note_is_written_in_time(space: Space, notes: str) -> None:
+    started = time.monotonic()
+    make_record(space, title="Hostile", notes=notes)
+    assert time.monotonic() - started < 3
+    assert found(space, "hostile") == ["Hostile"]
+
+
+def test_a_purged_record_leaves_no_word(space: Space) -> None:
+    record = make_record(space, title="Secret", notes="hemmelighet", tags=["intern"])
+    purge_record(record=record)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tsvector_to_array(search_vector) FROM contextopt_record WHERE id = %s", [record.pk]
+        )
+        assert cursor.fetchone()[0] == [f" {space.pk}", "purg"]
+
+
+class TestFilters:
+    @pytest.fixture(autouse=True)
+    def _records(self, space: Space, table: Searchable) -> None:
+        make_record(space, title="one", type="commit", source="git", tags=["a"], date=NOW)
+        make_record(
+            space, title="two", type="note", source="wiki", tags=["a", "b"], date=NOW - timedelta(days=9)
+        )
+        make_record(space, title="three", type="note", deleted_at=NOW)
+        ensure_embedded(table, space.pk, limit=100)
+
+    @pytest.mark.parametrize(
+        ("filters", "expected"),
+        [
+            ({}, {"one", "two"}),
+            ({"types": ("note",)}, {"two"}),
+            ({"types": ("note", "commit")}, {"one", "two"}),
+            ({"sources": ("git",)}, {"one"}),
+            ({"tags": ("b", "c")}, {"two"}),
+            ({"date_from": NOW - timedelta(days=1)}, {"one"}),
+            ({"date_to": NOW - timedelta(days=1)}, {"two"}),
+            ({"types": ("note",), "sources": ("git",)}, set()),
+            ({"ids": ()}, set()),
+            ({"conditions": (("repository", ("x",)),)}, set()),
+        ],
+    )
+    def test_filters(self, space: Space, filters, expected) -> None:
+        assert set(found(space, "workers lock", **filters)) == expected
+
+    def test_also_is_filtered_too(self, space: Space, table: Searchable, team: Team) -> None:
+        elsewhere = make_record(make_space(team, "elsewhere"))
+        ids = [*Record.objects.values_list("pk", flat=True)]
+        query = prepare_query("unrelated question")
+        parts = gather(table, space.pk, query, filters=SearchFilters(types=("note",)), limit=0, also=ids)
+        assert elsewhere.pk in ids
+        assert [Record.objects.get(pk=row_id).title for row_id in parts] == ["two"]
+
+
+WORDS = ("red", "blue", "green", "queue", "lock")
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+ROWS = st.lists(
+    st.tuples(TEXTS, st.booleans(), st.booleans(), st.sampled_from(["note", "commit"])), max_size=8
+)
+
+
+@given(ROWS, TEXTS, st.sampled_from([None, ("note",), ("commit", "note"), ("other",)]), st.booleans())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_never_anothers_nor_a_deleted_record(space: Space, team: Team, rows, text, types, is_counted) -> None:
+    other = make_space(team, f"other-{Space.objects.count()}")
+    Record.objects.filter(space=space).delete()
+    allowed = set()
+    for title, is_ours, is_deleted, kind in rows:
+        record = make_record(
+            space if is_ours else other,
+            title=title,
+            notes="",
+            type=kind,
+            deleted_at=NOW if is_deleted else None,
+        )
+        if is_ours and not is_deleted and (types is None or kind in types):
+            allowed.add(record.pk)
+    table = searchables.get("record")
+    if is_counted:
+        count_words(table, space.pk)
+        ensure_embedded(table, space.pk, limit=100)
+    query = prepare_query(text)
+    filters = SearchFilters(types=types)
+    hits = {hit.id for hit in search(table, space.pk, query, filters=filters, limit=50)}
+    assert hits <= allowed
+    shared = {pk for pk in allowed if set(Record.objects.get(pk=pk).title.split()) & set(text.split())}
+    assert shared <= hits
+
+
+def test_frequent_words_alone_find_something(space: Space, table: Searchable, monkeypatch) -> None:
+    """Every look-up is bounded, and each of its ways finds what it should."""
+    rows = [RecordIn(title=f"red {'blue' if n % 2 else 'green'} {n}", date=NOW) for n in range(40)]
+    upsert_records(space=space, rows=rows, actor="test")
+    count_words(table, space.pk)
+    for name, value in {"CANDIDATES_MAX": 10, "CANDIDATES_MIN": 10, "READ_MAX": 30}.items():
+        monkeypatch.setattr(lexicalsearch, name, value)
+    assert all("blue" in title for title in found(space, "red blue")[:10])
+    assert "red blue 7" in found(space, "red 7")
+    monkeypatch.setattr(lexicalsearch, "READ_MAX", 5)
+    assert len(found(space, "red")) == 10
+
+
+class TestFrequencies:
+    def test_the_job_counts_what_has_changed(self, space: Space, table: Searchable) -> None:
+        for number in range(3):
+            make_record(space, title=f"red {number}", notes="")
+        tasks.count_words()
+        corpus = SearchCorpus.objects.get(corpus_id=space.pk)
+        assert (corpus.documents, corpus.mean_length) == (3, 3.0)
+        assert dict(corpus.frequencies.values_list("lexeme", "documents")) == {"red": 3}
+        assert list(changed_corpora(table, now=timezone.now())) == []
+        for number in range(12):
+            make_record(space, title=f"red {number}", notes="")
+        assert list(changed_corpora(table, now=timezone.now())) == [space.pk]
+        ensure_counted(table, space.pk)
+        tasks.count_words()
+        assert DocumentFrequency.objects.get(lexeme="red").documents == 15
+
+    def test_a_day_later_it_counts_again(self, space: Space, table: Searchable) -> None:
+        make_record(space)
+        count_words(table, space.pk)
+        later = timezone.now() + timedelta(days=2)
+        assert list(changed_corpora(table, now=later)) == [space.pk]
+
+    def test_a_space_that_is_gone_leaves_no_counts(self, space: Space, table: Searchable) -> None:
+        make_record(space)
+        tasks.count_words()
+        delete_space(space=space)
+        tasks.count_words()
+        assert not SearchCorpus.objects.exists()
+
+    def test_stale_counts_find_the_same(self, space: Space, table: Searchable) -> None:
+        make_record(space, title="old", notes="")
+        count_words(table, space.pk)
+        make_record(space, title="brand new words", notes="")
+        tidy_index(table)
+        assert found(space, "brand") == ["brand new words"]
+
+
+def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None:
+    record = make_record(space)
+    assert "search_vector" in Record.objects.get(pk=record.pk).get_deferred_fields()
+    assert "search_vector" in space.records.get().get_deferred_fields()

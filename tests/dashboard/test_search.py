@@ -1,0 +1,88 @@
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt import searchables
+from contextopt.embeddingjobs import ensure_embedded
+from contextopt.models import Record, Space, Team
+from memory.snippets import split_runs
+from tests import factories
+
+URL = "/search/"
+
+
+def html_of(client: Client, query: str = "") -> str:
+    response = client.get(f"{URL}?{query}" if query else URL)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_without_a_space_it_says_how_to_get_one(owner_client: Client, team: Team) -> None:
+    assert "manage.py import_git demo ." in html_of(owner_client)
+
+
+def test_without_a_question_it_says_what_may_be_asked(owner_client: Client, space: Space) -> None:
+    assert "manage.py search support" in html_of(owner_client)
+
+
+def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -> None:
+    record = factories.make_record(space, notes="<b>Workers</b> hold the old lock & more.")
+    html = html_of(owner_client, "q=workers+lock")
+    assert f'href="/spaces/support/records/{record.pk}/">Queue stuck after deploy</a>' in html
+    assert "<mark>Workers</mark>" in html
+    assert "<b>" not in html
+    assert "&amp; more" in html
+    assert "Number 1 by its words (BM25)." in html
+    assert "It has no vector to compare." in html
+    assert Record.objects.get(pk=record.pk).view_count == 0
+
+
+def test_nothing_found(owner_client: Client, space: Space) -> None:
+    factories.make_record(space)
+    assert "Nothing found" in html_of(owner_client, "q=zebra&type=decision")
+
+
+def test_filters_are_in_the_address_and_in_the_form(owner_client: Client, space: Space) -> None:
+    factories.make_record(space, title="one", type="note", date=factories.NOW)
+    factories.make_record(space, title="two", type="commit", source="git", tags=["x"])
+    html = html_of(owner_client, "q=lock&type=commit&source=git&tag=x&kind=record&start=2026-01-01")
+    assert ">two</a>" in html
+    assert ">one</a>" not in html
+    assert 'value="commit"' in html
+
+
+@pytest.mark.parametrize(
+    "query", ["q=lock&start=soon", "q=lock&kind=file", "q=lock&space=nowhere", f"q={'x' * 2_001}", "q=a%00b"]
+)
+def test_bad_filters_are_named(owner_client: Client, space: Space, query: str) -> None:
+    assert 'class="problem"' in html_of(owner_client, query)
+
+
+def test_another_teams_space_cannot_be_chosen(outsider_client: Client, space: Space) -> None:
+    factories.make_record(space, title="Secret plan")
+    assert "Secret plan" not in html_of(outsider_client, "q=secret&space=support")
+
+
+def test_htmx_gets_the_results_alone(partial, space: Space) -> None:
+    factories.make_record(space)
+    assert "Queue stuck" in partial(f"{URL}?q=queue", "results")
+
+
+@pytest.mark.parametrize("records", [2, 20])
+def test_queries(owner_client: Client, space: Space, records: int) -> None:
+    for number in range(records):
+        factories.make_record(space, title=f"queue {number}")
+    ensure_embedded(searchables.get("record"), space.pk, limit=99)
+    html_of(owner_client, "q=queue")
+    with CaptureQueriesContext(connection) as queries:
+        assert html_of(owner_client, "q=queue").count("Why it is here") == records
+    # Session, user, membership, spaces, space, stems, model, two for words not counted yet, frequencies,
+    # best by words, vectors there are, nearest, rows, passages.
+    assert len([q for q in queries if "SAVEPOINT" not in q["sql"]]) <= 18
+
+
+def test_marks_become_runs() -> None:
+    assert [tuple(run) for run in split_runs("a \x02b\x03 <c>\x02d")] == [
+        ("a ", False), ("b", True), (" <c>", False), ("d", True),
+    ]  # fmt: skip

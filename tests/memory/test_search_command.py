@@ -1,0 +1,66 @@
+"""`manage.py search` as a shell sees it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from contextopt.models import RecordEmbedding, SearchCorpus, Space, Team
+from tests.factories import make_record, make_space
+
+
+@pytest.fixture
+def notes(db: None) -> Space:
+    space = make_space(Team.objects.ensure_default(), "notes")
+    make_record(space, title="Queue stuck", type="incident")
+    make_record(space, title="Cake", notes="Flour and sugar.", type="note")
+    return space
+
+
+def test_what_was_just_written_is_found_by_words_and_meaning(notes: Space, capsys) -> None:
+    call_command("search", "notes", "queue", "--json")
+    output = json.loads(capsys.readouterr().out)
+    first = output["results"][0]
+    assert first["title"] == "Queue stuck"
+    assert first["similarity"] > 0
+    assert RecordEmbedding.objects.count() == 2
+    assert SearchCorpus.objects.get(searchable="record", corpus_id=notes.pk).documents == 2
+
+
+def test_words_for_people(notes: Space, capsys) -> None:
+    call_command("search", "notes", "queue", "--limit", "1")
+    assert "Queue stuck" in capsys.readouterr().out
+    call_command("search", "notes", "queue", "--type", "nothing")
+    assert capsys.readouterr().out == "Nothing found.\n"
+
+
+def test_many_questions(notes: Space, tmp_path: Path, capsys) -> None:
+    lines = [{"id": 1, "query": "queue"}, {"id": "b", "query": "sugar", "limit": 1}, {"id": 3, "limit": 0}]
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(SystemExit, match="1"):
+        call_command("search", "notes", "--queries", str(file), "--type", "note", "--type", "incident")
+    captured = capsys.readouterr()
+    answers = [json.loads(line) for line in captured.out.splitlines()]
+    assert [answer["id"] for answer in answers] == [1, "b"]
+    assert [answer["results"][0]["title"] for answer in answers] == ["Queue stuck", "Cake"]
+    assert "rejected line 3" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere", "x"], "there is no space"),
+        (["notes"], "QUERY"),
+        (["notes", "x", "--limit", "0"], "--limit"),
+        (["notes", "x", "--hybrid-alpha", "2"], "--hybrid-alpha"),
+        (["notes", "x", "--kind", "file"], "--kind"),
+        (["notes", "x", "--date-from", "soon"], "--date-from"),
+    ],
+)
+def test_unusable_calls_name_the_option(notes: Space, arguments: list[str], complaint: str) -> None:
+    with pytest.raises(CommandError, match=complaint) as caught:
+        call_command("search", *arguments)
+    assert caught.value.returncode == 2
