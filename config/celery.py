@@ -56,6 +56,8 @@ def configure_broker(sender: Celery, **_: object) -> None:
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
+    # Jobs that nobody took in time are dropped: a worker that comes back needs one of them.
+    "send_messages": {"task": "contextopt.tasks.send_messages", "schedule": 5.0, "options": {"expires": 5}},
     "embed": {"task": "contextopt.tasks.embed", "schedule": 5.0},
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},

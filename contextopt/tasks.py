@@ -1,5 +1,6 @@
 """Background jobs. Each is a bounded batch that may run twice, or again after a worker died in it."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt import briefwriting, demo, searchables
+from contextopt.conversing import claim_message, deliver
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
@@ -29,6 +31,8 @@ PURGE_RACE = timedelta(minutes=10)
 RECOUNT_BATCH = 5_000
 # A batch ends early enough for the hard time limit of a job.
 RECOUNT_BATCHES = 20
+# A job begins no further message after this, so that the last one still ends within its time limit.
+SENDING_SECONDS = 20
 SWEEP_LOCK = 0x636F6E7465787431
 # Together with the slowest batch, well within the hard time limit of a job.
 EMBED_SECONDS = 20
@@ -82,6 +86,23 @@ def schedule_end_of_wait() -> None:
     name = "countdown" if settings.CELERY_BROKER_URL else "DelaySeconds"
     delay: dict[str, Any] = {name: seconds}
     transaction.on_commit(lambda: end_retry_waits.apply_async(**delay), robust=True)
+
+
+@shared_task
+def send_messages(message_id: int | None = None) -> None:
+    """Send the named message, or those that are due until the endpoint is found to be down."""
+    until = time.monotonic() + SENDING_SECONDS
+    while message := claim_message(message_id):
+        if not deliver(message) or time.monotonic() > until:
+            return
+
+
+def schedule_sending(message_id: int) -> None:
+    """Have the message sent as soon as this transaction is stored.
+
+    A queue that is down fails no request: the schedule sends what is due.
+    """
+    transaction.on_commit(lambda: send_messages.delay(message_id), robust=True)
 
 
 @shared_task

@@ -50,6 +50,13 @@ NAVIGATION = (
         ),
     ),
     (
+        "Answers",
+        (
+            ("Chat", "dashboard:chat", ("chat",)),
+            ("Feedback", "dashboard:feedback", ("feedback",)),
+        ),
+    ),
+    (
         "Learned",
         (
             ("Memory", "dashboard:memories", ("memor",)),

@@ -6,6 +6,9 @@ from typing import Any
 
 from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.assembling import AssemblyResult, assemble_space
+from contextopt.chatinputs import ConversationIn, MessageIn
+from contextopt.completions import Completion
+from contextopt.conversing import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.filtering import FilterResult, filter_agent_context
 from contextopt.findinginputs import AdvanceIn, FindingIn
@@ -14,8 +17,10 @@ from contextopt.indexing import create_posted
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import (
     ApiKey,
+    Conversation,
     Finding,
     Membership,
+    Message,
     PhaseProfile,
     Record,
     Repository,
@@ -145,3 +150,23 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
     created_at = overrides.pop("created_at", None)
     request = AssemblyIn(**{"space": space.slug, "as_of": NOW, **overrides})
     return assemble_space(team_id=space.team_id, request=request, actor="test", created_at=created_at)
+
+
+def make_conversation(space: Space, **overrides: Any) -> Conversation:
+    data = ConversationIn(**{"space": space.slug, "stage": 4, **overrides})
+    return create_conversation(team=space.team, data=data, actor="user:olga")
+
+
+def make_message(conversation: Conversation, text: str = "Why is the queue stuck?") -> Message:
+    """Store a message as it comes: queued, or held without an endpoint."""
+    return send_message(conversation=conversation, data=MessageIn(text=text), actor="user:olga")
+
+
+def make_answer(conversation: Conversation, settings: Any, text: str = "An old lock.") -> Message:
+    """Have a message answered, as a worker does once the endpoint has spoken."""
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    message = make_message(conversation)
+    assert claim_message(message.pk)
+    answer = store_answer(message, Completion(text, "small", 7, 3, 12.5))
+    assert answer is not None
+    return answer

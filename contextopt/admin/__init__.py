@@ -4,6 +4,7 @@ from contextopt.admin import (
     access,
     assemblies,
     configs,
+    conversations,
     embeddings,
     handoffs,
     phases,
@@ -13,5 +14,6 @@ from contextopt.admin import (
 )
 
 __all__ = [
-    "access", "assemblies", "configs", "embeddings", "handoffs", "phases", "repositories", "spaces", "tasks",
+    "access", "assemblies", "configs", "conversations", "embeddings", "handoffs", "phases", "repositories",
+    "spaces", "tasks",
 ]  # fmt: skip

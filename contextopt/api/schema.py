@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from contextopt.api import (
     assemblies,
     configs,
+    conversations,
     handoffs,
     keys,
     phases,
@@ -117,7 +118,9 @@ def build_api() -> ContextApi:
     api.add_decorator(refuse_unknown_query)
     api.add_decorator(answer_once)
     problems.install(api)
-    for module in (assemblies, spaces, records, configs, phases, tasks, handoffs, repos, keys):
+    for module in (
+        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, conversations, keys,
+    ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api
 

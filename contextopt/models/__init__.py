@@ -4,6 +4,7 @@ from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResp
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
 from contextopt.models.completions import Completion
 from contextopt.models.configs import ContextConfig
+from contextopt.models.conversations import Author, Conversation, Message, MessageState
 from contextopt.models.embeddings import (
     Embedding,
     EmbeddingFill,
@@ -35,11 +36,13 @@ __all__ = [
     "AssemblyPayload",
     "Attempt",
     "AttemptState",
+    "Author",
     "Blob",
     "BriefState",
     "CodeBlob",
     "Completion",
     "ContextConfig",
+    "Conversation",
     "Decision",
     "DocumentFrequency",
     "Embedding",
@@ -53,6 +56,8 @@ __all__ = [
     "Kind",
     "Language",
     "Membership",
+    "Message",
+    "MessageState",
     "PhaseCompression",
     "PhaseProfile",
     "ReceiverFile",

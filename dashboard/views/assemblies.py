@@ -9,7 +9,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.engine.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Kind
+from contextopt.models import Assembly, AssemblyPayload, Kind, Role
 from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
 from dashboard.comparisons import field_rows, mark_left_out, plain
@@ -19,6 +19,7 @@ from dashboard.filters import STAGE_NAMES, AssembliesForm
 from dashboard.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
+from dashboard.votes import read_assembly_feedback
 
 CSV_CHUNK = 2_000
 CSV_COLUMNS = (
@@ -67,8 +68,12 @@ def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:
 @team_page
 def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
     found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt")
+    judged = {
+        "feedback": read_assembly_feedback(found, request.actor),
+        "can_vote": request.membership.allows(Role.REVIEWER),
+    }
     if found.kind in SAVINGS:
-        return render_page(request, "dashboard/saving.html", _saving_context(found))
+        return render_page(request, "dashboard/saving.html", {**_saving_context(found), **judged})
     show = request.GET.get("show", "all")
     show = show if show in SHOWS else "all"
     payload: AssemblyPayload | None = getattr(found, "payload", None)
@@ -85,6 +90,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         ),
         "show": show,
         "shows": SHOWS,
+        **judged,
         **(_payload_context(payload, request.team.pk, show) if payload else {}),
     }
     return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))

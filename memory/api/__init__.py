@@ -1,7 +1,7 @@
 """The part of the HTTP API that is about what was learned, and the search over all of it."""
 
-from memory.api import completions, memories, search, strategies
+from memory.api import completions, feedback, memories, search, strategies
 
-ROUTERS = (search.router, memories.router, strategies.router, completions.router)
+ROUTERS = (search.router, memories.router, strategies.router, completions.router, feedback.router)
 
 __all__ = ["ROUTERS"]

@@ -137,7 +137,7 @@ window.addEventListener("pageshow", () => {
 });
 
 /* Keys. */
-const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/" };
+const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/" };
 let awaitsPlace = false;
 
 document.addEventListener("keydown", (event) => {
@@ -153,6 +153,21 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     field.focus();
   }
+});
+
+/* Writing: Enter sends, Shift and Enter begins a line; an input method's Enter is its own. */
+listen("keydown", "[data-enter-sends]", (field, event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  if (field.value.trim()) field.form.requestSubmit();
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  const form = event.target;
+  if (!(form instanceof HTMLFormElement)) return;
+  delete form.dataset.sent;
+  // What was refused stays to be mended.
+  const isTaken = event.detail.successful && !event.detail.xhr.getResponseHeader("HX-Retarget");
+  if (form.matches("[data-reset]") && isTaken) form.reset();
 });
 
 /* Polls rest while the tab is hidden, and are rarer when nobody is at the keyboard. */

@@ -20,11 +20,13 @@ from contextopt.models import (
     Blob,
     CodeBlob,
     ContextConfig,
+    Conversation,
     EmbeddingFill,
     EmbeddingModel,
     EmbeddingTodo,
     Finding,
     HandoffSettings,
+    Message,
     PhaseCompression,
     PhaseProfile,
     ReceiverFile,
@@ -47,9 +49,9 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, EmbeddingFill, EmbeddingModel, EmbeddingTodo, Finding,
-    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, Repository, RepositoryFile,
-    RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, EmbeddingFill, EmbeddingModel,
+    EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision,
+    Repository, RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
 ]  # fmt: skip
 
 
@@ -69,6 +71,7 @@ def world(space: Space) -> Space:
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
     factories.make_assembly(space)
+    factories.make_message(factories.make_conversation(space))
     factories.make_profile(space.team)
     task = factories.make_task(space.team, files={"a.py": "x = 1\n"})
     factories.make_attempt(task)

@@ -1,5 +1,7 @@
 """Every address: who gets in."""
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import URLPattern, reverse
@@ -31,6 +33,12 @@ PAGES = {
     "retry": True,
     "repositories": False,
     "repository": True,
+    "chat": False,
+    "chat_conversation": True,
+    "chat_prompt": True,
+    "feedback": False,
+    "feedback_csv": False,
+    "feedback_votes": False,
     "search": False,
     "memories": False,
     "memory": True,
@@ -62,6 +70,12 @@ ACTIONS = {
     "strategy_complete": (Role.EDITOR, False),
     "strategy_retire": (Role.EDITOR, True),
     "strategy_reinstate": (Role.EDITOR, True),
+    "chat_ask": (Role.REVIEWER, False),
+    "chat_send": (Role.REVIEWER, True),
+    "chat_cancel": (Role.REVIEWER, True),
+    "chat_retry": (Role.REVIEWER, True),
+    "chat_vote": (Role.REVIEWER, True),
+    "assembly_vote": (Role.REVIEWER, True),
     "settings_team": (Role.ADMIN, False),
     "key_create": (Role.ADMIN, False),
     "key_revoke": (Role.ADMIN, True),
@@ -70,24 +84,33 @@ ACTIONS = {
 }
 # Open to every member: it chooses among one's own teams.
 OPEN_ACTIONS = {"switch_team"}
+# Opened by htmx; a browser is led on to the conversation.
+FRAGMENTS = {"chat_message"}
 
 
 @pytest.fixture
-def address(team: Team, space: Space, record: Record, assembly: Assembly):
+def address(team: Team, space: Space, record: Record, assembly: Assembly, settings: Any):
     key = factories.make_key(team)[0]
     task = factories.make_task(team)
     repository = factories.make_repository(team)
     strategy = make_strategy(team)
+    conversation = factories.make_conversation(space)
+    answer = factories.make_answer(conversation, settings)
 
     def get(name: str) -> str:
         known = {
-            "slug": {"overview_csv": "ratio", "phases_csv": "share"}.get(name, space.slug),
+            "slug": {"overview_csv": "ratio", "phases_csv": "share", "feedback_csv": "liked"}.get(
+                name, space.slug
+            ),
             "record_id": record.pk,
             "assembly_id": assembly.pk,
             "key_id": key.pk,
             "task_id": task.pk,
             "repository_id": repository.pk,
             "memory_id": strategy.pk,
+            "conversation_id": conversation.pk,
+            "message_id": answer.reply_to_id,
+            "answer_id": answer.pk,
             "number": 1,
             "version": 1,
         }
@@ -98,7 +121,7 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly):
 
 
 def test_every_address_is_in_these_tables() -> None:
-    assert {p.name for p in urls.urlpatterns} == {*PAGES, *ACTIONS, *OPEN_ACTIONS}
+    assert {p.name for p in urls.urlpatterns} == {*PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS}
 
 
 @pytest.mark.parametrize("name", PAGES)

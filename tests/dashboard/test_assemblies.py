@@ -207,7 +207,7 @@ def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
             make_record(space)
         result = make_assembly(space)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the assembly with payload, titles
+            # session, user, memberships, the assembly with payload, its answer, its votes, the thumbs, titles
             page_of(owner_client, result.id)
         counts.append(len(queries))
-    assert counts == [5, 5]
+    assert counts == [8, 8]

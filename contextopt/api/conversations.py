@@ -1,0 +1,186 @@
+"""Conversations: messages that are sent with a space's context, and their answers."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from contextopt import conversing
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import created, pick, reply
+from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.chatinputs import ConversationIn, MessageIn
+from contextopt.inputs import Slug
+from contextopt.models import Conversation, Message
+from contextopt.tasks import schedule_sending
+
+router = Router(tags=["Conversations"])
+BY_TIME = by_moment("conversation", "active_at")
+BY_NUMBER = by_number("message", "id")
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class ConversationOut(TypedDict):
+    id: int
+    space: str
+    title: str
+    stage: int
+    model: str
+    created_by: str
+    created_at: datetime
+    active_at: datetime
+
+
+class ConversationPage(TypedDict):
+    items: list[ConversationOut]
+    next_cursor: str | None
+
+
+class AnswerOut(TypedDict):
+    """What the model answered; tokens are as the endpoint counts them, null where it does not say."""
+
+    id: int
+    text: str
+    model: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    duration_ms: float | None
+    created_at: datetime
+
+
+class MessageOut(TypedDict):
+    """What a user wrote and what became of it. While it waits, `next_try_at` is when it is sent next."""
+
+    id: int
+    conversation_id: int
+    text: str
+    state: Literal["queued", "sending", "answered", "failed", "cancelled", "held"]
+    assembly_id: int | None
+    tries: int
+    next_try_at: datetime | None
+    error: str
+    created_by: str
+    created_at: datetime
+    answered_at: datetime | None
+    answer: AnswerOut | None
+
+
+class MessagePage(TypedDict):
+    items: list[MessageOut]
+    next_cursor: str | None
+
+
+class PartOut(TypedDict):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class PromptOut(TypedDict):
+    """What is sent, or was: every try sends the same. It is incomplete where a record was purged since."""
+
+    messages: list[PartOut]
+    is_complete: bool
+
+
+class ConversationQuery(PageQuery):
+    space: Slug | None = None
+
+    def select(self, team_id: int) -> QuerySet[Conversation]:
+        rows = Conversation.objects.with_space().filter(team_id=team_id)
+        return rows if self.space is None else rows.filter(space__slug=self.space)
+
+
+_CONVERSATION = tuple(name for name in ConversationOut.__annotations__ if name != "space")
+_ANSWER = tuple(AnswerOut.__annotations__)
+_MESSAGE = tuple(name for name in MessageOut.__annotations__ if name != "answer")
+
+
+def conversation_json(conversation: Conversation) -> dict[str, Any]:
+    return {**pick(conversation, _CONVERSATION), "space": conversation.space.slug}
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """Return a message with its answer, which the caller loaded in the same query."""
+    answer: Message | None = getattr(message, "answer", None)
+    return {**pick(message, _MESSAGE), "answer": pick(answer, _ANSWER) if answer else None}
+
+
+@router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Begin a conversation")
+def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
+    """Without a title it takes that of its first message."""
+    made = conversing.create_conversation(team=request.auth.team, data=data, actor=actor(request))
+    return created(conversation_json(made), f"/api/v1/conversations/{made.pk}")
+
+
+@router.get("/conversations", auth=READ, response=ConversationPage, summary="List conversations")
+def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> HttpResponse:
+    """The last used first."""
+    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, conversation_json))
+
+
+@router.get(
+    "/conversations/{conversation_id}", auth=READ, response=ConversationOut, summary="Read a conversation"
+)
+def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpResponse:
+    return reply(conversation_json(conversing.find_conversation(request.auth.team_id, conversation_id)))
+
+
+@router.post(
+    "/conversations/{conversation_id}/messages",
+    auth=WRITE,
+    response={201: MessageOut},
+    summary="Send a message",
+)
+def create_message(request: ApiRequest, conversation_id: Path[Id], data: MessageIn) -> HttpResponse:
+    """Stores the message with the context assembled for it, and sends it in the background.
+
+    Read it again to see the answer. A message that finds the endpoint down stays queued and is sent later,
+    every try under the same idempotency key. Without an endpoint it is held.
+    """
+    conversation = conversing.find_conversation(request.auth.team_id, conversation_id)
+    message = conversing.send_message(conversation=conversation, data=data, actor=actor(request))
+    if message.is_waiting:
+        schedule_sending(message.pk)
+    return created(message_json(message), f"/api/v1/messages/{message.pk}")
+
+
+@router.get(
+    "/conversations/{conversation_id}/messages", auth=READ, response=MessagePage, summary="List messages"
+)
+def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[PageQuery]) -> HttpResponse:
+    """The latest first, each with its answer."""
+    conversation = conversing.find_conversation(request.auth.team_id, conversation_id)
+    return reply(list_page(conversation.messages.asked(), BY_NUMBER, query, message_json))
+
+
+@router.get("/messages/{message_id}", auth=READ, response=MessageOut, summary="Read a message")
+def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
+    return reply(message_json(conversing.find_question(request.auth.team_id, message_id)))
+
+
+@router.get("/messages/{message_id}/prompt", auth=READ, response=PromptOut, summary="Read a message's prompt")
+def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
+    """Exactly what is sent to the endpoint: context, earlier turns, the message."""
+    prompt = conversing.build_prompt(conversing.find_question(request.auth.team_id, message_id))
+    parts = [PartOut(role=part.role, content=part.content) for part in prompt.messages]
+    return reply(PromptOut(messages=parts, is_complete=prompt.is_complete))
+
+
+@router.post("/messages/{message_id}/cancel", auth=WRITE, response=MessageOut, summary="Cancel a message")
+def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
+    """Takes it out of the queue. An answer on its way is not kept; one that is there is a conflict."""
+    message = conversing.find_question(request.auth.team_id, message_id)
+    return reply(message_json(conversing.cancel_message(message=message)))
+
+
+@router.post("/messages/{message_id}/retry", auth=WRITE, response=MessageOut, summary="Send a message again")
+def retry_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
+    """Sends a queued, failed, cancelled or held message now, under its own idempotency key."""
+    message = conversing.find_question(request.auth.team_id, message_id)
+    retried = conversing.retry_message(message=message)
+    schedule_sending(retried.pk)
+    return reply(message_json(retried))

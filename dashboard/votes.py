@@ -1,0 +1,84 @@
+"""The thumbs below an answer: what others said, and the visitor's own vote."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from contextopt.models import Assembly, Author, Message
+from memory.models import Rating, Vote
+
+# What is offered; through the API any text may be a reason.
+REASONS = {
+    Rating.UP.value: ("correct", "complete", "well put"),
+    Rating.DOWN.value: ("wrong", "incomplete", "outdated", "off topic", "too long", "other"),
+}
+VOTES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class VoteBox:
+    """The form of one answer: `dom_id` is the element's, `kind` and `subject_id` its address."""
+
+    kind: str
+    subject_id: int
+    up: int
+    down: int
+    mine: Vote | None
+
+    @property
+    def dom_id(self) -> str:
+        return f"vote-{self.kind}-{self.subject_id}"
+
+    @property
+    def is_up(self) -> bool:
+        return self.mine is not None and self.mine.rating == Rating.UP
+
+    @property
+    def is_down(self) -> bool:
+        return self.mine is not None and self.mine.rating == Rating.DOWN
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return the reasons that fit the vote, with the given one if it is another."""
+        if self.mine is None:
+            return ()
+        offered = REASONS[self.mine.rating]
+        given = self.mine.reason
+        return offered if not given or given in offered else (*offered, given)
+
+
+def message_boxes(answers: Sequence[Message], actor: str) -> dict[int, VoteBox]:
+    """Return the box of each of these answers by the message it answers, in one query."""
+    if not answers:
+        return {}
+    votes: dict[int, list[Vote]] = {answer.pk: [] for answer in answers}
+    for vote in Vote.objects.filter(message__in=answers):
+        votes[vote.message_id or 0].append(vote)
+    return {
+        answer.reply_to_id or 0: _box("message", answer.pk, votes[answer.pk], actor) for answer in answers
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyFeedback:
+    """What was said of an assembly: the visitor's box, the newest votes, and its answer in a conversation."""
+
+    box: VoteBox
+    votes: tuple[Vote, ...]
+    answer: Message | None
+
+
+def read_assembly_feedback(assembly: Assembly, actor: str) -> AssemblyFeedback:
+    """Return an assembly's feedback; a vote is about its answer where it has one in a conversation."""
+    answer = assembly.messages.filter(author=Author.ASSISTANT).first()
+    votes = Vote.objects.filter(assembly=assembly)
+    shown = votes.select_related("external_message").order_by("-updated_at", "-id")[:VOTES_SHOWN]
+    own = votes.filter(message=answer, external_message=None)
+    box = _box("assembly", assembly.pk, own, actor)
+    return AssemblyFeedback(box, tuple(shown), answer)
+
+
+def _box(kind: str, subject_id: int, votes: Iterable[Vote], actor: str) -> VoteBox:
+    found = list(votes)
+    up = sum(vote.rating == Rating.UP for vote in found)
+    mine = next((vote for vote in found if vote.rater == actor), None)
+    return VoteBox(kind, subject_id, up, len(found) - up, mine)

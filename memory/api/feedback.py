@@ -1,0 +1,202 @@
+"""Feedback: what people think of answers, made here or elsewhere."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+from pydantic import BaseModel, ConfigDict, Field
+
+from contextopt.api.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import pick, reply
+from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.errors import InvalidInput
+from contextopt.inputs import Moment, Slug, Text
+from contextopt.models.phases import PHASE_MAX
+from contextopt.models.spaces import DATE_MIN
+from memory import feedback
+from memory.feedbackinputs import FeedbackBack, FeedbackIn, Id, OpinionIn, Rater, SubjectIn
+from memory.models import Vote
+from memory.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
+
+router = Router(tags=["Feedback"])
+BY_TIME = by_moment("vote", "created_at")
+SUBJECT = ("message_id", "external_message_id", "assembly_id")
+
+RatingName = Literal["up", "down"]
+
+
+class VoteOut(TypedDict):
+    """One person's vote on one answer, with the stage and settings that the answer was made with."""
+
+    id: int
+    assembly_id: int
+    message_id: int | None
+    external_message_id: str | None
+    rater: str
+    rating: RatingName
+    reason: str
+    comment: str
+    space: str | None
+    stage: int | None
+    config_version: int | None
+    phase: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class VotePage(TypedDict):
+    items: list[VoteOut]
+    next_cursor: str | None
+
+
+class WithdrawnOut(TypedDict):
+    """Whether there was a vote to take back."""
+
+    withdrawn: bool
+
+
+class TrendOut(TypedDict):
+    """Votes of one group: `key` is a stage, version, phase, reason or record id as text."""
+
+    key: str
+    space: str
+    title: str
+    up: int
+    down: int
+    liked_rate: float | None
+
+
+class TrendsOut(TypedDict):
+    by: Literal["stage", "config", "phase", "reason", "record"]
+    items: list[TrendOut]
+
+
+_VOTE = (
+    "id", "assembly_id", "message_id", "rater", "rating", "reason", "comment", "stage",
+    "config_version", "phase", "created_at", "updated_at",
+)  # fmt: skip
+
+
+class VoteQuery(PageQuery):
+    """Which votes; every filter given must hold."""
+
+    rating: RatingName | None = None
+    assembly_id: Id | None = None
+    message_id: Id | None = None
+    rater: Rater | None = None
+    since: Annotated[Moment | None, Field(description="Given at or after this moment.")] = None
+    until: Annotated[Moment | None, Field(description="Given before this moment.")] = None
+
+    def select(self, team_id: int) -> QuerySet[Vote]:
+        filters = {
+            "rating": self.rating,
+            "assembly_id": self.assembly_id,
+            "message_id": self.message_id,
+            "rater": None if self.rater is None else f"rater:{self.rater}",
+            "created_at__gte": self.since,
+            "created_at__lt": self.until,
+        }
+        given = {name: value for name, value in filters.items() if value is not None}
+        return Vote.objects.with_subject().filter(team_id=team_id, **given)
+
+
+class TrendQuery(BaseModel):
+    """Which votes are counted, and by what."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: Literal["stage", "config", "phase", "reason", "record"] = "stage"
+    space: Slug | None = None
+    stage: Annotated[int | None, Field(ge=2, le=5)] = None
+    config_version: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    phase: Annotated[Text | None, Field(max_length=PHASE_MAX)] = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+    def to_filter(self, request: ApiRequest) -> VoteFilter:
+        space_id = None
+        if self.space is not None:
+            space_id = request.auth.team.spaces.filter(slug=self.space).values_list("pk", flat=True).first()
+            if space_id is None:
+                raise InvalidInput.of("space", "there is no such space")
+        return VoteFilter(
+            team_id=request.auth.team_id,
+            start=self.since or DATE_MIN,
+            until=self.until or timezone.now(),
+            space_id=space_id,
+            stage=self.stage,
+            config_version=self.config_version,
+            phase=self.phase,
+        )
+
+
+def vote_json(vote: Vote) -> dict[str, Any]:
+    return {
+        **pick(vote, _VOTE),
+        "space": vote.space.slug if vote.space else None,
+        "external_message_id": vote.external_message.external_id if vote.external_message else None,
+    }
+
+
+def trend_json(found: Group | RecordTrend) -> TrendOut:
+    key, title = (str(found.record_id), found.title) if isinstance(found, RecordTrend) else (found.key, "")
+    figures = found.figures
+    return TrendOut(
+        key=key,
+        space=found.space,
+        title=title,
+        up=figures.up,
+        down=figures.down,
+        liked_rate=figures.liked_rate,
+    )
+
+
+def rater_of(request: ApiRequest, given: str | None) -> str:
+    """Name the person: the rater that the caller names, else the key. Neither can pass for a user."""
+    return actor(request) if given is None else f"rater:{given}"
+
+
+@router.post("/feedback", auth=WRITE, response=VoteOut, summary="Vote on an answer")
+def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
+    """One vote a person an answer: another one takes its place.
+
+    The answer is named by `message_id` (of an answer in a conversation), by `external_message_id` (your own
+    id of an answer made elsewhere; the first time with the `assembly_id` that it was made with), or by
+    `assembly_id` alone.
+    """
+    vote = feedback.give_feedback(
+        team=request.auth.team,
+        subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
+        opinion=OpinionIn(**data.model_dump(include={"rating", "reason", "comment"})),
+        rater=rater_of(request, data.rater),
+    )
+    return reply(vote_json(vote))
+
+
+@router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Take a vote back")
+def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
+    """Names the answer and the rater as the vote did. Twice is once."""
+    was_there = feedback.withdraw_feedback(
+        team=request.auth.team,
+        subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
+        rater=rater_of(request, data.rater),
+    )
+    return reply(WithdrawnOut(withdrawn=was_there))
+
+
+@router.get("/feedback", auth=READ, response=VotePage, summary="List votes")
+def list_feedback(request: ApiRequest, query: Query[VoteQuery]) -> HttpResponse:
+    """Newest first."""
+    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, vote_json))
+
+
+@router.get("/feedback/trends", auth=READ, response=TrendsOut, summary="Read the trends of votes")
+def read_trends(request: ApiRequest, query: Query[TrendQuery]) -> HttpResponse:
+    """By record: those most often in the context of disliked answers, among the newest 500 votes."""
+    wanted = query.to_filter(request)
+    found = read_record_trends(wanted) if query.by == "record" else read_vote_groups(wanted, query.by)
+    items = [trend_json(item) for item in cast("list[Group | RecordTrend]", found)]
+    return reply(TrendsOut(by=query.by, items=items))

@@ -1,0 +1,103 @@
+"""What people think of answers: one vote a person a message or assembly."""
+
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from contextopt.models import Assembly, Message, Space, Team
+
+RATER_MAX = 200
+EXTERNAL_MESSAGE_MAX = 200
+REASON_MAX = 64
+COMMENT_MAX = 2_000
+
+
+class Rating(models.TextChoices):
+    UP = "up", "Thumbs up"
+    DOWN = "down", "Thumbs down"
+
+
+class ExternalMessage(models.Model):
+    """An answer that was made elsewhere, under the caller's own id, and the assembly it was made with."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="external_messages")
+    external_id = models.CharField(max_length=EXTERNAL_MESSAGE_MAX)
+    assembly = models.ForeignKey(Assembly, models.DB_CASCADE, related_name="external_messages")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "external_id"], name="external_message_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.external_id
+
+
+class VoteQuerySet(models.QuerySet["Vote"]):
+    def of(self, team: Team) -> Self:
+        return self.filter(team=team)
+
+    def with_subject(self) -> Self:
+        """Load what a list shows of the answer in the same query."""
+        return self.select_related("space", "message", "external_message").defer("message__text")
+
+
+class Vote(models.Model):
+    """One person's thumb. Voting again changes it, taking it back deletes it.
+
+    It is about an answer of a conversation, an answer made elsewhere, or else the assembly itself. Stage,
+    version and phase are the assembly's, copied so that trends read this table alone.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="votes", db_index=False)
+    assembly = models.ForeignKey(Assembly, models.DB_CASCADE, related_name="votes")
+    message = models.ForeignKey(Message, models.DB_CASCADE, null=True, related_name="votes")
+    external_message = models.ForeignKey(ExternalMessage, models.DB_CASCADE, null=True, related_name="votes")
+    rater = models.CharField(max_length=RATER_MAX)
+    rating = models.CharField(max_length=4, choices=Rating)
+    reason = models.CharField(max_length=REASON_MAX, blank=True)
+    comment = models.TextField(max_length=COMMENT_MAX, blank=True)
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="votes")
+    stage = models.PositiveSmallIntegerField(null=True)
+    config_version = models.PositiveIntegerField(null=True)
+    phase = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = VoteQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(rating__in=Rating.values), name="vote_rating"),
+            models.CheckConstraint(
+                condition=Q(message=None) | Q(external_message=None), name="vote_one_subject"
+            ),
+            models.UniqueConstraint(
+                fields=["message", "rater"], condition=Q(message__isnull=False), name="vote_message_once"
+            ),
+            models.UniqueConstraint(
+                fields=["external_message", "rater"],
+                condition=Q(external_message__isnull=False),
+                name="vote_external_once",
+            ),
+            models.UniqueConstraint(
+                fields=["assembly", "rater"],
+                condition=Q(message=None, external_message=None),
+                name="vote_assembly_once",
+            ),
+        ]
+        indexes: ClassVar = [
+            # Lists and trends of a team, newest first.
+            models.Index(fields=["team", "-created_at", "-id"], name="vote_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rating} by {self.rater}"
+
+    @property
+    def rater_name(self) -> str:
+        """The person without the kind that tells users, keys and raters of callers apart."""
+        return self.rater.partition(":")[2] or self.rater

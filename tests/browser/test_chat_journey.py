@@ -1,0 +1,162 @@
+"""A question while the endpoint is down, its answer once it is back, and what people think of it."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt import tasks
+from contextopt.models import Author, Message, Space, Team
+from memory.models import Vote
+from tests import factories
+from tests.llm_server import Behaviour, LlmServer, running_llm
+
+ANSWER = "Restart the workers one at a time.\n\nThe old lock goes with the last of them."
+
+
+@pytest.fixture
+def llm(settings: Any) -> Iterator[LlmServer]:
+    with running_llm() as server:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.url, "sk-test", "small"
+        server.default = Behaviour(text=ANSWER)
+        yield server
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    made = factories.make_space(team)
+    for days in range(4):
+        factories.make_record(
+            made, title=f"Queue stuck, day {days}", date=datetime.now(UTC) - timedelta(days=days)
+        )
+    return made
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_from_a_dead_endpoint_to_a_vote(
+    scheme: str,
+    width: int,
+    llm: LlmServer,
+    space: Space,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/chat/")
+    expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    check_accessibility(page)
+
+    # The endpoint is down: the message is queued and says so, and why, and until when.
+    llm.script.append(Behaviour(status=503, headers={"Retry-After": "60"}))
+    page.get_by_label("Stage", exact=True).select_option("4")
+    field = page.get_by_label("Message", exact=True)
+    field.fill("Why is the queue stuck?")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile(r"/chat/\d+/$"))
+    expect(page.locator(".waiting .tag")).to_have_text("sending")
+    tasks.send_messages()
+    expect(page.locator(".waiting .tag")).to_have_text("queued")
+    expect(page.locator(".waiting")).to_contain_text("The model endpoint answered 503.")
+    expect(page.locator(".waiting")).to_contain_text("the next try is in")
+    assert page.locator(".thumb").count() == 0
+    check_accessibility(page)
+
+    # It is back: one answer, without a reload.
+    page.evaluate("window.stillHere = true")
+    page.get_by_role("button", name="Try now").click()
+    expect(page.locator(".waiting .tag")).to_have_text("sending")
+    tasks.send_messages()
+    tasks.send_messages()
+    expect(page.locator(".bubble.answered")).to_contain_text("Restart the workers one at a time.")
+    assert Message.objects.filter(author=Author.ASSISTANT).count() == 1
+    assert len({request.headers["idempotency-key"] for request in llm.received}) == 1
+
+    # A second question by keyboard alone; Shift and Enter begins a line.
+    field = page.get_by_label("Message", exact=True)
+    field.fill("And")
+    field.press("Shift+Enter")
+    field.press_sequentially("then?")
+    field.press("Enter")
+    expect(page.locator(".turn")).to_have_count(2)
+    expect(field).to_have_value("")
+    tasks.send_messages()
+    expect(page.locator(".bubble.answered")).to_have_count(2)
+    assert Message.objects.filter(author=Author.USER).latest("pk").text == "And\nthen?"
+
+    # A thumb is chosen, explained, changed and taken back.
+    first = page.locator(".turn").first
+    up, down = (
+        first.get_by_role("button", name=re.compile(name)) for name in ("^Good answer", "^Bad answer")
+    )
+    up.click()
+    expect(up).to_have_attribute("aria-pressed", "true")
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    expect(up).to_have_attribute("aria-pressed", "false")
+    first.get_by_text("Say why").click()
+    first.get_by_label("Reason").select_option("outdated")
+    first.get_by_label("Comment").fill("That was last year.")
+    check_accessibility(page)
+    first.get_by_role("button", name="Save").click()
+    expect(first.locator(".why summary")).to_have_text("outdated")
+    vote = Vote.objects.get()
+    assert (vote.rating, vote.reason, vote.comment) == ("down", "outdated", "That was last year.")
+    assert page.evaluate("window.stillHere")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+    # What was sent, and the inspector with the same vote.
+    first.locator(".how summary").click()
+    expect(first.locator("svg.allocation")).to_be_visible()
+    first.get_by_role("link", name="Inspector").click()
+    expect(page.locator("#feedback")).to_contain_text("That was last year.")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    check_accessibility(page)
+    page.get_by_role("link", name="The answer in its conversation").click()
+
+    # Where it comes from.
+    page.goto("/feedback/")
+    expect(page.locator("#tile-down .value")).to_have_text("1")
+    expect(page.locator("#plot-votes .bars path")).not_to_have_count(0)
+    expect(page.get_by_role("region", name="Records", exact=True)).to_contain_text("Queue stuck, day 0")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    check_accessibility(page)
+    page.get_by_label("Stage", exact=True).select_option("4")
+    expect(page).to_have_url(re.compile(r"\?.*stage=4"))
+    page.get_by_role("link", name="Disliked answers of Stage 4").click()
+    expect(page.locator("#votes tbody tr")).to_have_count(1)
+    check_accessibility(page)
+    page.get_by_role("link", name="Answer", exact=True).click()
+    down = page.locator(".turn").first.get_by_role("button", name=re.compile("^Bad answer"))
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "false")
+    assert not Vote.objects.exists()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1440), ("light", 390)])
+def test_without_an_endpoint_one_sees_what_would_be_sent(
+    scheme: str,
+    width: int,
+    settings: Any,
+    space: Space,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    settings.LLM_BASE_URL = ""
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/chat/")
+    expect(page.get_by_role("heading", name="No model answers yet")).to_be_visible()
+    field = page.get_by_label("Message", exact=True)
+    field.fill("Why is the queue stuck?")
+    field.press("Enter")
+    expect(page.locator("#prompt")).to_contain_text("Queue stuck, day 0")
+    expect(page.locator("#prompt")).to_contain_text("Why is the queue stuck?")
+    page.get_by_role("button", name="Copy", exact=True).last.click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    check_accessibility(page)
+    page.goto("/feedback/")
+    expect(page.get_by_role("heading", name="Nobody has judged an answer yet")).to_be_visible()
+    check_accessibility(page)
