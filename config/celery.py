@@ -57,4 +57,10 @@ app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
+    # What is not folded yet, pages read raw; this keeps that little. A run that is missed is made up for.
+    "fold_assemblies": {
+        "task": "dashboard.tasks.fold_assemblies",
+        "schedule": 3.0,
+        "options": {"expires": 30},
+    },
 }
