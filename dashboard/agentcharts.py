@@ -102,7 +102,7 @@ def share_figure(data: PhaseData) -> go.Figure:
         (rate for line in measured for point in line.points if (rate := point.rate) is not None), default=0
     )
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
-    heights = _spread([_last_rate(line) for line in measured])
+    heights = spread_labels([_last_rate(line) for line in measured])
     notes = [
         {
             "x": moments[-1], "y": height, "text": line.name, "showarrow": False, "xanchor": "left",
@@ -170,7 +170,7 @@ def _last_rate(line: PhaseLine) -> float:
     return next((rate for point in reversed(line.points) if (rate := point.rate) is not None), 0.0)
 
 
-def _spread(heights: list[float]) -> list[float]:
+def spread_labels(heights: list[float]) -> list[float]:
     """Move labels apart, upwards from the lowest and then down again from the top, in their order."""
     order = sorted(range(len(heights)), key=lambda place: (heights[place], place))
     moved = list(heights)

@@ -5,19 +5,25 @@ address of the assemblies behind it as its custom data. To add a chart, write it
 columns, and register it in `CHARTS`: page, table view and CSV follow from that.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import plotly.graph_objects as go
 
-from dashboard.formats import decimals, milliseconds, percent, whole
+from dashboard.feedback import Votes
+from dashboard.formats import decimals, milliseconds, money, percent, tenths, whole
 from dashboard.metrics import Figures, Series
 from dashboard.periods import Bucket, Period
 
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 SOFT = "var(--accent-soft)"
+RATIO_FORMAT, RATIO_HOVER = ".2~f", ".2f"
+SHARE_FORMAT, SHARE_HOVER = ".0%", ".1%"
+KIND_COLOURS = {
+    "space": "var(--context)", "phase": "var(--system)", "retry": "var(--history)", "handoff": "var(--response)",
+}  # fmt: skip
 
 # Two line labels nearer than this share of the chart's height would run into each other.
 LABEL_HEIGHT = 0.1
@@ -28,11 +34,16 @@ type Pick = Callable[[Figures], float | None]
 
 @dataclass(frozen=True, slots=True)
 class ChartData:
-    """What a figure is built from; `link` gives the address of the assemblies of a bucket."""
+    """What a figure is built from; `link` gives the address of the assemblies of a bucket.
+
+    `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
+    """
 
     series: Series
     before: Series
     link: Link
+    kind_links: Mapping[str, Link] = field(default_factory=dict)
+    votes: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
     @property
     def moments(self) -> list[datetime]:
@@ -57,11 +68,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
+    """A chart with its columns; the one at `lead` is drawn for each kind where kinds are told apart."""
+
     slug: str
     title: str
     note: str
     columns: tuple[Column, ...]
     build: Callable[[ChartData], go.Figure]
+    tick_format: str
+    hover_format: str
+    lead: int = 0
+
+    @property
+    def leading(self) -> Column:
+        return self.columns[self.lead]
 
 
 def ratio_figure(data: ChartData) -> go.Figure:
@@ -72,7 +92,7 @@ def ratio_figure(data: ChartData) -> go.Figure:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
-    return lay_out(data.series.period, traces, ".2~f", ".2f")
+    return lay_out(data.series.period, traces, RATIO_FORMAT, RATIO_HOVER)
 
 
 def time_figure(data: ChartData) -> go.Figure:
@@ -96,24 +116,78 @@ def truncation_figure(data: ChartData) -> go.Figure:
     solid.update(name="truncated")
     if None not in solid.y:  # an area would be drawn over the gaps
         solid.update(fill="tozeroy", fillcolor=SOFT)
-    figure = lay_out(data.series.period, [solid, *rest], ".0%", ".1%")
+    figure = lay_out(data.series.period, [solid, *rest], SHARE_FORMAT, SHARE_HOVER)
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
 def saved_figure(data: ChartData) -> go.Figure:
-    """Tokens saved against stage 3; a bar below zero is a bucket that cost more."""
-    values = data.values(lambda f: f.tokens_saved if f.tokens_before else None)
+    """Tokens saved against what would have been sent, the kinds on top of each other."""
+    if len(data.kind_links) > 1:
+        return stacked_figure(data)
+    values = data.values(_saved)
     colours = [COSTLY if (value or 0) < 0 else SAVED for value in values]
+    return _bars(data, [_bar(data, "saved", values, data.links, colours)])
+
+
+def stacked_figure(data: ChartData) -> go.Figure:
+    """Bars of each kind on top of each other; what cost more goes below zero."""
+    bars = [
+        _bar(
+            data, kind_name(kind), [_saved(figures) for figures in points],
+            [data.kind_links[kind](bucket) for bucket in data.series.period.buckets], KIND_COLOURS[kind],
+        )
+        for kind, points in data.series.kinds.items()
+    ]  # fmt: skip
+    figure = _bars(data, bars)
+    # Bars have no end to write a name at.
+    legend = {
+        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
+        "itemclick": False, "itemdoubleclick": False,
+    }  # fmt: skip
+    figure.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
+    return figure
+
+
+def _saved(figures: Figures) -> float | None:
+    return figures.tokens_saved if figures.tokens_before else None
+
+
+def _bar(
+    data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
+) -> go.Bar:
     # A bucket that is not over yet is paler.
     last = 0.5 if data.series.period.is_incomplete else 1.0
-    bar = go.Bar(
-        name="saved", x=data.moments, y=values, customdata=data.links,
-        marker={"color": colours, "opacity": [*([1.0] * (len(values) - 1)), last]},
+    return go.Bar(
+        name=name, x=data.moments, y=values, customdata=links,
+        marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
-    figure = lay_out(data.series.period, [bar], "~s", ",.0f")
+
+
+def _bars(data: ChartData, bars: list[go.Bar]) -> go.Figure:
+    figure = lay_out(data.series.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
     return figure
+
+
+def utilisation_figure(data: ChartData) -> go.Figure:
+    """The share of the context's tokens that was used."""
+    traces = _measured(data, "used", lambda f: f.utilisation)
+    return lay_out(data.series.period, traces, SHARE_FORMAT, SHARE_HOVER)
+
+
+def records_figure(data: ChartData) -> go.Figure:
+    """Records in a context, over the same one period earlier."""
+    now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
+    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    gap = _last(now) - _last(earlier)
+    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", _records)]
+    return lay_out(data.series.period, traces, ",.3~f", ",.1f")
+
+
+def _records(figures: Figures) -> float | None:
+    return figures.records_included
 
 
 CHARTS = {
@@ -125,6 +199,8 @@ CHARTS = {
             "included ÷ filtered; dotted: before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
+            RATIO_FORMAT,
+            RATIO_HOVER,
         ),
         Chart(
             "time",
@@ -136,6 +212,9 @@ CHARTS = {
                 Column("p99 ms", lambda f: f.p99_ms, milliseconds),
             ),
             time_figure,
+            ",.2~f",
+            ",.1f",
+            lead=1,
         ),
         Chart(
             "truncation",
@@ -143,19 +222,46 @@ CHARTS = {
             "assemblies that dropped something",
             (Column("Truncation rate", lambda f: f.truncation_rate, percent),),
             truncation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
         ),
         Chart(
             "saved",
             "Tokens saved",
-            "against stage 3 on the same text",
+            "against stage 3, or the full context",
             (
-                Column("Tokens saved", lambda f: f.tokens_saved if f.tokens_before else None, whole),
-                Column("Stage 3 would have used", lambda f: f.tokens_before or None, whole),
+                Column("Tokens saved", _saved, whole),
+                Column("Without us", lambda f: f.tokens_before or None, whole),
+                Column("US dollars saved", lambda f: f.dollars_saved, money),
             ),
             saved_figure,
+            "~s",
+            ",.0f",
+        ),
+        Chart(
+            "utilisation",
+            "Budget used",
+            "of the context tokens; target 80–95 %",
+            (Column("Budget used", lambda f: f.utilisation, percent),),
+            utilisation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
+        ),
+        Chart(
+            "records",
+            "Records a request",
+            "of space contexts; dotted: before",
+            (Column("Records a request", _records, tenths),),
+            records_figure,
+            ",.3~f",
+            ",.1f",
         ),
     )
 }
+
+
+def kind_name(kind: str) -> str:
+    return {"handoff": "hand-off"}.get(kind, kind)
 
 
 def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:

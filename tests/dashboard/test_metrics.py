@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Space, Team
-from dashboard.metrics import OverviewFilter, read_score_spread, read_series, read_stages
+from dashboard.metrics import OverviewFilter, read_score_spread, read_series
 from dashboard.periods import recent_period
 from tests.factories import make_record, make_space, make_team
 
@@ -96,7 +96,7 @@ def test_stages_stand_side_by_side(space: Space) -> None:
     for tokens in (100, 200, 900):
         log_row(space, JUST_NOW, stage=3, tokens_before=None, tokens_after=tokens)
     log_row(space, JUST_NOW, tokens_before=100, tokens_after=150)
-    third, fourth = read_stages(ask(space.team))
+    third, fourth = read_series(ask(space.team)).stages
     assert (third.stage, third.assemblies, third.median_tokens, third.saving_rate) == (3, 3, 200, None)
     assert (fourth.tokens_saved, fourth.saving_rate) == (-50, -0.5)
 
@@ -104,7 +104,7 @@ def test_stages_stand_side_by_side(space: Space) -> None:
 def test_each_question_is_one_query(space: Space) -> None:
     log_row(space, JUST_NOW)
     wanted = ask(space.team)
-    for question in (read_series, read_stages, read_score_spread):
+    for question in (read_series, read_score_spread):
         with CaptureQueriesContext(
             connection,
         ) as queries:
