@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import plotly.graph_objects as go
-
 from dashboard.feedback import Votes
 from dashboard.formats import decimals, milliseconds, money, percent, tenths, whole
 from dashboard.metrics import Figures, Series
 from dashboard.periods import Bucket, Period
+from dashboard.plots import Json, Plot, bar, scatter, stacked
 
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 SOFT = "var(--accent-soft)"
@@ -74,7 +73,7 @@ class Chart:
     title: str
     note: str
     columns: tuple[Column, ...]
-    build: Callable[[ChartData], go.Figure]
+    build: Callable[[ChartData], Plot]
     tick_format: str
     hover_format: str
     lead: int = 0
@@ -84,7 +83,7 @@ class Chart:
         return self.columns[self.lead]
 
 
-def ratio_figure(data: ChartData) -> go.Figure:
+def ratio_figure(data: ChartData) -> Plot:
     """The share of filtered records that entered, over the same share one period earlier."""
     earlier = [figures.ratio for figures in data.before.points]
     now = data.values(lambda f: f.ratio)
@@ -95,7 +94,7 @@ def ratio_figure(data: ChartData) -> go.Figure:
     return lay_out(data.series.period, traces, RATIO_FORMAT, RATIO_HOVER)
 
 
-def time_figure(data: ChartData) -> go.Figure:
+def time_figure(data: ChartData) -> Plot:
     """Percentiles of the assembly time; p95 is the one to watch."""
     p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
     p99 = data.values(lambda f: f.p99_ms)
@@ -110,18 +109,18 @@ def time_figure(data: ChartData) -> go.Figure:
     return lay_out(data.series.period, traces, ",.2~f", ",.1f")
 
 
-def truncation_figure(data: ChartData) -> go.Figure:
+def truncation_figure(data: ChartData) -> Plot:
     """The share of assemblies that dropped something, as an area."""
     solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
     solid.update(name="truncated")
-    if None not in solid.y:  # an area would be drawn over the gaps
+    if None not in solid["y"]:  # an area would be drawn over the gaps
         solid.update(fill="tozeroy", fillcolor=SOFT)
     figure = lay_out(data.series.period, [solid, *rest], SHARE_FORMAT, SHARE_HOVER)
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
-def saved_figure(data: ChartData) -> go.Figure:
+def saved_figure(data: ChartData) -> Plot:
     """Tokens saved against what would have been sent, the kinds on top of each other."""
     if len(data.kind_links) > 1:
         return stacked_figure(data)
@@ -130,7 +129,7 @@ def saved_figure(data: ChartData) -> go.Figure:
     return _bars(data, [_bar(data, "saved", values, data.links, colours)])
 
 
-def stacked_figure(data: ChartData) -> go.Figure:
+def stacked_figure(data: ChartData) -> Plot:
     """Bars of each kind on top of each other; what cost more goes below zero."""
     bars = [
         _bar(
@@ -139,14 +138,7 @@ def stacked_figure(data: ChartData) -> go.Figure:
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
-    figure = _bars(data, bars)
-    # Bars have no end to write a name at.
-    legend = {
-        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
-        "itemclick": False, "itemdoubleclick": False,
-    }  # fmt: skip
-    figure.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
-    return figure
+    return stacked(_bars(data, bars))
 
 
 def _saved(figures: Figures) -> float | None:
@@ -155,28 +147,28 @@ def _saved(figures: Figures) -> float | None:
 
 def _bar(
     data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
-) -> go.Bar:
+) -> Json:
     # A bucket that is not over yet is paler.
     last = 0.5 if data.series.period.is_incomplete else 1.0
-    return go.Bar(
+    return bar(
         name=name, x=data.moments, y=values, customdata=links,
         marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
 
 
-def _bars(data: ChartData, bars: list[go.Bar]) -> go.Figure:
+def _bars(data: ChartData, bars: list[Json]) -> Plot:
     figure = lay_out(data.series.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
     return figure
 
 
-def utilisation_figure(data: ChartData) -> go.Figure:
+def utilisation_figure(data: ChartData) -> Plot:
     """The share of the context's tokens that was used."""
     traces = _measured(data, "used", lambda f: f.utilisation)
     return lay_out(data.series.period, traces, SHARE_FORMAT, SHARE_HOVER)
 
 
-def records_figure(data: ChartData) -> go.Figure:
+def records_figure(data: ChartData) -> Plot:
     """Records in a context, over the same one period earlier."""
     now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
@@ -264,20 +256,20 @@ def kind_name(kind: str) -> str:
     return {"handoff": "hand-off"}.get(kind, kind)
 
 
-def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
+def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
     """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
     x, y, links = data.moments, data.values(pick), data.links
     line = {"color": ACCENT, "width": 2}
     label = _labelled(name, y, ACCENT, "middle right")
     if not data.series.period.is_incomplete:
-        return [go.Scatter(x=x, y=y, customdata=links, line=line, **label)]
+        return [scatter(x=x, y=y, customdata=links, line=line, **label)]
     texts = label.pop("text")
-    solid = go.Scatter(
+    solid = scatter(
         x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
         # Where both have the point before the last, the open one writes the name.
         text=[*texts[:-2], ""], **label,
     )  # fmt: skip
-    tail = go.Scatter(
+    tail = scatter(
         x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
         # The point before belongs to the solid line, which tells its value.
         hoverinfo=["skip", "all"],
@@ -287,9 +279,9 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
     return [solid, tail]
 
 
-def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> go.Scatter:
+def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> Json:
     """A line to compare with: grey, thin."""
-    return go.Scatter(
+    return scatter(
         x=data.moments, y=values, customdata=data.links,
         line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
     )  # fmt: skip
@@ -327,15 +319,15 @@ def wall_clock(period: Period) -> list[datetime]:
     return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
 
 
-def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> go.Figure:
+def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
     """Lay the traces out: no box, a thin grid from zero, no tool bar."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
-    return go.Figure(
+    return Plot(
         traces,
         {
             "template": {},
-            "margin": {"l": 52, "r": 48, "t": 10, "b": 28},
+            "margin": {"l": 52, "r": 48, "t": 18, "b": 28},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": MUTED, "size": 12},

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-
 from dashboard.agentcharts import DASHES, LABEL_MARGIN, spread_labels
 from dashboard.charts import (
     KIND_COLOURS,
@@ -18,6 +16,7 @@ from dashboard.charts import (
 )
 from dashboard.formats import percent
 from dashboard.metrics import Series
+from dashboard.plots import Json, Plot, scatter, texts_at
 
 STAGE_COLOURS = {2: "var(--response)", 3: "var(--history)", 4: "var(--context)", 5: "var(--system)"}
 
@@ -53,7 +52,7 @@ def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
     ]
 
 
-def apart_figure(chart: Chart, data: ChartData) -> go.Figure:
+def apart_figure(chart: Chart, data: ChartData) -> Plot:
     """Draw a chart's leading figure as a line for each kind that has it."""
     lines = [
         _Line(
@@ -72,7 +71,7 @@ def votes_columns(data: ChartData) -> list[Cells]:
     ]
 
 
-def votes_figure(data: ChartData) -> go.Figure:
+def votes_figure(data: ChartData) -> Plot:
     """The share of thumbs up, a line for each stage."""
     lines = [
         _Line(
@@ -86,26 +85,20 @@ def votes_figure(data: ChartData) -> go.Figure:
     return figure
 
 
-def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_format: str) -> go.Figure:
+def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_format: str) -> Plot:
     measured = [line for line in lines if any(value is not None for value in line.values)]
     traces = [_trace(data, line, dash) for line, dash in zip(measured, DASHES, strict=False)]
     figure = lay_out(data.series.period, traces, tick_format, hover_format)
     top = max((value for line in measured for value in line.values if value is not None), default=0.0) or 1.0
     heights = spread_labels([_last(line.values) / top for line in measured])
-    notes = [
-        {
-            "x": data.moments[-1], "y": height * top, "text": line.name, "showarrow": False,
-            "xanchor": "left", "xshift": 6, "font": {"color": "var(--ink-2)", "size": 12},
-        }
-        for line, height in zip(measured, heights, strict=True)
-    ]  # fmt: skip
+    notes = texts_at(data.moments[-1], [height * top for height in heights], [line.name for line in measured])
     figure.update_xaxes(nticks=4)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
     return figure
 
 
-def _trace(data: ChartData, line: _Line, dash: str) -> go.Scatter:
-    return go.Scatter(
+def _trace(data: ChartData, line: _Line, dash: str) -> Json:
+    return scatter(
         name=line.name, x=data.moments, y=line.values, mode="lines+markers",
         customdata=[line.link(bucket) for bucket in data.series.period.buckets],
         marker={"color": line.colour, "size": 4}, line={"color": line.colour, "width": 2, "dash": dash},

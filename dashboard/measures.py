@@ -3,9 +3,7 @@
 from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.models.rollups import DIMENSIONS
 
-DIMENSION_COLUMNS = tuple(
-    f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS
-)
+DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
 _RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
 _UTILISATION = "a.tokens_after::float8 / nullif(a.tokens_available, 0)"
 

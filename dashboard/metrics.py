@@ -7,7 +7,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.db import connection
 
@@ -196,9 +195,7 @@ class _Row:
 
     def to_stage(self) -> StageFigures:
         median = TOKENS.percentile(_counts(self.token_counts), 0.5) or 0.0
-        return StageFigures(
-            self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before
-        )
+        return StageFigures(self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before)
 
 
 def read_series(wanted: OverviewFilter) -> Series:

@@ -14,7 +14,15 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import F
 
 from contextopt.models import Space, Team
-from dashboard.measures import COLUMNS, DIMENSION_COLUMNS, MEASURE_COLUMNS, QUARTER, added_up, columns, measured
+from dashboard.measures import (
+    COLUMNS,
+    DIMENSION_COLUMNS,
+    MEASURE_COLUMNS,
+    QUARTER,
+    added_up,
+    columns,
+    measured,
+)
 from dashboard.models import DayRollup, QuarterRollup, RollupZone, StaleDay
 
 FOLD_ROWS = 10_000
@@ -37,7 +45,8 @@ def _add(table: str, query: str) -> str:
 
 # Quarters added up to the days of their team's zone.
 _IN_DAYS = f"""
-    SELECT q.team_id, date_trunc('day', q.start, z.time_zone), {columns(DIMENSION_COLUMNS, "q.")}, {added_up()}
+    SELECT q.team_id, date_trunc('day', q.start, z.time_zone), {columns(DIMENSION_COLUMNS, "q.")},
+           {added_up()}
       FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
      WHERE {{condition}}
      GROUP BY q.team_id, 2, {columns(DIMENSION_COLUMNS, "q.")}
@@ -70,7 +79,6 @@ SELECT count(*) FROM taken
 """
 
 
-
 # Also keyed by the day in UTC: a step of rebuilding is one such day.
 _MEASURE_DAY = f"""
 WITH taken AS (
@@ -78,8 +86,16 @@ WITH taken AS (
      WHERE a.id = u.assembly_id AND a.team_id = %(team)s
        AND a.created_at >= %(start)s AND a.created_at < %(end)s
 )
-{_add(_QUARTERS, measured(QUARTER, """FROM contextopt_assembly a
-     WHERE a.team_id = %(team)s AND a.created_at >= %(start)s AND a.created_at < %(end)s"""))}
+{
+    _add(
+        _QUARTERS,
+        measured(
+            QUARTER,
+            '''FROM contextopt_assembly a
+     WHERE a.team_id = %(team)s AND a.created_at >= %(start)s AND a.created_at < %(end)s''',
+        ),
+    )
+}
 """
 
 # The local days that a stretch touches, from the first one's midnight to the end of the last one.
@@ -174,7 +190,7 @@ def rebuild(team: Team) -> Iterator[datetime]:
 
 def rebuild_day(team: Team, day: datetime) -> None:
     """Make the rollups of one day, in UTC, again from the log."""
-    stretch = {"team": team.pk, "start": day, "end": day + DAY}
+    stretch: dict[str, int | datetime] = {"team": team.pk, "start": day, "end": day + DAY}
     with _alone(team) as cursor:
         StaleDay.objects.filter(team=team, day=day).delete()
         QuarterRollup.objects.filter(team=team, start__gte=day, start__lt=day + DAY).delete()

@@ -19,7 +19,7 @@ from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.metrics import OverviewFilter, Series, read_choices, read_score_spread, read_series
 from dashboard.pages import STOP_POLLING, render_page
-from dashboard.panels import ChartPanel, TableRow
+from dashboard.panels import ChartPanel, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.projections import project_month
 from dashboard.rollupreading import is_behind
@@ -125,9 +125,7 @@ def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | 
     return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
 
 
-def _tiles(
-    wanted: OverviewFilter, series: Series, before: Series, votes: Feedback | None
-) -> list[Tile]:
+def _tiles(wanted: OverviewFilter, series: Series, before: Series, votes: Feedback | None) -> list[Tile]:
     tiles = build_tiles(series.total, before.total)
     return [*tiles, votes_tile(votes, read_feedback(wanted.before()))] if votes else tiles
 
@@ -170,19 +168,24 @@ def _link(form: OverviewForm, kind: str | None = None) -> Link:
     return link
 
 
-def _row_frames(data: ChartData) -> list[tuple[Bucket, str, bool]]:
-    """Return each bucket with the address of its assemblies, and whether it is not over yet."""
+def _row_frames(data: ChartData) -> list[tuple[str, str, bool]]:
+    """Return each bucket in words with the address of its assemblies, and whether it is not over yet."""
+    period = data.series.period
     return [
-        (bucket, data.link(bucket) if figures.assemblies else "", bucket.end > data.series.period.until)
+        (
+            bucket_label(bucket, period),
+            data.link(bucket) if figures.assemblies else "",
+            bucket.end > period.until,
+        )
         for bucket, figures in data.series.rows
     ]
 
 
 def _panel(
-    slug: str, title: str, note: str, columns: list[Cells], frames: list[tuple[Bucket, str, bool]]
+    slug: str, title: str, note: str, columns: list[Cells], frames: list[tuple[str, str, bool]]
 ) -> ChartPanel:
     rows = [
-        TableRow(bucket, url, tuple(column.show(column.values[number]) for column in columns), is_incomplete)
-        for number, (bucket, url, is_incomplete) in enumerate(frames)
+        TableRow(label, url, tuple(column.show(column.values[number]) for column in columns), is_incomplete)
+        for number, (label, url, is_incomplete) in enumerate(frames)
     ]
     return ChartPanel(slug, title, note, tuple(column.name for column in columns), rows)
