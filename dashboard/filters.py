@@ -1,6 +1,5 @@
 """What may stand behind the question mark: the filters of the pages, validated."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, cast
@@ -29,7 +28,6 @@ STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.item
 MODEL_MAX = 120
 INT_MAX = 2**31 - 1
 APART = "apart"
-HASH_START = re.compile(r"[0-9a-f]{6,64}")
 # More than a screenful of files, and of arcs between them, says nothing.
 CHOSEN_FILES = 30
 # A question stands in the address, and servers refuse long ones; the API takes more.
@@ -202,77 +200,6 @@ class PhasesForm(PeriodForm):
         )
         phase = self.cleaned_data.get("phase")
         return found.filter(phase=phase) if phase else found
-
-
-class AssembliesForm(FilterForm):
-    """Filters of the list of assemblies.
-
-    `find` looks up an id, the start of a SHA-256, or a conversation; `live` says that the list follows.
-    """
-
-    space = forms.ChoiceField(required=False)
-    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
-    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
-    truncated = forms.ChoiceField(
-        choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
-    )
-    conversation = forms.CharField(max_length=200, required=False)
-    config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
-    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
-    start = MomentField(required=False, max_length=40)
-    end = MomentField(required=False, max_length=40)
-    find = forms.CharField(max_length=200, required=False)
-    live = forms.BooleanField(required=False)
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
-        self.spaces = {space.slug: space for space in Space.objects.of(team)}
-        field = cast(forms.ChoiceField, self.fields["space"])
-        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
-
-    def select(self) -> QuerySet[Assembly]:
-        """Return the team's assemblies that pass; a list whose filters were refused is empty."""
-        found = Assembly.objects.of(self.team)
-        if not self.is_valid():
-            return found.none()
-        given = self.cleaned_data
-        if given["space"]:
-            found = found.filter(space=self.spaces[given["space"]])
-        exact = ("kind", "phase", "model", "conversation")
-        found = found.filter(**{name: given[name] for name in exact if given[name]})
-        if given["config"]:
-            found = found.filter(config__version=given["config"])
-        if given["stage"]:
-            found = found.filter(stage=int(given["stage"]))
-        if given["truncated"]:
-            found = found.filter(truncated=given["truncated"] == "yes")
-        if given["start"]:
-            found = found.filter(created_at__gte=given["start"])
-        if given["end"]:
-            found = found.filter(created_at__lt=self._exclusive_end())
-        return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
-
-    def _exclusive_end(self) -> datetime:
-        """Return the end; a bare day is meant with all its hours."""
-        end = cast(datetime, self.cleaned_data["end"])
-        is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
-        return end + timedelta(days=1) if is_day else end
-
-    def _found_ids(self, find: str) -> QuerySet[Assembly, int]:
-        """Return the ids that a search means; each part of the union reads one index.
-
-        The range of hashes reads its index whatever the database's collation is.
-        """
-        mine, prefix = Assembly.objects.of(self.team).order_by(), find.lower()
-        parts = [mine.filter(conversation=find).exclude(conversation="")]
-        if find.isascii() and find.isdecimal() and int(find) < 2**63:
-            parts.append(mine.filter(pk=int(find)))
-        if HASH_START.fullmatch(prefix):
-            parts.append(mine.filter(sha256__gte=prefix, sha256__lt=f"{prefix}g"))
-        ids = [part.values_list("pk", flat=True) for part in parts]
-        return ids[0].union(*ids[1:], all=True) if len(ids) > 1 else ids[0]
 
 
 class RecordsForm(FilterForm):

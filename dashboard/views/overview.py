@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Space
@@ -18,7 +19,8 @@ from dashboard.feedback import Feedback, Votes, read_feedback
 from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.metrics import OverviewFilter, Series, read_choices, read_score_spread, read_series
-from dashboard.pages import STOP_POLLING, render_page
+from dashboard.models.savedviews import ViewPage
+from dashboard.pages import STOP_POLLING, render_page, saved_views
 from dashboard.panels import ChartPanel, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.projections import project_month
@@ -40,7 +42,7 @@ def overview(request: TeamRequest) -> HttpResponse:
     if not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
-    context = {**_frame(form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    context = {**_frame(request, form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
     status = 200 if polls < MAX_POLLS else STOP_POLLING
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
@@ -88,14 +90,16 @@ def _welcome(request: TeamRequest) -> dict[str, Any]:
     }
 
 
-def _frame(form: OverviewForm) -> dict[str, Any]:
+def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     """Return what the filter row shows."""
     return {
         "form": form,
         "ranges": form.ranges(),
         "is_custom": form.is_custom,
         "query": form.query(),
-        "offered": form.offered(read_choices(form.team.pk, form.space_id)),
+        # Polls show neither, so they are read when a template asks.
+        "offered": SimpleLazyObject(lambda: form.offered(read_choices(form.team.pk, form.space_id))),
+        "views": saved_views(request, ViewPage.OVERVIEW),
     }
 
 
