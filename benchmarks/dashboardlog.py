@@ -17,17 +17,20 @@ _FILL_SQL = """
 WITH dice AS MATERIALIZED (
     SELECT n, random() AS r_kind, random() AS r_stage, random() AS r_space, random() AS r_size,
            random() AS r_ms, random() AS r_model,
-           least(now() - interval '1 second', date_trunc('day', now()) - random(0, %(days)s - 1) * interval '1 day'
-             + (random() + random()) * interval '12 hours') AS moment
+           least(now() - interval '1 second',
+                 date_trunc('day', now()) - floor(random() * %(days)s) * interval '1 day'
+                 + (random() + random()) * interval '12 hours') AS moment
       FROM generate_series(1, %(count)s::bigint) AS n
 ), rows AS (
     SELECT n, moment, r_ms, r_model, r_size, floor(r_size * r_size * 120)::int AS filtered,
            CASE WHEN r_kind < 0.7 THEN 'space' WHEN r_kind < 0.9 THEN 'phase'
                 WHEN r_kind < 0.97 THEN 'retry' ELSE 'handoff' END AS kind,
-           CASE WHEN r_stage < 0.7 THEN 4 WHEN r_stage < 0.88 THEN 5 WHEN r_stage < 0.98 THEN 3 ELSE 2 END AS stage,
+           CASE WHEN r_stage < 0.7 THEN 4 WHEN r_stage < 0.88 THEN 5
+                WHEN r_stage < 0.98 THEN 3 ELSE 2 END AS stage,
            1 + floor(%(spaces)s * r_space * r_space)::int AS place,
-           1 + least(%(configs)s - 1, floor(extract(epoch FROM now() - moment) / 86400 / %(days)s * %(configs)s))::int
-             AS version
+           1 + least(%(configs)s - 1,
+                     floor(extract(epoch FROM now() - moment) / 86400 / %(days)s * %(configs)s)
+           )::int AS version
       FROM dice
 )
 INSERT INTO contextopt_assembly (

@@ -21,8 +21,11 @@ SOFT = "var(--accent-soft)"
 RATIO_FORMAT, RATIO_HOVER = ".2~f", ".2f"
 SHARE_FORMAT, SHARE_HOVER = ".0%", ".1%"
 KIND_COLOURS = {
-    "space": "var(--context)", "phase": "var(--system)", "retry": "var(--history)", "handoff": "var(--response)",
-}  # fmt: skip
+    "space": "var(--context)",
+    "phase": "var(--system)",
+    "retry": "var(--history)",
+    "handoff": "var(--response)",
+}
 
 # Two line labels nearer than this share of the chart's height would run into each other.
 LABEL_HEIGHT = 0.1

@@ -1,4 +1,4 @@
-"""Where the overview learns how answers were judged: a source registers itself, and without one there is none."""
+"""Where the overview learns how answers were judged: from a source that registers itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

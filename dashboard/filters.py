@@ -41,7 +41,8 @@ class FilterForm(forms.Form):
     def query(self, **changes: object) -> str:
         """Return the filters as a query string, without empty ones."""
         values: Mapping[str, object] = {name: self[name].value() for name in self.fields} | changes
-        return urlencode({name: value for name, value in values.items() if value not in (None, "", False)})
+        given = {name: value for name, value in values.items() if value not in (None, "", False)}
+        return urlencode({name: "on" if value is True else value for name, value in given.items()})
 
 
 class DayField(forms.DateField):

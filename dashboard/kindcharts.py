@@ -98,10 +98,15 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
 
 
 def _trace(data: ChartData, line: _Line, dash: str) -> Json:
+    """A line; the point of a bucket that is not over yet is hollow."""
+    count = len(line.values)
+    last = "circle-open" if data.series.period.is_incomplete else "circle"
+    symbols = [*(["circle"] * (count - 1)), last]
     return scatter(
         name=line.name, x=data.moments, y=line.values, mode="lines+markers",
         customdata=[line.link(bucket) for bucket in data.series.period.buckets],
-        marker={"color": line.colour, "size": 4}, line={"color": line.colour, "width": 2, "dash": dash},
+        marker={"color": line.colour, "size": 5, "symbol": symbols},
+        line={"color": line.colour, "width": 2, "dash": dash},
     )  # fmt: skip
 
 

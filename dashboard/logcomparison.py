@@ -41,6 +41,7 @@ class LogComparison:
     """What differs; `alike` counts the candidates that fared the same."""
 
     figures: tuple[FigureRow, ...]
+    is_same_text: bool
     runs: tuple[Run, ...]
     is_cut: bool
     candidates: tuple[CandidateRow, ...]
@@ -62,7 +63,10 @@ def compare_assemblies(before: Assembly, after: Assembly, titles: Mapping[int, T
         () if texts[0] == texts[1] else colour_diff(diff_text(*(t[:SHOWN_CHARS] for t in texts)), "changed")
     )
     is_cut = max(map(len, texts)) > SHOWN_CHARS
-    return LogComparison(_figures(before, after), runs, is_cut, different, len(rows) - len(different))
+    is_same = before.sha256 == after.sha256
+    return LogComparison(
+        _figures(before, after), is_same, runs, is_cut, different, len(rows) - len(different)
+    )
 
 
 def _figures(before: Assembly, after: Assembly) -> tuple[FigureRow, ...]:

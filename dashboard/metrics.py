@@ -7,6 +7,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from django.db import connection
 
@@ -292,7 +293,7 @@ CHOICES_DAYS = 100
 _CHOICES = """
     WITH seen AS MATERIALIZED (
         SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_dayrollup
-         WHERE team_id = %(team)s AND start > now() - %(days)s * interval '1 day' GROUP BY 1, 2
+         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
     )
     SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
                   GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
@@ -305,9 +306,10 @@ _CHOICES = """
 """
 
 
-def read_choices(team_id: int, space_id: int | None) -> Choices:
+def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
     """Return what the filters may offer, in one query; what is not folded yet is not among it."""
-    values = {"team": team_id, "space": space_id, "days": CHOICES_DAYS, "limit": CHOICES_SHOWN}
+    since = now - timedelta(days=CHOICES_DAYS)
+    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
     with connection.cursor() as cursor:
         cursor.execute(_CHOICES, values)
         return Choices(*map(tuple, cursor.fetchone()))

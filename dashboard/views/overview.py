@@ -98,7 +98,9 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "is_custom": form.is_custom,
         "query": form.query(),
         # Polls show neither, so they are read when a template asks.
-        "offered": SimpleLazyObject(lambda: form.offered(read_choices(form.team.pk, form.space_id))),
+        "offered": SimpleLazyObject(
+            lambda: form.offered(read_choices(form.team.pk, form.space_id, timezone.now()))
+        ),
         "views": saved_views(request, ViewPage.OVERVIEW),
     }
 
