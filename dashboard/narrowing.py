@@ -79,10 +79,18 @@ def narrow(wanted: Narrowing) -> Q:
         stretches = list(join_quarters(start for (start,) in cursor.fetchall()))
     if first is not None:
         stretches.append((first, last + timedelta(microseconds=1)))
-    passing = Q(pk__in=[])
+    return _within(stretches)
+
+
+def _within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
+    """Say the ends of all stretches too: an index is read from there, which it is not for alternatives."""
+    if not stretches:
+        return Q(pk__in=[])
+    alternatives = Q()
     for start, end in stretches:
-        passing |= Q(created_at__gte=start, created_at__lt=end)
-    return passing
+        alternatives |= Q(created_at__gte=start, created_at__lt=end)
+    first, last = min(start for start, _ in stretches), max(end for _, end in stretches)
+    return Q(created_at__gte=first, created_at__lt=last) & alternatives
 
 
 def join_quarters(newest_first: Iterable[datetime]) -> Iterable[tuple[datetime, datetime]]:

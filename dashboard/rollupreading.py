@@ -49,7 +49,8 @@ _CONDITIONS = {
 _FRESH = measured(
     QUARTER,
     """FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(fresh_rows)s) u
-       JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s""",
+       JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s
+        AND a.created_at >= %(start)s AND a.created_at < %(until)s + interval '15 minutes'""",
 )
 _HAS_ZONE = (
     "coalesce((SELECT time_zone = %(zone)s FROM dashboard_rollupzone WHERE team_id = %(team_id)s), false)"

@@ -1,6 +1,7 @@
 """The overview: what was measured, and what to look at."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -168,10 +169,15 @@ def _link(form: OverviewForm, kind: str | None = None) -> Link:
     query = urlencode({name: value for name, value in kept.items() if value})
 
     def link(bucket: Bucket) -> str:
-        span = f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
-        return f"{address}?{query}&{span}" if query else f"{address}?{span}"
+        return f"{address}?{query}&{_span(bucket)}" if query else f"{address}?{_span(bucket)}"
 
     return link
+
+
+@lru_cache(maxsize=2_000)
+def _span(bucket: Bucket) -> str:
+    """A page has each bucket in some twenty addresses."""
+    return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _row_frames(data: ChartData) -> list[tuple[str, str, bool]]:

@@ -14,6 +14,7 @@ from dashboard.charts import CHARTS
 from dashboard.models import ModelPrice, UnfoldedAssembly
 from dashboard.projections import project_month
 from dashboard.rollups import keep_rollups
+from dashboard.templatetags.figures import json_island
 from dashboard.views.overview import MAX_POLLS
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
@@ -285,3 +286,9 @@ def test_a_worker_that_is_behind_is_said(
     assert "is the worker running" not in html_of(owner_client)
     UnfoldedAssembly.objects.bulk_create(UnfoldedAssembly(assembly_id=10**9 + n) for n in range(2_001))
     assert "is the worker running" in html_of(owner_client)
+
+
+def test_no_name_breaks_out_of_the_island() -> None:
+    island = json_island({"name": "</script><!-- & \u2028"}, "chart-data")
+    assert island.count("<") == 2
+    assert json.loads(island.split(">", 1)[1].removesuffix("</script>")) == {"name": "</script><!-- & \u2028"}
