@@ -14,7 +14,7 @@ from benchmarks.database import BusyError, own_database, server_params
 from benchmarks.material import Material
 from config.errors import SetupError
 
-NAMES = ("assembly", "web", "import", "budget", "overview", "index", "files", "deltas", "logs", "briefs")
+NAMES = ("assembly", "web", "import", "budget", "dashboard", "index", "files", "deltas", "logs", "briefs")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
 UNUSABLE = 2

@@ -62,4 +62,10 @@ app.conf.beat_schedule = {
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
     "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
+    # What is not folded yet, pages read raw; this keeps that little. A run that is missed is made up for.
+    "fold_assemblies": {
+        "task": "dashboard.tasks.fold_assemblies",
+        "schedule": 3.0,
+        "options": {"expires": 30},
+    },
 }

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import plotly.graph_objects as go
-
 from contextopt.engine.phases import DEFAULT_PROFILES
 from dashboard.charts import lay_out, wall_clock
 from dashboard.formats import percent, whole
 from dashboard.periods import Bucket, Period
 from dashboard.phases import OTHERS, PhaseFigures, PhaseSeries
+from dashboard.plots import Json, Plot, bar, scatter, stacked, texts_at
 
 # Each default phase has its own, so that it is the same colour in every period.
 COLOURS = (
@@ -67,14 +66,14 @@ class PhaseChart:
     note: str
     pick: Callable[[PhaseFigures], float | None]
     show: Callable[[float | None], str]
-    build: Callable[[PhaseData], go.Figure]
+    build: Callable[[PhaseData], Plot]
 
 
-def saved_figure(data: PhaseData) -> go.Figure:
+def saved_figure(data: PhaseData) -> Plot:
     """Tokens saved, the phases on top of each other; what cost more goes below zero."""
     last = 0.5 if data.period.is_incomplete else 1.0
     bars = [
-        go.Bar(
+        bar(
             name=line.name, x=wall_clock(data.period), y=[_saved(point) for point in line.points],
             customdata=data.links(line),
             marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
@@ -83,16 +82,10 @@ def saved_figure(data: PhaseData) -> go.Figure:
     ]  # fmt: skip
     figure = lay_out(data.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
-    # Bars have no end to write a name at.
-    legend = {
-        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
-        "itemclick": False, "itemdoubleclick": False,
-    }  # fmt: skip
-    figure.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
-    return figure
+    return stacked(figure)
 
 
-def share_figure(data: PhaseData) -> go.Figure:
+def share_figure(data: PhaseData) -> Plot:
     """The share of the full context that was left out, a line a phase."""
     moments = wall_clock(data.period)
     measured = [line for line in data.lines if any(point.full_tokens for point in line.points)]
@@ -102,14 +95,8 @@ def share_figure(data: PhaseData) -> go.Figure:
         (rate for line in measured for point in line.points if (rate := point.rate) is not None), default=0
     )
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
-    heights = _spread([_last_rate(line) for line in measured])
-    notes = [
-        {
-            "x": moments[-1], "y": height, "text": line.name, "showarrow": False, "xanchor": "left",
-            "xshift": 6, "font": {"color": "var(--ink-2)", "size": 12},
-        }
-        for line, height in zip(measured, heights, strict=True)
-    ]  # fmt: skip
+    heights = spread_labels([_last_rate(line) for line in measured])
+    notes = texts_at(moments[-1], heights, [line.name for line in measured])
     # The names take room from the axis: fewer days have space on a phone.
     figure.update_xaxes(nticks=4)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
@@ -157,9 +144,9 @@ def _lines(series: PhaseSeries) -> list[PhaseLine]:
     return lines
 
 
-def _line(data: PhaseData, line: PhaseLine) -> go.Scatter:
+def _line(data: PhaseData, line: PhaseLine) -> Json:
     marker: dict[str, Any] = {"color": line.colour, "size": 5}
-    return go.Scatter(
+    return scatter(
         name=line.name, x=wall_clock(data.period), y=[point.rate for point in line.points],
         customdata=data.links(line), mode="lines+markers", marker=marker,
         line={"color": line.colour, "width": 2, "dash": line.dash},
@@ -170,7 +157,7 @@ def _last_rate(line: PhaseLine) -> float:
     return next((rate for point in reversed(line.points) if (rate := point.rate) is not None), 0.0)
 
 
-def _spread(heights: list[float]) -> list[float]:
+def spread_labels(heights: list[float]) -> list[float]:
     """Move labels apart, upwards from the lowest and then down again from the top, in their order."""
     order = sorted(range(len(heights)), key=lambda place: (heights[place], place))
     moved = list(heights)

@@ -5,19 +5,27 @@ address of the assemblies behind it as its custom data. To add a chart, write it
 columns, and register it in `CHARTS`: page, table view and CSV follow from that.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import plotly.graph_objects as go
-
-from dashboard.formats import decimals, milliseconds, percent, whole
+from dashboard.formats import decimals, milliseconds, money, percent, tenths, whole
 from dashboard.metrics import Figures, Series
 from dashboard.periods import Bucket, Period
+from dashboard.plots import Json, Plot, bar, scatter, stacked
+from dashboard.voting import Votes
 
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 SOFT = "var(--accent-soft)"
+RATIO_FORMAT, RATIO_HOVER = ".2~f", ".2f"
+SHARE_FORMAT, SHARE_HOVER = ".0%", ".1%"
+KIND_COLOURS = {
+    "space": "var(--context)",
+    "phase": "var(--system)",
+    "retry": "var(--history)",
+    "handoff": "var(--response)",
+}
 
 # Two line labels nearer than this share of the chart's height would run into each other.
 LABEL_HEIGHT = 0.1
@@ -28,11 +36,16 @@ type Pick = Callable[[Figures], float | None]
 
 @dataclass(frozen=True, slots=True)
 class ChartData:
-    """What a figure is built from; `link` gives the address of the assemblies of a bucket."""
+    """What a figure is built from; `link` gives the address of the assemblies of a bucket.
+
+    `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
+    """
 
     series: Series
     before: Series
     link: Link
+    kind_links: Mapping[str, Link] = field(default_factory=dict)
+    votes: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
     @property
     def moments(self) -> list[datetime]:
@@ -57,14 +70,23 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
+    """A chart with its columns; the one at `lead` is drawn for each kind where kinds are told apart."""
+
     slug: str
     title: str
     note: str
     columns: tuple[Column, ...]
-    build: Callable[[ChartData], go.Figure]
+    build: Callable[[ChartData], Plot]
+    tick_format: str
+    hover_format: str
+    lead: int = 0
+
+    @property
+    def leading(self) -> Column:
+        return self.columns[self.lead]
 
 
-def ratio_figure(data: ChartData) -> go.Figure:
+def ratio_figure(data: ChartData) -> Plot:
     """The share of filtered records that entered, over the same share one period earlier."""
     earlier = [figures.ratio for figures in data.before.points]
     now = data.values(lambda f: f.ratio)
@@ -72,10 +94,10 @@ def ratio_figure(data: ChartData) -> go.Figure:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
-    return lay_out(data.series.period, traces, ".2~f", ".2f")
+    return lay_out(data.series.period, traces, RATIO_FORMAT, RATIO_HOVER)
 
 
-def time_figure(data: ChartData) -> go.Figure:
+def time_figure(data: ChartData) -> Plot:
     """Percentiles of the assembly time; p95 is the one to watch."""
     p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
     p99 = data.values(lambda f: f.p99_ms)
@@ -90,30 +112,77 @@ def time_figure(data: ChartData) -> go.Figure:
     return lay_out(data.series.period, traces, ",.2~f", ",.1f")
 
 
-def truncation_figure(data: ChartData) -> go.Figure:
+def truncation_figure(data: ChartData) -> Plot:
     """The share of assemblies that dropped something, as an area."""
     solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
     solid.update(name="truncated")
-    if None not in solid.y:  # an area would be drawn over the gaps
+    if None not in solid["y"]:  # an area would be drawn over the gaps
         solid.update(fill="tozeroy", fillcolor=SOFT)
-    figure = lay_out(data.series.period, [solid, *rest], ".0%", ".1%")
+    figure = lay_out(data.series.period, [solid, *rest], SHARE_FORMAT, SHARE_HOVER)
     figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
-def saved_figure(data: ChartData) -> go.Figure:
-    """Tokens saved against stage 3; a bar below zero is a bucket that cost more."""
-    values = data.values(lambda f: f.tokens_saved if f.tokens_before else None)
+def saved_figure(data: ChartData) -> Plot:
+    """Tokens saved against what would have been sent, the kinds on top of each other."""
+    if len(data.kind_links) > 1:
+        return stacked_figure(data)
+    values = data.values(_saved)
     colours = [COSTLY if (value or 0) < 0 else SAVED for value in values]
+    return _bars(data, [_bar(data, "saved", values, data.links, colours)])
+
+
+def stacked_figure(data: ChartData) -> Plot:
+    """Bars of each kind on top of each other; what cost more goes below zero."""
+    bars = [
+        _bar(
+            data, kind_name(kind), [_saved(figures) for figures in points],
+            [data.kind_links[kind](bucket) for bucket in data.series.period.buckets], KIND_COLOURS[kind],
+        )
+        for kind, points in data.series.kinds.items()
+    ]  # fmt: skip
+    return stacked(_bars(data, bars))
+
+
+def _saved(figures: Figures) -> float | None:
+    return figures.tokens_saved if figures.tokens_before else None
+
+
+def _bar(
+    data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
+) -> Json:
     # A bucket that is not over yet is paler.
     last = 0.5 if data.series.period.is_incomplete else 1.0
-    bar = go.Bar(
-        name="saved", x=data.moments, y=values, customdata=data.links,
-        marker={"color": colours, "opacity": [*([1.0] * (len(values) - 1)), last]},
+    return bar(
+        name=name, x=data.moments, y=values, customdata=links,
+        marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
-    figure = lay_out(data.series.period, [bar], "~s", ",.0f")
+
+
+def _bars(data: ChartData, bars: list[Json]) -> Plot:
+    figure = lay_out(data.series.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
     return figure
+
+
+def utilisation_figure(data: ChartData) -> Plot:
+    """The share of the context's tokens that was used."""
+    traces = _measured(data, "used", lambda f: f.utilisation)
+    return lay_out(data.series.period, traces, SHARE_FORMAT, SHARE_HOVER)
+
+
+def records_figure(data: ChartData) -> Plot:
+    """Records in a context, over the same one period earlier."""
+    now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
+    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    gap = _last(now) - _last(earlier)
+    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", _records)]
+    return lay_out(data.series.period, traces, ",.3~f", ",.1f")
+
+
+def _records(figures: Figures) -> float | None:
+    return figures.records_included
 
 
 CHARTS = {
@@ -125,6 +194,8 @@ CHARTS = {
             "included ÷ filtered; dotted: before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
+            RATIO_FORMAT,
+            RATIO_HOVER,
         ),
         Chart(
             "time",
@@ -136,6 +207,9 @@ CHARTS = {
                 Column("p99 ms", lambda f: f.p99_ms, milliseconds),
             ),
             time_figure,
+            ",.2~f",
+            ",.1f",
+            lead=1,
         ),
         Chart(
             "truncation",
@@ -143,35 +217,62 @@ CHARTS = {
             "assemblies that dropped something",
             (Column("Truncation rate", lambda f: f.truncation_rate, percent),),
             truncation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
         ),
         Chart(
             "saved",
             "Tokens saved",
-            "against stage 3 on the same text",
+            "against stage 3, or the full context",
             (
-                Column("Tokens saved", lambda f: f.tokens_saved if f.tokens_before else None, whole),
-                Column("Stage 3 would have used", lambda f: f.tokens_before or None, whole),
+                Column("Tokens saved", _saved, whole),
+                Column("Without us", lambda f: f.tokens_before or None, whole),
+                Column("US dollars saved", lambda f: f.dollars_saved, money),
             ),
             saved_figure,
+            "~s",
+            ",.0f",
+        ),
+        Chart(
+            "utilisation",
+            "Budget used",
+            "of the context tokens; target 80–95 %",
+            (Column("Budget used", lambda f: f.utilisation, percent),),
+            utilisation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
+        ),
+        Chart(
+            "records",
+            "Records a request",
+            "of space contexts; dotted: before",
+            (Column("Records a request", _records, tenths),),
+            records_figure,
+            ",.3~f",
+            ",.1f",
         ),
     )
 }
 
 
-def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
+def kind_name(kind: str) -> str:
+    return {"handoff": "hand-off"}.get(kind, kind)
+
+
+def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
     """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
     x, y, links = data.moments, data.values(pick), data.links
     line = {"color": ACCENT, "width": 2}
     label = _labelled(name, y, ACCENT, "middle right")
     if not data.series.period.is_incomplete:
-        return [go.Scatter(x=x, y=y, customdata=links, line=line, **label)]
+        return [scatter(x=x, y=y, customdata=links, line=line, **label)]
     texts = label.pop("text")
-    solid = go.Scatter(
+    solid = scatter(
         x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
         # Where both have the point before the last, the open one writes the name.
         text=[*texts[:-2], ""], **label,
     )  # fmt: skip
-    tail = go.Scatter(
+    tail = scatter(
         x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
         # The point before belongs to the solid line, which tells its value.
         hoverinfo=["skip", "all"],
@@ -181,9 +282,9 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[go.Scatter]:
     return [solid, tail]
 
 
-def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> go.Scatter:
+def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> Json:
     """A line to compare with: grey, thin."""
-    return go.Scatter(
+    return scatter(
         x=data.moments, y=values, customdata=data.links,
         line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
     )  # fmt: skip
@@ -221,15 +322,15 @@ def wall_clock(period: Period) -> list[datetime]:
     return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
 
 
-def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> go.Figure:
+def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
     """Lay the traces out: no box, a thin grid from zero, no tool bar."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
-    return go.Figure(
+    return Plot(
         traces,
         {
             "template": {},
-            "margin": {"l": 52, "r": 48, "t": 10, "b": 28},
+            "margin": {"l": 52, "r": 48, "t": 18, "b": 28},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"color": MUTED, "size": 12},

@@ -47,12 +47,12 @@ def _slow(total: Figures) -> Observation | None:
 
 
 def _costly(stages: list[StageFigures]) -> Observation | None:
-    stage4 = next((row for row in stages if row.stage == 4), None)
-    if stage4 is None or stage4.tokens_saved >= 0:
+    costly = next((row for row in stages if row.stage > 3 and row.tokens_saved < 0), None)
+    if costly is None:
         return None
     return Observation(
         "costly",
-        f"Stage 4 costs {whole(-stage4.tokens_saved)} tokens more than stage 3 would",
+        f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than stage 3 would",
         "Up to 20 records are sent where stage 3 sends its last 10: more context, not less.",
         "Lower the record limit or the context budget, if the answers stay good with less.",
     )

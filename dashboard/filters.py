@@ -19,12 +19,15 @@ from contextopt.models.phases import PHASE_MAX
 from contextopt.models.spaces import DATE_MAX, DATE_MIN
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.repositoryinputs import BUDGET_DEFAULT, RelevantIn
-from dashboard.metrics import OverviewFilter
+from dashboard.metrics import Choices, OverviewFilter
 from dashboard.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 from dashboard.phases import PhaseFilter
 
-STAGES = [("2", "2 · no records"), ("3", "3 · last ten records"), ("4", "4 · scored and budgeted")]
 STAGE_NAMES = {2: "no records", 3: "last ten records", 4: "scored and budgeted", 5: "with search"}
+STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
+MODEL_MAX = 120
+INT_MAX = 2**31 - 1
+APART = "apart"
 # More than a screenful of files, and of arcs between them, says nothing.
 CHOSEN_FILES = 30
 # A question stands in the address, and servers refuse long ones; the API takes more.
@@ -38,7 +41,8 @@ class FilterForm(forms.Form):
     def query(self, **changes: object) -> str:
         """Return the filters as a query string, without empty ones."""
         values: Mapping[str, object] = {name: self[name].value() for name in self.fields} | changes
-        return urlencode({name: value for name, value in values.items() if value not in (None, "", False)})
+        given = {name: value for name, value in values.items() if value not in (None, "", False)}
+        return urlencode({name: "on" if value is True else value for name, value in given.items()})
 
 
 class DayField(forms.DateField):
@@ -123,8 +127,15 @@ class PeriodForm(FilterForm):
 
 
 class OverviewForm(PeriodForm):
+    """Filters of the overview. Phases and models are whatever callers name, so they are no fixed choices."""
+
     space = forms.ChoiceField(required=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    kinds = forms.ChoiceField(choices=[("", "Kinds together"), (APART, "Kinds apart")], required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data, team=team)
@@ -132,16 +143,48 @@ class OverviewForm(PeriodForm):
         field = cast(forms.ChoiceField, self.fields["space"])
         field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
 
+    @property
+    def space_id(self) -> int | None:
+        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
+        return chosen.pk if chosen else None
+
+    @property
+    def is_apart(self) -> bool:
+        return self.cleaned_data.get("kinds") == APART
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """The filters that the list of assemblies has too; what was refused is not kept."""
+        names = ("space", "stage", "kind", "phase", "config", "model")
+        return {name: self.cleaned_data.get(name) or None for name in names}
+
     def to_filter(self, now: datetime) -> OverviewFilter:
         """Return the filter; fields that were refused count as not given."""
-        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
-        stage = self.cleaned_data.get("stage")
+        given = self.cleaned_data
+        stage = given.get("stage")
         return OverviewFilter(
             team_id=self.team.pk,
             period=self.period(now),
-            space_id=chosen.pk if chosen else None,
+            space_id=self.space_id,
             stage=int(stage) if stage else None,
+            kind=given.get("kind") or None,
+            phase=given.get("phase") or None,
+            config_version=given.get("config"),
+            model=given.get("model") or None,
         )
+
+    def offered(self, choices: Choices) -> dict[str, list[tuple[str, str]]]:
+        """Return the options of the open filters; the chosen one is among them whether it was seen or not."""
+        seen = {
+            "phase": [(phase, phase) for phase in choices.phases],
+            "config": [(str(version), f"v{version}") for version in choices.versions],
+            "model": [(model, model) for model in choices.models],
+        }
+        for name, options in seen.items():
+            chosen = str(self.cleaned_data.get(name) or "")
+            if chosen and chosen not in dict(options):
+                options.append((chosen, f"v{chosen}" if name == "config" else chosen))
+        return seen
 
 
 class PhasesForm(PeriodForm):
@@ -158,67 +201,6 @@ class PhasesForm(PeriodForm):
         )
         phase = self.cleaned_data.get("phase")
         return found.filter(phase=phase) if phase else found
-
-
-class AssembliesForm(FilterForm):
-    """Filters of the list of assemblies; `find` looks one up by id or by the start of its SHA-256."""
-
-    space = forms.ChoiceField(required=False)
-    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
-    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
-    truncated = forms.ChoiceField(
-        choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
-    )
-    conversation = forms.CharField(max_length=200, required=False)
-    start = MomentField(required=False, max_length=40)
-    end = MomentField(required=False, max_length=40)
-    find = forms.RegexField(
-        r"^(?:\d{1,18}|[0-9a-fA-F]{6,64})$",
-        required=False,
-        error_messages={"invalid": "Give an assembly's number, or at least 6 characters of its SHA-256."},
-    )
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
-        self.spaces = {space.slug: space for space in Space.objects.of(team)}
-        field = cast(forms.ChoiceField, self.fields["space"])
-        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
-
-    def select(self) -> QuerySet[Assembly]:
-        """Return the team's assemblies that pass; a list whose filters were refused is empty."""
-        found = Assembly.objects.of(self.team)
-        if not self.is_valid():
-            return found.none()
-        given = self.cleaned_data
-        if given["space"]:
-            found = found.filter(space=self.spaces[given["space"]])
-        found = found.filter(**{name: given[name] for name in ("kind", "phase") if given[name]})
-        if given["stage"]:
-            found = found.filter(stage=int(given["stage"]))
-        if given["truncated"]:
-            found = found.filter(truncated=given["truncated"] == "yes")
-        if given["conversation"]:
-            found = found.filter(conversation=given["conversation"])
-        if given["start"]:
-            found = found.filter(created_at__gte=given["start"])
-        if given["end"]:
-            found = found.filter(created_at__lt=self._exclusive_end())
-        return found.filter(_matches(given["find"])) if given["find"] else found
-
-    def _exclusive_end(self) -> datetime:
-        """Return the end; a bare day is meant with all its hours."""
-        end = cast(datetime, self.cleaned_data["end"])
-        is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
-        return end + timedelta(days=1) if is_day else end
-
-
-def _matches(find: str) -> Q:
-    """Match an id or a hash. The range of hashes reads the index whatever the database's collation is."""
-    prefix = find.lower()
-    by_hash = Q(sha256__gte=prefix, sha256__lt=f"{prefix}g")
-    return by_hash | Q(pk=int(find)) if find.isdecimal() and int(find) < 2**63 else by_hash
 
 
 class RecordsForm(FilterForm):

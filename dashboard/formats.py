@@ -40,6 +40,18 @@ def decimals(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:,.{digits}f}".replace("-", MINUS)
 
 
+def tenths(value: float | None) -> str:
+    return decimals(value, 1)
+
+
+def money(dollars: float | None) -> str:
+    """Return US dollars: cents below ten, none above."""
+    if dollars is None:
+        return NONE
+    sign = MINUS if dollars < 0 else ""
+    return f"{sign}${abs(dollars):,.{2 if abs(dollars) < 10 else 0}f}"
+
+
 def milliseconds(value: float | None) -> str:
     """Return a duration without its unit: one decimal below 100 ms, none above."""
     if value is None:

@@ -25,6 +25,7 @@ from contextopt.models import ContextConfig, Record, Scope, Space
 from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
+from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
 UPLOAD_MAX_BYTES = 5 * 2**20
 
@@ -262,3 +263,15 @@ class UploadForm(forms.Form):
             raise forms.ValidationError("The file is compressed; unpack it first.")
         file.seek(0)
         return file
+
+
+class SavedViewForm(forms.Form):
+    """A page's filters and the name to keep them under."""
+
+    page = forms.ChoiceField(choices=ViewPage.choices)
+    query = forms.CharField(max_length=QUERY_MAX, required=False)
+    name = forms.CharField(
+        max_length=NAME_MAX,
+        error_messages={"required": "Give the view a name."},
+    )
+    is_shared = forms.BooleanField(required=False)

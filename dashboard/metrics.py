@@ -1,15 +1,22 @@
-"""The overview's numbers, aggregated by the database.
+"""The overview's numbers, aggregated by the database from rollups.
 
-`OverviewFilter` goes in, rows come out: where the rows are read from is this module's business alone.
+`OverviewFilter` goes in, figures come out: where they are read from is this module's and
+`dashboard.rollupreading`'s business alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from django.db import connection
 
+from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION
+from dashboard.measures import added_up
 from dashboard.periods import Bucket, Period
+from dashboard.rollupreading import RollupFilter, rollup_parameters, rollup_rows
+
+type Counts = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +27,35 @@ class OverviewFilter:
     period: Period
     space_id: int | None = None
     stage: int | None = None
+    kind: str | None = None
+    phase: str | None = None
+    config_version: int | None = None
+    model: str | None = None
+
+    def over(self, period: Period) -> "OverviewFilter":
+        return replace(self, period=period)
 
     def before(self) -> "OverviewFilter":
-        return replace(self, period=self.period.before())
+        return self.over(self.period.before())
+
+    def to_rollups(self) -> RollupFilter:
+        return RollupFilter(
+            team_id=self.team_id,
+            period=self.period,
+            space_id=self.space_id,
+            stage=self.stage,
+            kind=self.kind,
+            phase=self.phase,
+            config_version=self.config_version,
+            model=self.model,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
-    A figure is None where nothing was measured.
+    A figure is None where nothing was measured. Percentiles are those of the histogram.
     """
 
     assemblies: int = 0
@@ -43,6 +69,12 @@ class Figures:
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
+    dollars_saved: float | None = None
+    # Of the assemblies, those whose model has a price.
+    priced: int = 0
+    # Of whole periods alone.
+    median_ratio: float | None = None
+    median_utilisation: float | None = None
 
     @property
     def saving_rate(self) -> float | None:
@@ -52,11 +84,14 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Figures of each bucket of a period, and of the whole."""
+    """Figures of each bucket of a period, and of the whole; of all kinds together and of each alone."""
 
     period: Period
     total: Figures
     points: tuple[Figures, ...]
+    kinds: Mapping[str, tuple[Figures, ...]] = field(default_factory=dict)
+    kind_totals: Mapping[str, Figures] = field(default_factory=dict)
+    stages: tuple["StageFigures", ...] = ()
 
     @property
     def rows(self) -> list[tuple[Bucket, Figures]]:
@@ -78,90 +113,129 @@ class StageFigures:
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
 
-_FILTERED = """
-    FROM contextopt_assembly
-    WHERE team_id = %(team)s AND created_at >= %(start)s AND created_at < %(until)s
-      AND (%(space)s::bigint IS NULL OR space_id = %(space)s)
-      AND (%(stage)s::smallint IS NULL OR stage = %(stage)s)
+# Rollups are first added up to what a page tells apart, and these few rows once more for each way to look.
+_SERIES = """
+    WITH found AS MATERIALIZED (
+        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, kind, stage, {sums},
+               sum(tokens_saved * price.dollars_per_million / 1000000)::float8 AS dollars,
+               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced
+          FROM ({rows}) AS rollups
+          LEFT JOIN dashboard_modelprice price USING (model)
+         GROUP BY 1, 2, 3
+    )
+    SELECT grouping(bucket, kind, stage), bucket, kind, stage,
+           sum(assemblies)::bigint AS assemblies, sum(truncated)::bigint AS truncated,
+           sum(records_included)::bigint AS records_included,
+           sum(assemblies) FILTER (WHERE kind = 'space')::bigint AS contexts,
+           sum(tokens_before)::bigint AS tokens_before, sum(tokens_after)::bigint AS tokens_after,
+           sum(tokens_saved)::bigint AS tokens_saved,
+           sum(ratios) / nullif(sum(with_ratio), 0)::float8 AS ratio,
+           sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
+           sum(dollars) AS dollars, sum(priced)::bigint AS priced,
+           sum(ms_histogram)::text AS ms_counts,
+           CASE WHEN grouping(bucket) = 1 THEN sum(tokens_histogram)::text END AS token_counts,
+           CASE WHEN grouping(bucket) = 1 THEN sum(utilisation_histogram)::text END AS utilisation_counts,
+           CASE WHEN grouping(bucket) = 1 THEN sum(ratio_histogram)::text END AS ratio_counts
+      FROM found
+     GROUP BY GROUPING SETS ((), (bucket), (kind), (bucket, kind), (stage))
+     ORDER BY stage
 """
+# What `grouping` says of each: a bit for each column that was not told apart.
+_TOTAL, _BUCKET, _KIND, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b101, 0b001, 0b110
+_NAMES = (
+    "grouping", "bucket", "kind", "stage", "assemblies", "truncated", "records_included", "contexts",
+    "tokens_before", "tokens_after", "tokens_saved", "ratio", "utilisation", "dollars", "priced",
+    "ms_counts", "token_counts", "utilisation_counts", "ratio_counts",
+)  # fmt: skip
 
-# The buckets are given as their edges: the team's days have 23 to 25 hours, which no interval says.
-_SERIES = f"""
-    SELECT bucket, count(*),
-           avg(ratio), avg(utilisation), avg(truncated::int)::float8,
-           coalesce(sum(tokens_before - tokens_after), 0), coalesce(sum(tokens_before), 0), sum(tokens_after),
-           avg(records_included)::float8,
-           percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY assembly_ms)
-    FROM (
-        SELECT width_bucket(created_at, %(edges)s::timestamptz[]) AS bucket,
-               records_included::float8 / nullif(records_filtered, 0) AS ratio,
-               tokens_after::float8 / nullif(tokens_available, 0) AS utilisation,
-               truncated, tokens_before, tokens_after, records_included, assembly_ms
-        {_FILTERED}
-    ) AS chosen
-    GROUP BY GROUPING SETS ((bucket), ())
-"""
 
-_STAGES = f"""
-    SELECT stage, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY tokens_after),
-           coalesce(sum(tokens_before - tokens_after), 0), coalesce(sum(tokens_before), 0)
-    {_FILTERED} AND stage IS NOT NULL
-    GROUP BY stage ORDER BY stage
-"""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the answer, under the names of its columns."""
+
+    grouping: int
+    bucket: int | None
+    kind: str | None
+    stage: int | None
+    assemblies: int
+    truncated: int
+    records_included: int
+    contexts: int | None
+    tokens_before: int
+    tokens_after: int
+    tokens_saved: int
+    ratio: float | None
+    utilisation: float | None
+    dollars: float | None
+    priced: int | None
+    ms_counts: str
+    token_counts: str | None
+    utilisation_counts: str | None
+    ratio_counts: str | None
+
+    def to_figures(self) -> Figures:
+        counts = _counts(self.ms_counts)
+        p50, p95, p99 = (ASSEMBLY_MS.percentile(counts, share) for share in (0.5, 0.95, 0.99))
+        return Figures(
+            assemblies=self.assemblies,
+            ratio=self.ratio,
+            utilisation=self.utilisation,
+            truncation_rate=self.truncated / self.assemblies,
+            tokens_saved=self.tokens_saved,
+            tokens_before=self.tokens_before,
+            tokens_after=self.tokens_after,
+            records_included=self.records_included / self.contexts if self.contexts else None,
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+            dollars_saved=self.dollars,
+            priced=self.priced or 0,
+            median_ratio=RATIO.percentile(_counts(self.ratio_counts), 0.5),
+            median_utilisation=UTILISATION.percentile(_counts(self.utilisation_counts), 0.5),
+        )
+
+    def to_stage(self) -> StageFigures:
+        median = TOKENS.percentile(_counts(self.token_counts), 0.5) or 0.0
+        return StageFigures(self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before)
 
 
 def read_series(wanted: OverviewFilter) -> Series:
     """Return the figures of each bucket and of the whole period, in one query."""
-    rows = _fetch(_SERIES, wanted)
-    by_bucket = {row[0]: _figures(row[1:]) for row in rows}
-    count = len(wanted.period.edges) - 1
-    points = tuple(by_bucket.get(number, Figures()) for number in range(1, count + 1))
-    return Series(wanted.period, by_bucket.get(None, Figures()), points)
-
-
-def read_stages(wanted: OverviewFilter) -> list[StageFigures]:
-    """Return the stages side by side, in one query."""
-    return [
-        StageFigures(int(stage), int(count), float(median), int(saved), int(before))
-        for stage, count, median, saved, before in _fetch(_STAGES, wanted)
-    ]
-
-
-def _fetch(query: str, wanted: OverviewFilter) -> list[tuple[Any, ...]]:
-    period = wanted.period
-    with connection.cursor() as cursor:
-        cursor.execute(
-            query,
-            {
-                "team": wanted.team_id,
-                "start": period.start,
-                "until": period.until,
-                "space": wanted.space_id,
-                "stage": wanted.stage,
-                "edges": list(period.edges),
-            },
-        )
-        return list(cursor.fetchall())
-
-
-def _figures(row: Sequence[Any]) -> Figures:
-    count, ratio, utilisation, truncated, saved, before, after, included, percentiles = row
-    if not count:
-        return Figures()
-    p50, p95, p99 = percentiles
-    return Figures(
-        int(count),
-        ratio,
-        utilisation,
-        truncated,
-        int(saved),
-        int(before),
-        int(after),
-        included,
-        p50,
-        p95,
-        p99,
+    rows = _fetch(wanted)
+    total = next((row for row in rows if row.grouping == _TOTAL and row.assemblies), None)
+    if total is None:
+        return Series(wanted.period, Figures(), _spread({}, wanted.period))
+    kinds = {row.kind: row.to_figures() for row in rows if row.grouping == _KIND and row.kind}
+    return Series(
+        wanted.period,
+        total.to_figures(),
+        _spread({row.bucket: row for row in rows if row.grouping == _BUCKET}, wanted.period),
+        {kind: _spread(_of_kind(rows, kind), wanted.period) for kind in kinds},
+        kinds,
+        tuple(row.to_stage() for row in rows if row.grouping == _STAGE and row.stage is not None),
     )
+
+
+def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, _Row]:
+    return {row.bucket: row for row in rows if row.grouping == _BUCKET_KIND and row.kind == kind}
+
+
+def _spread(by_bucket: Mapping[int | None, _Row], period: Period) -> tuple[Figures, ...]:
+    """Return the figures of every bucket, those without assemblies too."""
+    found = (by_bucket.get(number) for number in range(1, len(period.edges)))
+    return tuple(row.to_figures() if row else Figures() for row in found)
+
+
+def _counts(vector: str | None) -> Counts:
+    return tuple(json.loads(vector)) if vector else ()
+
+
+def _fetch(wanted: OverviewFilter) -> list[_Row]:
+    asked = wanted.to_rollups()
+    query = _SERIES.format(sums=added_up(), rows=rollup_rows(asked))
+    with connection.cursor() as cursor:
+        cursor.execute(query, {**rollup_parameters(asked), "edges": list(wanted.period.edges)})
+        return [_Row(*row) for row in cursor.fetchall() if row[4]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +276,40 @@ def read_score_spread(wanted: OverviewFilter) -> ScoreSpread:
     with connection.cursor() as cursor:
         cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
         return ScoreSpread(*cursor.fetchone())
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What was seen of late, for the filters to offer: the most used first."""
+
+    phases: tuple[str, ...]
+    models: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+CHOICES_SHOWN = 50
+CHOICES_DAYS = 100
+
+_CHOICES = """
+    WITH seen AS MATERIALIZED (
+        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_dayrollup
+         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
+    )
+    SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
+                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT model FROM seen WHERE model <> ''
+                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
+                   JOIN contextopt_space s ON s.id = c.space_id
+                  WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
+                  ORDER BY 1 DESC LIMIT %(limit)s)
+"""
+
+
+def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
+    """Return what the filters may offer, in one query; what is not folded yet is not among it."""
+    since = now - timedelta(days=CHOICES_DAYS)
+    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
+    with connection.cursor() as cursor:
+        cursor.execute(_CHOICES, values)
+        return Choices(*map(tuple, cursor.fetchone()))

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 
 from dashboard.access import TeamRequest
+from dashboard.models import SavedView
 
 STOP_POLLING = 286
 
@@ -27,3 +29,8 @@ def render_page(
     # A page of one team, at one moment: neither shared nor shown again from a cache after logout.
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
+
+
+def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:
+    """Return the views of a page to choose from; read when the page shows them, not by every poll."""
+    return SavedView.objects.visible_to(request.user, request.team).filter(page=page)

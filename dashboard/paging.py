@@ -40,6 +40,12 @@ def newest_page[Row: Model](
     return Page(shown, older, key is None)
 
 
+def cursor_moment(cursor: str) -> datetime | None:
+    """Return the moment that a cursor stands at; none where it cannot be read."""
+    key = _decode(cursor)
+    return key[0] if key else None
+
+
 def _encode(row: Any, moment: str) -> str:
     microseconds = (getattr(row, moment) - _EPOCH) // timedelta(microseconds=1)
     return f"{microseconds}.{row.pk}"

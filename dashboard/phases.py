@@ -8,9 +8,10 @@ from django.db import connection
 
 from contextopt.engine.phases import DEFAULT_PROFILES
 from contextopt.engine.phases import PhaseProfile as ProfileValue
-from contextopt.models import PhaseProfile
+from contextopt.models import Kind, PhaseProfile
 from dashboard.formats import NONE, compact, percent, whole
 from dashboard.periods import Period
+from dashboard.rollupreading import RollupFilter, rollup_parameters, rollup_rows
 from dashboard.tiles import Tile, describe_change, growth, in_points, points, unit
 
 # The phase of what is past the phases told apart; no phase is named so.
@@ -80,21 +81,19 @@ class PhaseSeries:
 
 # Anybody may name any phase: past the most used ones they are not told apart.
 _SERIES = """
-    WITH filtered AS (
-        SELECT phase, width_bucket(created_at, %(edges)s::timestamptz[]) AS bucket,
-               tokens_before, tokens_after, truncated
-        FROM contextopt_assembly
-        WHERE team_id = %(team)s AND kind = 'phase'
-          AND created_at >= %(start)s AND created_at < %(until)s
-          AND (%(phase)s::text IS NULL OR phase = %(phase)s)
+    WITH filtered AS MATERIALIZED (
+        SELECT phase, width_bucket(start, %(edges)s::timestamptz[]) AS bucket, sum(assemblies) AS filterings,
+               sum(tokens_before) AS tokens_before, sum(tokens_after) AS tokens_after,
+               sum(truncated) AS truncated
+          FROM ({rows}) AS rollups GROUP BY 1, 2
     ), told AS (
-        SELECT phase FROM filtered GROUP BY phase ORDER BY count(*) DESC, phase LIMIT %(limit)s
+        SELECT phase FROM filtered GROUP BY phase ORDER BY sum(filterings) DESC, phase LIMIT %(limit)s
     ), named AS (
-        SELECT coalesce(told.phase, '') AS phase, bucket, tokens_before, tokens_after, truncated
+        SELECT coalesce(told.phase, '') AS phase, bucket, filterings, tokens_before, tokens_after, truncated
         FROM filtered LEFT JOIN told USING (phase)
     )
-    SELECT grouping(phase), phase, bucket, count(*),
-           coalesce(sum(tokens_before), 0), coalesce(sum(tokens_after), 0), count(*) FILTER (WHERE truncated)
+    SELECT grouping(phase), phase, bucket, coalesce(sum(filterings), 0),
+           coalesce(sum(tokens_before), 0), coalesce(sum(tokens_after), 0), coalesce(sum(truncated), 0)
     FROM named
     GROUP BY GROUPING SETS ((phase, bucket), (phase), ())
 """
@@ -122,19 +121,10 @@ def read_phase_series(wanted: PhaseFilter) -> PhaseSeries:
 
 
 def _fetch(wanted: PhaseFilter) -> list[tuple[Any, ...]]:
-    period = wanted.period
+    asked = RollupFilter(wanted.team_id, wanted.period, kind=Kind.PHASE, phase=wanted.phase)
+    values = {**rollup_parameters(asked), "edges": list(wanted.period.edges), "limit": PHASES_TOLD}
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SERIES,
-            {
-                "team": wanted.team_id,
-                "start": period.start,
-                "until": period.until,
-                "edges": list(period.edges),
-                "phase": wanted.phase,
-                "limit": PHASES_TOLD,
-            },
-        )
+        cursor.execute(_SERIES.format(rows=rollup_rows(asked)), values)
         return list(cursor.fetchall())
 
 

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.formats import NONE, compact, decimals, milliseconds, percent, whole
+from dashboard.formats import NONE, compact, decimals, milliseconds, money, percent, whole
 from dashboard.metrics import Figures
+from dashboard.projections import MonthProjection
+from dashboard.voting import Feedback, Votes
 
 type Wish = Literal["lower", "higher", "none"]
 
@@ -42,9 +44,14 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
     saved, magnitude = compact(now.tokens_saved) if now.tokens_before else (NONE, "")
     return [
         Tile(
+            "saved", "Tokens saved", saved, magnitude,
+            describe_change(*_saved(now, before), "higher", percent),
+            f"{percent(now.saving_rate)} of what it was{_worth(now)}", "target 20–30 %",
+        ),
+        Tile(
             "ratio", "Compression ratio", decimals(now.ratio), "",
             describe_change(now.ratio, before.ratio, "lower", decimals),
-            "included ÷ filtered", "target 0.2–0.4",
+            f"included ÷ filtered, median {decimals(now.median_ratio)}", "target 0.2–0.4",
         ),
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
@@ -54,24 +61,54 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         Tile(
             "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
             describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
-            "dropped something",
-        ),
-        Tile(
-            "saved", "Tokens saved", saved, magnitude,
-            describe_change(*_saved(now, before), "higher", percent),
-            f"{percent(now.saving_rate)} of stage 3", "target 20–30 %",
+            f"dropped something, of {whole(now.assemblies)}",
         ),
         Tile(
             "utilisation", "Budget used", points(now.utilisation), unit(now.utilisation),
             describe_change(now.utilisation, before.utilisation, "none", in_points),
-            "of the context tokens", "target 80–95 %",
+            f"of the context tokens, median {percent(now.median_utilisation)}", "target 80–95 %",
+        ),
+        Tile(
+            "records", "Records a request", decimals(now.records_included, 1), "",
+            describe_change(
+                now.records_included, before.records_included, "none", lambda d: decimals(d, 1)
+            ),
+            "of space contexts", "target 10–20",
         ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
             describe_change(*growth(now.assemblies, before.assemblies), "none", percent),
-            f"{decimals(now.records_included, 1)} records each", "target 10–20 records",
+            "of all kinds",
         ),
     ]  # fmt: skip
+
+
+def month_tile(month: MonthProjection) -> Tile:
+    """Say what the month will have saved; there is nothing to compare it with yet."""
+    so_far, letter = compact(month.so_far.tokens)
+    worth = f", ≈ {money(month.projected.dollars)}" if month.projected.dollars is not None else ""
+    return Tile(
+        "month", "This month, projected", *compact(month.projected.tokens), Change("", ""),
+        f"tokens saved{worth}; {so_far} {letter}".rstrip() + " so far",
+    )  # fmt: skip
+
+
+def votes_tile(now: Feedback, before: Feedback | None) -> Tile:
+    earlier = before.total if before else Votes()
+    return Tile(
+        "liked", "Liked answers", points(now.total.rate), unit(now.total.rate),
+        describe_change(now.total.rate, earlier.rate, "higher", in_points),
+        f"of {whole(now.total.votes)} votes",
+    )  # fmt: skip
+
+
+def _worth(figures: Figures) -> str:
+    """Say what the saving is worth; and of how many requests, where not every model has a price."""
+    if figures.dollars_saved is None:
+        return ""
+    share = figures.priced / figures.assemblies
+    of = "" if share > 0.995 else f" for {percent(share)} of requests"
+    return f", ≈ {money(figures.dollars_saved)}{of}"
 
 
 def points(rate: float | None) -> str:

@@ -1,5 +1,6 @@
 """The log of assemblies, and one assembly in full."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,14 +15,20 @@ from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
 from dashboard.comparisons import field_rows, mark_left_out, plain
 from dashboard.drawing import allocation_bar, saving_bar
-from dashboard.exports import stream_csv
-from dashboard.filters import STAGE_NAMES, AssembliesForm
+from dashboard.exports import stream_csv, stream_jsonl
+from dashboard.filters import STAGE_NAMES
 from dashboard.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
-from dashboard.pages import render_page
+from dashboard.logcomparison import compare_assemblies, entries_of
+from dashboard.logfilters import AssembliesForm
+from dashboard.models.savedviews import ViewPage
+from dashboard.pages import STOP_POLLING, render_page, saved_views
 from dashboard.paging import newest_page
+from dashboard.tailing import follow
 from dashboard.votes import read_assembly_feedback
 
 CSV_CHUNK = 2_000
+COMPARED = 2
+ID = re.compile(r"\d{1,18}")
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
     "records_filtered", "records_included", "over_record_limit", "over_budget", "duplicates",
@@ -36,13 +43,21 @@ _CSV_SOURCES = {"space": "space__slug", "config_version": "config__version"}
 @team_page
 def assemblies(request: TeamRequest) -> HttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
-    rows = form.select().select_related("space", "config")
+    cursor = request.GET.get("before", "")
+    rows = form.select_page(cursor).select_related("space", "config")
+    page = newest_page(rows, "created_at", cursor)
+    tail = follow(page, request.GET) if form.is_live and page.is_first else None
     context = {
         "form": form,
-        "page": newest_page(rows, "created_at", request.GET.get("before", "")),
+        "page": page,
         "query": form.query(),
+        "still_query": form.query(live=None),
+        "live_query": form.query(live="on"),
+        "tail": tail,
+        "views": saved_views(request, ViewPage.ASSEMBLIES),
     }
-    return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",))
+    status = STOP_POLLING if tail and tail.is_over else 200
+    return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",), status=status)
 
 
 @require_GET
@@ -50,9 +65,37 @@ def assemblies(request: TeamRequest) -> HttpResponse:
 def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
     if not form.is_valid():
-        context = {"form": form, "page": newest_page(form.select(), "created_at", ""), "query": form.query()}
-        return render_page(request, "dashboard/assemblies.html", context, status=400)
+        return _refused(request, form)
     return stream_csv("contextopt-assemblies", CSV_COLUMNS, _csv_rows(form.select(), request.team.time_zone))
+
+
+@require_GET
+@team_page
+def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    if not form.is_valid():
+        return _refused(request, form)
+    rows = _csv_rows(form.select(), request.team.time_zone)
+    return stream_jsonl("contextopt-assemblies", (dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows))
+
+
+def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
+    context = {"form": form, "page": newest_page(form.select(), "created_at", ""), "query": form.query()}
+    return render_page(request, "dashboard/assemblies.html", context, status=400)
+
+
+@require_GET
+@team_page
+def assemblies_compare(request: TeamRequest) -> HttpResponse:
+    """Two assemblies side by side, the older one first; with fewer named, say how to choose two."""
+    ids = [int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)][:COMPARED]
+    found = [get_assembly(request, id, "space", "config", "payload") for id in sorted(set(ids))]
+    context: dict[str, Any] = {"found": found}
+    if len(found) == COMPARED:
+        before, after = found
+        entries = [*entries_of(before), *entries_of(after)]
+        context["comparison"] = compare_assemblies(before, after, find_titles(entries, request.team.pk))
+    return render_page(request, "dashboard/compare.html", context)
 
 
 def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:

@@ -1,28 +1,38 @@
 """The overview: what was measured, and what to look at."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Space
 from dashboard.access import TeamRequest, team_page
-from dashboard.charts import CHARTS, Chart, ChartData, Link
+from dashboard.charts import CHARTS, ChartData, Link
 from dashboard.diagnosis import observe
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
-from dashboard.metrics import Series, read_score_spread, read_series, read_stages
-from dashboard.pages import STOP_POLLING, render_page
-from dashboard.panels import ChartPanel, TableRow
+from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.metrics import OverviewFilter, Series, read_choices, read_score_spread, read_series
+from dashboard.models.savedviews import ViewPage
+from dashboard.pages import STOP_POLLING, render_page, saved_views
+from dashboard.panels import ChartPanel, TableRow, bucket_label
 from dashboard.periods import Bucket
-from dashboard.tiles import build_tiles
+from dashboard.projections import project_month
+from dashboard.rollupreading import is_behind
+from dashboard.tiles import Tile, build_tiles, month_tile, votes_tile
+from dashboard.voting import Feedback, Votes, read_feedback
 
 TEMPLATE = "dashboard/overview.html"
 # An hour of polls; then the page says that it has stopped.
 MAX_POLLS = 120
+# The chart that there is only where votes are collected.
+VOTES = "votes"
 
 
 @require_GET
@@ -33,7 +43,7 @@ def overview(request: TeamRequest) -> HttpResponse:
     if not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
-    context = {**_frame(form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    context = {**_frame(request, form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
     status = 200 if polls < MAX_POLLS else STOP_POLLING
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
@@ -44,20 +54,29 @@ def overview(request: TeamRequest) -> HttpResponse:
 @require_GET
 @team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
-    if slug not in CHARTS:
-        raise Http404("No such chart.")
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
-    series = read_series(form.to_filter(timezone.now()))
-    header = ["start", "end", "assemblies", *(column.name for column in CHARTS[slug].columns)]
-    return stream_csv(f"contextopt-{slug}", header, _csv_rows(CHARTS[slug], series))
+    wanted = form.to_filter(timezone.now())
+    series = read_series(wanted)
+    columns = _columns(slug, series, form, wanted)
+    header = ["start", "end", "assemblies", *(column.name for column in columns)]
+    return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
 
 
-def _csv_rows(chart: Chart, series: Series) -> Iterator[list[Any]]:
+def _columns(slug: str, series: Series, form: OverviewForm, wanted: OverviewFilter) -> list[Cells]:
+    if slug in CHARTS:
+        return columns_of(CHARTS[slug], series, is_apart=form.is_apart)
+    feedback = read_feedback(wanted) if slug == VOTES else None
+    if feedback is None:
+        raise Http404("No such chart.")
+    return votes_columns(_data(form, series, series, feedback))
+
+
+def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
     zone = series.period.zone
-    for bucket, figures in series.rows:
+    for number, (bucket, figures) in enumerate(series.rows):
         ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
-        yield [*ends, figures.assemblies, *(column.pick(figures) for column in chart.columns)]
+        yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
 
 
 def _polls(request: TeamRequest) -> int:
@@ -72,55 +91,113 @@ def _welcome(request: TeamRequest) -> dict[str, Any]:
     }
 
 
-def _frame(form: OverviewForm) -> dict[str, Any]:
+def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     """Return what the filter row shows."""
     return {
         "form": form,
         "ranges": form.ranges(),
         "is_custom": form.is_custom,
         "query": form.query(),
+        # Polls show neither, so they are read when a template asks.
+        "offered": SimpleLazyObject(
+            lambda: form.offered(read_choices(form.team.pk, form.space_id, timezone.now()))
+        ),
+        "views": saved_views(request, ViewPage.OVERVIEW),
     }
 
 
 def _figures(form: OverviewForm) -> dict[str, Any]:
-    wanted = form.to_filter(timezone.now())
+    now = timezone.now()
+    wanted = form.to_filter(now)
     series, before = read_series(wanted), read_series(wanted.before())
-    stages = read_stages(wanted)
-    link = _link(form)
-    data = ChartData(series, before, link)
+    votes = read_feedback(wanted)
+    data = _data(form, series, before, votes)
     return {
         "period": series.period,
         "total": series.total,
-        "tiles": build_tiles(series.total, before.total),
-        "panels": [_panel(chart, series, link) for chart in CHARTS.values()],
-        "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in CHARTS.items()},
-        "observations": observe(series.total, stages, read_score_spread(wanted)),
-        "stages": [(row, STAGE_NAMES.get(row.stage, "")) for row in stages],
+        "tiles": [*_tiles(wanted, series, before, votes), month_tile(project_month(wanted, now))],
+        "panels": _panels(data, form),
+        "charts": _charts(data, form),
+        "observations": observe(series.total, list(series.stages), read_score_spread(wanted)),
+        "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
+        "has_votes": votes is not None,
+        "has_prices": series.total.dollars_saved is not None,
+        "is_behind": is_behind(),
         "demo": any(space.is_demo for space in form.spaces.values()),
     }
 
 
-def _link(form: OverviewForm) -> Link:
-    """Return a function from a bucket to the list of the assemblies behind it."""
+def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | None) -> ChartData:
+    kinds = {kind: _link(form, kind) for kind in series.kinds}
+    return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
+
+
+def _tiles(wanted: OverviewFilter, series: Series, before: Series, votes: Feedback | None) -> list[Tile]:
+    tiles = build_tiles(series.total, before.total)
+    return [*tiles, votes_tile(votes, read_feedback(wanted.before()))] if votes else tiles
+
+
+def _votes(feedback: Feedback | None, stage: int) -> Votes:
+    return feedback.stages.get(stage, Votes()) if feedback else Votes()
+
+
+def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
+    figures = {
+        slug: apart_figure(chart, data) if form.is_apart else chart.build(data)
+        for slug, chart in CHARTS.items()
+    }
+    if data.votes:
+        figures[VOTES] = votes_figure(data)
+    return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
+
+
+def _panels(data: ChartData, form: OverviewForm) -> list[ChartPanel]:
+    rows = _row_frames(data)
+    panels = [
+        _panel(slug, chart.title, chart.note, columns_of(chart, data.series, is_apart=form.is_apart), rows)
+        for slug, chart in CHARTS.items()
+    ]
+    if data.votes:
+        panels.append(_panel(VOTES, "Liked answers", "thumbs up, by stage", votes_columns(data), rows))
+    return panels
+
+
+def _link(form: OverviewForm, kind: str | None = None) -> Link:
+    """Return a function from a bucket to the list of the assemblies behind it, of one kind if it is given."""
     address = reverse("dashboard:assemblies")
-    kept = {name: form.cleaned_data.get(name) or None for name in ("space", "stage")}
+    kept = form.kept | ({"kind": kind} if kind else {})
+    query = urlencode({name: value for name, value in kept.items() if value})
 
     def link(bucket: Bucket) -> str:
-        span = {"start": f"{bucket.start:%Y-%m-%dT%H:%M:%SZ}", "end": f"{bucket.end:%Y-%m-%dT%H:%M:%SZ}"}
-        return f"{address}?{form.query(range=None, first=None, last=None, **kept, **span)}"
+        return f"{address}?{query}&{_span(bucket)}" if query else f"{address}?{_span(bucket)}"
 
     return link
 
 
-def _panel(chart: Chart, series: Series, link: Link) -> ChartPanel:
-    rows = [
-        TableRow(
-            bucket,
-            link(bucket) if figures.assemblies else "",
-            tuple(column.show(column.pick(figures)) for column in chart.columns),
-            bucket.end > series.period.until,
+@lru_cache(maxsize=2_000)
+def _span(bucket: Bucket) -> str:
+    """A page has each bucket in some twenty addresses."""
+    return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _row_frames(data: ChartData) -> list[tuple[str, str, bool]]:
+    """Return each bucket in words with the address of its assemblies, and whether it is not over yet."""
+    period = data.series.period
+    return [
+        (
+            bucket_label(bucket, period),
+            data.link(bucket) if figures.assemblies else "",
+            bucket.end > period.until,
         )
-        for bucket, figures in series.rows
+        for bucket, figures in data.series.rows
     ]
-    columns = tuple(column.name for column in chart.columns)
-    return ChartPanel(chart.slug, chart.title, chart.note, columns, rows)
+
+
+def _panel(
+    slug: str, title: str, note: str, columns: list[Cells], frames: list[tuple[str, str, bool]]
+) -> ChartPanel:
+    rows = [
+        TableRow(label, url, tuple(column.show(column.values[number]) for column in columns), is_incomplete)
+        for number, (label, url, is_incomplete) in enumerate(frames)
+    ]
+    return ChartPanel(slug, title, note, tuple(column.name for column in columns), rows)

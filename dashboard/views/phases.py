@@ -25,7 +25,7 @@ from dashboard.filters import PhasesForm
 from dashboard.forms import ProfileForm
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
-from dashboard.panels import ChartPanel, TableRow
+from dashboard.panels import ChartPanel, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.phases import (
     OTHERS,
@@ -119,7 +119,7 @@ def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
         has_any = any(point.filterings for point in figures)
         rows.append(
             TableRow(
-                bucket,
+                bucket_label(bucket, data.period),
                 data.link(OTHERS, bucket) if has_any else "",
                 tuple(chart.show(chart.pick(point)) for point in figures),
                 bucket.end > data.period.until,

@@ -18,6 +18,8 @@ PAGES = {
     "overview_csv": False,
     "assemblies": False,
     "assemblies_csv": False,
+    "assemblies_jsonl": False,
+    "assemblies_compare": False,
     "assembly": True,
     "assembly_text": True,
     "spaces": False,
@@ -82,8 +84,8 @@ ACTIONS = {
     "demo_load": (Role.ADMIN, False),
     "demo_remove": (Role.ADMIN, False),
 }
-# Open to every member: it chooses among one's own teams.
-OPEN_ACTIONS = {"switch_team"}
+# Open to every member: it chooses among one's own teams, and keeps one's own views.
+OPEN_ACTIONS = {"switch_team", "view_save", "view_delete"}
 # Opened by htmx; a browser is led on to the conversation.
 FRAGMENTS = {"chat_message"}
 
@@ -217,7 +219,7 @@ def test_what_does_not_exist_is_a_404_page(owner_client: Client, space: Space) -
 
 
 def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
-    for name in [n for n in PAGES if not n.endswith("_csv") and n != "assembly_text"]:
+    for name in [n for n in PAGES if not n.endswith(("_csv", "_jsonl")) and n != "assembly_text"]:
         html = owner_client.get(address(name)).content.decode()
         assert " style=" not in html, name
         assert "<style" not in html, name

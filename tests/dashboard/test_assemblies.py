@@ -1,5 +1,6 @@
 import csv
 import hashlib
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Assembly, AssemblyPayload, Space, Team
 from contextopt.purging import purge_record
 from dashboard.paging import PAGE_ROWS
+from dashboard.tailing import MAX_QUIET
+from tests.dashboard.conftest import HTMX
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_assembly, make_record, make_space
 
@@ -64,6 +67,8 @@ def test_filters(owner_client: Client, space: Space) -> None:
     assert numbers(owner_client, "truncated=no") == [elsewhere.pk]
     assert numbers(owner_client, "conversation=c-1") == [elsewhere.pk]
     assert numbers(owner_client, "find=cdcdcd") == [elsewhere.pk]
+    assert numbers(owner_client, "find=c-1") == [elsewhere.pk]
+    assert numbers(owner_client, "find=c-") == []
     assert numbers(owner_client, f"find={plain.pk}") == [plain.pk]
     assert numbers(owner_client, "start=2026-06-15") == [plain.pk]
     assert numbers(owner_client, "end=2026-06-14") == [elsewhere.pk]
@@ -72,7 +77,7 @@ def test_filters(owner_client: Client, space: Space) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["start=yesterday", "end=2026-13-01", "start=0001-01-01", "stage=9", "space=x", "find=nohex!", "find=abc",
+    ["start=yesterday", "end=2026-13-01", "start=0001-01-01", "stage=9", "space=x", "config=0", "config=x",
      "conversation=" + "x" * 201, "conversation=%00", "start=2026-01-01T00:00:00%2B99:00"],
 )  # fmt: skip
 def test_filters_that_cannot_be_read_say_so(query: str, owner_client: Client, space: Space) -> None:
@@ -95,11 +100,11 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Spac
         while Assembly.objects.count() < wanted:
             log_row(space, NOW)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, spaces of the filter, the page with spaces and configs
+            # session, user, memberships, spaces of the filter, the page with spaces and configs, saved views
             owner_client.get(URL)
         counts.append(len(queries))
         assert not any("assemblypayload" in query["sql"] for query in queries)
-    assert counts == [5, 5]
+    assert counts == [6, 6]
 
 
 def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
@@ -114,6 +119,101 @@ def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> No
     assert rows[0]["space"] == "support"
     # What a spreadsheet would run stays text.
     assert rows[0]["conversation"] == "'=1+1"
+
+
+def test_jsonl_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
+    for number in range(PAGE_ROWS + 5):
+        log_row(space, NOW + timedelta(minutes=number), conversation="=1+1")
+    log_row(space, NOW, stage=3)
+    response = owner_client.get("/assemblies.jsonl?stage=4")
+    rows = [json.loads(line) for line in b"".join(response.streaming_content).decode().splitlines()]
+    assert len(rows) == PAGE_ROWS + 5
+    assert rows[-1]["created_at"] == "2026-06-15T12:00:00+00:00"
+    # No spreadsheet reads this: nothing is escaped.
+    assert (rows[0]["conversation"], rows[0]["assembly_ms"]) == ("=1+1", 5.0)
+    assert owner_client.get("/assemblies.jsonl?stage=9").status_code == 400
+
+
+# Following
+
+
+def test_a_list_that_follows_asks_more_seldom_while_nothing_comes(partial, space: Space) -> None:
+    newest = log_row(space, NOW).pk
+    assert "every" not in partial(URL, "assemblies")
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on", "assemblies")
+    quiet = partial(f"{URL}?live=on&newest={newest}&quiet=3", "assemblies")
+    assert 'hx-trigger="every 6s"' in quiet
+    assert f"newest={newest}&amp;quiet=4" in quiet
+    assert 'hx-trigger="every 15s"' in partial(f"{URL}?live=on&newest={newest}&quiet=90", "assemblies")
+    log_row(space, NOW)
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on&newest={newest}&quiet=90", "assemblies")
+
+
+def test_following_keeps_the_filters_and_pauses(partial, space: Space) -> None:
+    log_row(space, NOW)
+    html = partial(f"{URL}?live=on&stage=4", "assemblies")
+    assert "?stage=4&amp;live=on&amp;newest=" in html
+    assert '<a class="button right" href="?stage=4">Pause</a>' in html
+
+
+@pytest.mark.parametrize(
+    "query", ["newest=x&quiet=y", "newest=-1&quiet=-1", "newest=%00", "quiet=" + "9" * 30]
+)
+def test_a_poll_that_was_tampered_with_starts_again(query: str, partial, space: Space) -> None:
+    log_row(space, NOW)
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on&{query}", "assemblies")
+
+
+def test_polls_end(owner_client: Client, space: Space) -> None:
+    newest = log_row(space, NOW).pk
+    response = owner_client.get(
+        f"{URL}?live=on&newest={newest}&quiet={MAX_QUIET}", headers={**HTMX, "HX-Target": "assemblies"}
+    )
+    assert response.status_code == 286
+    assert "every" not in response.content.decode()
+    assert "Resume" in response.content.decode()
+
+
+# Comparing
+
+
+def test_two_assemblies_side_by_side(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Queue stuck")
+    before = make_assembly(space)
+    make_record(space, title="Disk <full>", view_count=10)
+    after = make_assembly(space, max_records=1)
+    html = owner_client.get(f"/assemblies/compare/?id={after.id}&id={before.id}").content.decode()
+    assert html.index(f"/assemblies/{before.id}/") < html.index(f"/assemblies/{after.id}/")
+    assert "now in" in html
+    assert "now out" in html
+    assert "dropped, over the record limit" in html
+    assert "Disk &lt;full&gt;" in html
+    assert '<span class="gone">-' in html
+
+
+def test_what_is_alike_says_so(owner_client: Client, space: Space) -> None:
+    make_record(space)
+    first, second = make_assembly(space), make_assembly(space)
+    html = owner_client.get(f"/assemblies/compare/?id={first.id}&id={second.id}").content.decode()
+    assert "The same text, byte for byte" in html
+    assert "1 candidates fared the same" in html
+
+
+def test_assemblies_without_payload_are_compared_by_their_figures(owner_client: Client, space: Space) -> None:
+    rows = [log_row(space, NOW, sha256=digit * 64, tokens_after=100) for digit in "ab"]
+    html = owner_client.get(f"/assemblies/compare/?id={rows[0].pk}&id={rows[1].pk}").content.decode()
+    assert "not stored any more" in html
+
+
+@pytest.mark.parametrize("query", ["", "id=x", "id=1.5&id=%00", "id=" + "9" * 30])
+def test_with_fewer_than_two_one_is_told_how(query: str, owner_client: Client, team: Team) -> None:
+    response = owner_client.get(f"/assemblies/compare/?{query}")
+    assert response.status_code == 200
+    assert "Choose two assemblies" in response.content.decode()
+
+
+def test_others_assemblies_are_not_compared(outsider_client: Client, assembly: Assembly) -> None:
+    assert outsider_client.get(f"/assemblies/compare/?id={assembly.pk}&id=1").status_code == 404
 
 
 # One assembly

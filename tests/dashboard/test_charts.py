@@ -1,13 +1,17 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import plotly.graph_objects as go
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
 from dashboard.charts import CHARTS, ChartData
+from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.metrics import Figures, Series
 from dashboard.periods import custom_period, recent_period
+from dashboard.voting import Votes
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SOME = Figures(9, 0.3, 0.8, 0.5, 1_000, 4_000, 3_000, 12.0, 2.0, 5.0, 9.0)
@@ -21,11 +25,21 @@ def data_of(points: list[Figures], is_over: bool = False) -> ChartData:
     return ChartData(series, Series(period.before(), SOME, tuple(points)), lambda b: f"/a?{b.start:%d}")
 
 
+def coloured(value: object) -> object:
+    """Put a colour for each variable, as the page's script does."""
+    if isinstance(value, dict):
+        return {name: coloured(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [coloured(inner) for inner in value]
+    return "red" if isinstance(value, str) and value.startswith("var(") else value
+
+
 @pytest.mark.parametrize("slug", CHARTS)
 @pytest.mark.parametrize("points", [[SOME] * 5, [Figures()] * 5, [SOME, Figures(), SOME, Figures(), SOME]])
 def test_a_figure_is_json_without_a_theme(slug: str, points: list[Figures]) -> None:
     figure = CHARTS[slug].build(data_of(points)).to_plotly_json()
     text = json.dumps(figure, cls=DjangoJSONEncoder, allow_nan=False)
+    go.Figure(coloured(figure))  # raises on what Plotly does not know
     assert "#" not in text
     assert "heatmap" not in text
 
@@ -78,3 +92,41 @@ def test_hours_have_a_clock_on_the_axis() -> None:
 def test_columns_show_a_dash_where_nothing_was_measured(slug: str) -> None:
     for column in CHARTS[slug].columns:
         assert column.show(column.pick(Figures())) == "–"
+
+
+def apart(points: list[Figures]) -> ChartData:
+    """Two kinds, told apart."""
+    data = data_of(points)
+    kinds = {"space": tuple(points), "phase": tuple(points)}
+    links = {kind: lambda b, kind=kind: f"/{kind}" for kind in kinds}
+    votes = {4: (Votes(10, 9),) * len(points), 9: (Votes(),) * len(points)}
+    return replace(data, series=replace(data.series, kinds=kinds), kind_links=links, votes=votes)
+
+
+@pytest.mark.parametrize("slug", CHARTS)
+@pytest.mark.parametrize("points", [[SOME] * 5, [Figures()] * 5])
+def test_kinds_apart_are_a_line_each(slug: str, points: list[Figures]) -> None:
+    figure = apart_figure(CHARTS[slug], apart(points)).to_plotly_json()
+    go.Figure(coloured(figure))
+    names = [trace["name"] for trace in figure["data"]]
+    assert names == (["space", "phase"] if points[0].assemblies else [])
+    assert all(set(trace["customdata"]) == {f"/{trace['name']}"} for trace in figure["data"])
+
+
+def test_kinds_apart_have_a_column_each() -> None:
+    columns = columns_of(CHARTS["time"], apart([SOME] * 5).series, is_apart=True)
+    assert [column.name for column in columns] == ["p95 ms, space", "p95 ms, phase"]
+
+
+def test_savings_of_several_kinds_are_stacked() -> None:
+    figure = CHARTS["saved"].build(apart([SOME] * 5)).to_plotly_json()
+    go.Figure(coloured(figure))
+    assert figure["layout"]["barmode"] == "relative"
+    assert [trace["customdata"][0] for trace in figure["data"]] == ["/space", "/phase"]
+
+
+def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
+    figure = votes_figure(apart([SOME] * 5)).to_plotly_json()
+    go.Figure(coloured(figure))
+    assert [trace["name"] for trace in figure["data"]] == ["stage 4"]
+    assert votes_columns(apart([SOME] * 5))[0].values == (0.9,) * 5

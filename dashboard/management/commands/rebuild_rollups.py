@@ -1,0 +1,32 @@
+"""`manage.py rebuild_rollups`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from contextopt.management.base import DONE, Progress, ReportingCommand, team_of
+from dashboard.models import QuarterRollup
+from dashboard.rollups import rebuild
+
+
+class Command(ReportingCommand):
+    help = (
+        "Make the rollups that the Overview reads again from the log, a day at a time. Nothing is lost when "
+        "it is interrupted, and pages stay right meanwhile."
+    )
+    days = 0
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        progress = Progress(self.stderr)
+        for day in rebuild(team):
+            self.days += 1
+            progress.show(f"{day:%Y-%m-%d}: {self.days:,} days done")
+        rollups = QuarterRollup.objects.filter(team=team).count()
+        if options["json"]:
+            self.print_json({"days": self.days, "rollups": rollups})
+        else:
+            self.stdout.write(f"{self.days:,} days made again, {rollups:,} rollups.")
+        return DONE
+
+    def how_far(self) -> str:
+        return f"Interrupted after {self.days:,} days. Run it again to make the others."

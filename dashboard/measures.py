@@ -1,0 +1,68 @@
+"""What is added up over assemblies, in SQL: the same columns for raw rows and for rollups."""
+
+from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.models.rollups import DIMENSIONS
+
+DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
+_RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
+_UTILISATION = "a.tokens_after::float8 / nullif(a.tokens_available, 0)"
+
+
+def _counted(histogram: Histogram, value: str) -> str:
+    """Return the SQL of a histogram over rows: a vector of zeros and one 1 for each, added up.
+
+    A row without the figure is in no bucket.
+    """
+    edges = f"'{{{','.join(map(str, histogram.edges))}}}'::float8[]"
+    bucket = f"width_bucket(({value})::float8, {edges})"
+    zeros = f"array_fill(0, ARRAY[{histogram.size}])::vector({histogram.size})"
+    one = (
+        f"(array_fill(0, ARRAY[{bucket}]) || 1 || array_fill(0, ARRAY[{histogram.size - 1} - {bucket}]))"
+        f"::vector({histogram.size})"
+    )
+    return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
+
+
+# Column → how it is measured on the rows `a` of the log.
+MEASURED = {
+    "assemblies": "count(*)",
+    "truncated": "count(*) FILTER (WHERE a.truncated)",
+    "records_filtered": "sum(a.records_filtered)",
+    "records_included": "sum(a.records_included)",
+    "tokens_before": "coalesce(sum(a.tokens_before), 0)",
+    "tokens_after": "sum(a.tokens_after)",
+    "tokens_saved": "coalesce(sum(a.tokens_before::bigint - a.tokens_after), 0)",
+    "ratios": f"coalesce(sum({_RATIO}), 0)",
+    "with_ratio": "count(*) FILTER (WHERE a.records_filtered > 0)",
+    "utilisations": f"coalesce(sum({_UTILISATION}), 0)",
+    "with_utilisation": "count(*) FILTER (WHERE a.tokens_available > 0)",
+    ASSEMBLY_MS.name: _counted(ASSEMBLY_MS, "a.assembly_ms"),
+    TOKENS.name: _counted(TOKENS, "a.tokens_after"),
+    UTILISATION.name: _counted(UTILISATION, _UTILISATION),
+    RATIO.name: _counted(RATIO, _RATIO),
+}
+MEASURE_COLUMNS = tuple(MEASURED)
+COLUMNS = (*DIMENSION_COLUMNS, *MEASURE_COLUMNS)
+HISTOGRAM_COLUMNS = frozenset(histogram.name for histogram in HISTOGRAMS)
+
+# The quarter of an hour that an assembly belongs to.
+QUARTER = "date_bin('15 minutes', a.created_at, timestamptz '2000-01-01 00:00Z')"
+
+
+def columns(names: tuple[str, ...], prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{name}" for name in names)
+
+
+def added_up(names: tuple[str, ...] = MEASURE_COLUMNS) -> str:
+    """Return the SQL that adds rollups up, column by column."""
+    return ", ".join(f"sum({name}) AS {name}" for name in names)
+
+
+def measured(start: str, source: str) -> str:
+    """Return a query that measures rows `a` of `source`, grouped as rollups are; `start` is an expression."""
+    dimensions = columns(DIMENSION_COLUMNS, "a.")
+    figures = ", ".join(f"{expression} AS {name}" for name, expression in MEASURED.items())
+    return (
+        f"SELECT a.team_id, {start} AS start, {dimensions}, {figures} {source} "
+        f"GROUP BY a.team_id, {start}, {dimensions}"
+    )

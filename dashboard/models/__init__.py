@@ -1,0 +1,15 @@
+"""The dashboard's own tables, by concept."""
+
+from dashboard.models.prices import ModelPrice
+from dashboard.models.rollups import DayRollup, QuarterRollup, RollupZone, StaleDay, UnfoldedAssembly
+from dashboard.models.savedviews import SavedView
+
+__all__ = [
+    "DayRollup",
+    "ModelPrice",
+    "QuarterRollup",
+    "RollupZone",
+    "SavedView",
+    "StaleDay",
+    "UnfoldedAssembly",
+]

@@ -1,0 +1,114 @@
+"""Assemblies added up: by quarter of an hour, and by the days of the team's time zone.
+
+A trigger notes each new assembly in `UnfoldedAssembly`; folding takes the note away and adds the assembly in
+one transaction. So an assembly counts once, whenever its transaction commits, and no watermark is kept.
+"""
+
+from typing import ClassVar
+
+from django.db import models
+from pgvector.django import VectorField
+
+from contextopt.models import ContextConfig, Kind, Space, Team
+from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
+
+# What assemblies are told apart by. Their order is that of the unique index.
+DIMENSIONS = ("space", "stage", "kind", "config", "phase", "model")
+
+
+def _counts(histogram: Histogram) -> VectorField:
+    # A vector, since pgvector adds vectors up in the database; whole numbers are exact to 2^24 a bucket.
+    return VectorField(dimensions=histogram.size)
+
+
+class Rollup(models.Model):
+    """Counts and sums of the assemblies that share a stretch of time and all dimensions."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
+    start = models.DateTimeField()
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="+")
+    stage = models.PositiveSmallIntegerField(null=True)
+    kind = models.CharField(max_length=8, choices=Kind)
+    config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="+")
+    phase = models.CharField(max_length=64, blank=True)
+    model = models.CharField(max_length=120, blank=True)
+    assemblies = models.PositiveIntegerField()
+    truncated = models.PositiveIntegerField()
+    records_filtered = models.BigIntegerField()
+    records_included = models.BigIntegerField()
+    tokens_before = models.BigIntegerField()
+    tokens_after = models.BigIntegerField()
+    tokens_saved = models.BigIntegerField(help_text="where there was something to compare with")
+    # Averages are over requests: the sum of their ratios, and how many had one.
+    ratios = models.FloatField()
+    with_ratio = models.PositiveIntegerField()
+    utilisations = models.FloatField()
+    with_utilisation = models.PositiveIntegerField()
+    ms_histogram = _counts(ASSEMBLY_MS)
+    tokens_histogram = _counts(TOKENS)
+    utilisation_histogram = _counts(UTILISATION)
+    ratio_histogram = _counts(RATIO)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.assemblies} assemblies from {self.start:%Y-%m-%d %H:%M}"
+
+
+class QuarterRollup(Rollup):
+    """A quarter of an hour: so that every time zone's hours and days add up."""
+
+    class Meta:
+        constraints: ClassVar = [
+            # Pages read a team's stretch of time by it, too.
+            models.UniqueConstraint(
+                fields=["team", "start", *DIMENSIONS], name="quarter_rollup_once", nulls_distinct=False
+            ),
+        ]
+
+
+class DayRollup(Rollup):
+    """A day of the zone that `RollupZone` names; `start` is its midnight."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["team", "start", *DIMENSIONS], name="day_rollup_once", nulls_distinct=False
+            ),
+        ]
+
+
+class RollupZone(models.Model):
+    """The time zone whose days a team's day rollups are; another one is taken over by a job."""
+
+    team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
+    time_zone = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.time_zone
+
+
+class UnfoldedAssembly(models.Model):
+    """An assembly that no rollup has yet. Written by a trigger; no foreign key, which would slow it."""
+
+    assembly_id = models.BigIntegerField(primary_key=True)
+
+    class Meta:
+        verbose_name_plural = "unfolded assemblies"
+
+    def __str__(self) -> str:
+        return f"assembly {self.assembly_id}"
+
+
+class StaleDay(models.Model):
+    """A day, in UTC, whose rollups are to be made again, since assemblies were deleted."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
+    day = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["team", "day"], name="stale_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.day:%Y-%m-%d}"
