@@ -1,14 +1,13 @@
-"""The charts of the feedback page. Pure, in the terms of `dashboard.charts`: rows in, Plotly figures out."""
+"""The charts of the feedback page. Pure: rows in, figures out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import plotly.graph_objects as go
 
 from dashboard.charts import ACCENT, COSTLY, MUTED, SAVED, lay_out, wall_clock
 from dashboard.feedback import VoteSeries
 from dashboard.formats import percent, whole
 from dashboard.periods import Bucket
+from dashboard.plots import Plot, bar, scatter
 from memory.trends import VoteFigures
 
 FEW_VOTES = 5
@@ -44,18 +43,18 @@ class VoteChart:
     title: str
     note: str
     columns: tuple[VoteColumn, ...]
-    build: Callable[[VoteData], go.Figure]
+    build: Callable[[VoteData], Plot]
 
 
-def liked_figure(data: VoteData) -> go.Figure:
+def liked_figure(data: VoteData) -> Plot:
     """The share of thumbs up, over the same share one period earlier."""
     x = wall_clock(data.series.period)
-    earlier = go.Scatter(
+    earlier = scatter(
         name="before", x=x, y=[point.liked_rate for point in data.before.points], customdata=data.links,
         mode="lines+markers", marker={"size": 3, "color": MUTED},
         line={"color": MUTED, "width": 1.5, "dash": "dot"},
     )  # fmt: skip
-    now = go.Scatter(
+    now = scatter(
         name="now", x=x, y=[point.liked_rate for point in data.series.points], customdata=data.links,
         mode="lines+markers", marker={"size": 5, "color": ACCENT}, line={"color": ACCENT, "width": 2},
     )  # fmt: skip
@@ -64,13 +63,13 @@ def liked_figure(data: VoteData) -> go.Figure:
     return figure
 
 
-def votes_figure(data: VoteData) -> go.Figure:
+def votes_figure(data: VoteData) -> Plot:
     """Thumbs up above zero, thumbs down below."""
     x, rows = wall_clock(data.series.period), data.series.points
     last = 0.5 if data.series.period.is_incomplete else 1.0
     opacity = [*([1.0] * (len(rows) - 1)), last]
     bars = [
-        go.Bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
+        bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
         for name, colour, values in (
             ("up", SAVED, [point.up if point.votes else None for point in rows]),
             ("down", COSTLY, [-point.down if point.votes else None for point in rows]),

@@ -9,11 +9,12 @@ from contextopt.admin import (
     handoffs,
     phases,
     repositories,
+    searching,
     spaces,
     tasks,
 )
 
 __all__ = [
     "access", "assemblies", "configs", "conversations", "embeddings", "handoffs", "phases", "repositories",
-    "spaces", "tasks",
+    "searching", "spaces", "tasks",
 ]  # fmt: skip

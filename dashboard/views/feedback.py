@@ -30,7 +30,7 @@ from dashboard.feedback import (
 from dashboard.feedbackcharts import VOTE_CHARTS, VoteChart, VoteData
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
-from dashboard.panels import ChartPanel, TableRow
+from dashboard.panels import ChartPanel, TableRow, bucket_label
 from dashboard.votes import message_boxes, read_assembly_feedback
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
@@ -151,7 +151,7 @@ def _groups(wanted: VoteFilter, links: Links) -> list[dict[str, Any]]:
 def _panel(chart: VoteChart, data: VoteData) -> ChartPanel:
     rows = [
         TableRow(
-            bucket,
+            bucket_label(bucket, data.series.period),
             data.link(bucket) if figures.votes else "",
             tuple(column.show(column.pick(figures)) for column in chart.columns),
             bucket.end > data.series.period.until,

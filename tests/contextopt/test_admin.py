@@ -9,8 +9,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from contextopt import searchables
 from contextopt.admin import base
+from contextopt.completing import complete_task
+from contextopt.completioninputs import CompletionIn
 from contextopt.embeddingjobs import Work, work_through
+from contextopt.frequencies import ensure_counted
 from contextopt.inputs import RecordPatch
 from contextopt.models import (
     ApiKey,
@@ -21,6 +25,7 @@ from contextopt.models import (
     CodeBlob,
     ContextConfig,
     Conversation,
+    DocumentFrequency,
     EmbeddingFill,
     EmbeddingModel,
     EmbeddingTodo,
@@ -36,6 +41,7 @@ from contextopt.models import (
     Repository,
     RepositoryFile,
     RepositoryHistory,
+    SearchCorpus,
     Space,
     SpaceCounts,
     SpaceHour,
@@ -49,9 +55,10 @@ from tests import factories
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, EmbeddingFill, EmbeddingModel,
-    EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision,
-    Repository, RepositoryFile, RepositoryHistory, SpaceCounts, SpaceHour, StoredResponse, Task,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
+    EmbeddingModel, EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding,
+    RecordRevision, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour,
+    StoredResponse, Task,
 ]  # fmt: skip
 
 
@@ -82,6 +89,9 @@ def world(space: Space) -> Space:
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
 
+    ensure_counted(searchables.get("record"), space.pk)
+    report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)
+    complete_task(team=space.team, data=report, actor="test")
     update_record(record=record, changes=RecordPatch(notes="Changed"), actor="test")
     return space
 

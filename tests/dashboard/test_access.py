@@ -33,6 +33,9 @@ PAGES = {
     "phase": False,
     "retries": False,
     "retry": True,
+    "tasks": False,
+    "task": True,
+    "finding": True,
     "repositories": False,
     "repository": True,
     "chat": False,
@@ -65,6 +68,11 @@ ACTIONS = {
     "record_purge": (Role.ADMIN, True),
     "phase": (Role.EDITOR, False),
     "phase_activate": (Role.EDITOR, False),
+    "task_new": (Role.EDITOR, False),
+    "finding_check": (Role.EDITOR, True),
+    "finding_resolve": (Role.EDITOR, True),
+    "task_compress": (Role.EDITOR, True),
+    "task_advance": (Role.EDITOR, True),
     "memory_new": (Role.EDITOR, False),
     "memory_edit": (Role.EDITOR, True),
     "memory_delete": (Role.EDITOR, True),
@@ -94,6 +102,7 @@ FRAGMENTS = {"chat_message"}
 def address(team: Team, space: Space, record: Record, assembly: Assembly, settings: Any):
     key = factories.make_key(team)[0]
     task = factories.make_task(team)
+    factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
     strategy = make_strategy(team)
     conversation = factories.make_conversation(space)
@@ -168,7 +177,8 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
     [
         n
         for n in ACTIONS
-        if n not in PAGES and n not in {"record_new", "space_import", "memory_new", "strategy_complete"}
+        if n not in PAGES
+        and n not in {"record_new", "space_import", "memory_new", "task_new", "strategy_complete"}
     ],
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:

@@ -137,7 +137,7 @@ def test_the_preview_follows_its_controls(owner_client: Client, space: Space) ->
     assert "[note] Old" in html_of(owner_client, f"{URL}preview/?{as_of}&stage=3")
 
 
-@pytest.mark.parametrize("query", ["stage=5", "window=9", "as_of=soon"])
+@pytest.mark.parametrize("query", ["stage=6", "window=9", "as_of=soon"])
 def test_a_preview_that_cannot_be(query: str, owner_client: Client, space: Space) -> None:
     assert 'role="alert"' in html_of(owner_client, f"{URL}preview/?{query}")
 
