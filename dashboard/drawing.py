@@ -65,13 +65,13 @@ def saving_bar(*, before: int, after: int) -> Bar:
     return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")
 
 
-# Which of the four colours a score part borrows.
+# The colour of each part of a score: four are borrowed from the shares of the budget.
 PART_KINDS = {
     "recency": "context",
     "frequency": "history",
     "semantic": "system",
     "lexical": "response",
-    "neighbour": "over",
+    "neighbour": "neighbour",
 }
 
 
