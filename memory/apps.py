@@ -5,11 +5,14 @@ class MemoryConfig(AppConfig):
     name = "memory"
 
     def ready(self) -> None:
-        """Make memories searchable, and learn from tasks that end."""
+        """Make memories searchable, learn from tasks that end, and have a part in the demo."""
         from contextopt import searchables
         from contextopt.completing import register_learner
+        from contextopt.demo.chapters import register_chapter
+        from memory.demo import MEMORY
         from memory.learning import learn_from
         from memory.storing import SEARCHABLE
 
         searchables.register(SEARCHABLE)
         register_learner(learn_from)
+        register_chapter(MEMORY)
