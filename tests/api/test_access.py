@@ -94,6 +94,7 @@ ENDPOINTS = [
     ("POST", "/strategy-uses/{use}/rating", "write", {"rating": "up"}),
     ("POST", "/strategies/{memory}/retire", "write", {"reason": "Old"}),
     ("POST", "/strategies/{retired}/reinstate", "write", None),
+    ("GET", "/health", "admin", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),
@@ -104,7 +105,7 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
     "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
-    "/memories", "/completions", "/task-patterns", "/strategy-hints",
+    "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints",
 }  # fmt: skip
 
 
