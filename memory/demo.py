@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from contextopt.completing import complete_task
 from contextopt.completioninputs import CompletionIn, LessonIn
@@ -122,7 +122,8 @@ def load_votes(stage: Stage) -> None:
     """Judge some of the demo's assemblies, each soon after it was made, and its one answer."""
     made = Assembly.objects.filter(team=stage.team, is_demo=True, space__is_demo=True, messages=None)
     judged = [each for each in made.select_related("config").order_by("pk") if stage.rng.random() < JUDGED]
-    Vote.objects.bulk_create(_vote(stage, assembly) for assembly in judged)
+    votes = Vote.objects.bulk_create(_vote(stage, assembly) for assembly in judged)
+    Vote.objects.filter(pk__in=[vote.pk for vote in votes]).update(updated_at=F("created_at"))
     answers = Message.objects.of(stage.team).filter(
         author=Author.ASSISTANT, conversation__space__is_demo=True
     )

@@ -33,6 +33,8 @@ STORIES = (SUPPORT, ENGINEERING, RESEARCH)
 SOURCE = DEMO_ACTOR
 # Of ten requests about this many ask a question.
 ASKED = 0.3
+# After this part of the assemblies the settings become tighter.
+TIGHTENED = 7
 RECORD_DAYS = 45
 ASSEMBLY_DAYS = 14
 ASSEMBLIES_A_DAY = 40
@@ -197,10 +199,10 @@ def _view_some(record_ids: list[int], rng: random.Random) -> None:
 def _assemble_all(
     spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
 ) -> None:
-    """Run the assemblies in the order of their moments; after a quarter each space gets tighter settings."""
+    """Run the assemblies in the order of their moments; after a seventh each space gets tighter settings."""
     moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
     for number, moment in enumerate(moments):
-        if number == len(moments) // 4:
+        if number == len(moments) // TIGHTENED:
             _tighten(spaces)
         space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
         assemble_space(
@@ -221,7 +223,7 @@ def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
         as_of=moment,
         system_tokens=rng.randrange(250, 800),
         history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_450))),
-        conversation=f"demo-{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
+        conversation=f"{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
         model=rng.choice(MODELS),
     )
 
