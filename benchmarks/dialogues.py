@@ -72,10 +72,14 @@ def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
     for session in count(1):
         if f"session_{session}" not in conversation:
             return
-        moment = datetime.strptime(conversation[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
+        said_at = _moment(conversation[f"session_{session}_date_time"])
         for position, turn in enumerate(conversation[f"session_{session}"]):
-            said_at = moment.replace(tzinfo=UTC)
             yield Turn(turn["dia_id"], turn["speaker"], turn["text"], said_at, session, position)
+
+
+def _moment(text: str) -> datetime:
+    """Read what looks like 1:56 pm on 8 May, 2023."""
+    return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
 def _questions(rows: list[dict[str, Any]], turns: tuple[Turn, ...]) -> Iterator[Question]:

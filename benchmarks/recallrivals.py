@@ -95,7 +95,7 @@ def _fuse(words: Ranking, meaning: Ranking) -> Ranking:
 
 
 def by_mem0(dialogue: Dialogue, model: str, python: Path) -> list[Ranking]:
-    """Rank by mem0, which stores each turn as it is and is given our vectors: no model of its own is asked."""
+    """Rank by mem0, which stores each turn as it is and is given our vectors: it asks no model."""
     embedder = get_embedder(model)
     texts = [turn.said for turn in dialogue.turns]
     questions = [question.text for question in dialogue.questions]
