@@ -19,7 +19,7 @@ from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Te
 from contextopt.purging import purge_record
 from contextopt.recording import delete_space, update_record, upsert_records
 from contextopt.searchables import Searchable, SearchFilters
-from contextopt.searching import gather, prepare_query, search
+from contextopt.searching import gather, prepare_query, rate, search
 from tests.factories import NOW, make_record, make_space
 
 EVERYTHING = SearchFilters()
@@ -114,9 +114,9 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     lengths = [len(document) + 2 for document in documents]
     expected = {}
     for row_id, document, length in zip(ids, documents, lengths, strict=True):
-        norm = 1.2 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
+        norm = 0.9 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
         expected[row_id] = sum(
-            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 2.2 / (document[word] + norm)
+            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 1.9 / (document[word] + norm)
             for word, n in (("red", 3), ("blue", 2))
         )
     assert scores == pytest.approx({row_id: score for row_id, score in expected.items() if score})
@@ -191,11 +191,11 @@ class TestFilters:
     def test_filters(self, space: Space, filters, expected) -> None:
         assert set(found(space, "workers lock", **filters)) == expected
 
-    def test_also_is_filtered_too(self, space: Space, table: Searchable, team: Team) -> None:
+    def test_rated_rows_are_filtered_too(self, space: Space, table: Searchable, team: Team) -> None:
         elsewhere = make_record(make_space(team, "elsewhere"))
         ids = [*Record.objects.values_list("pk", flat=True)]
         query = prepare_query("unrelated question")
-        parts = gather(table, space.pk, query, filters=SearchFilters(types=("note",)), limit=0, also=ids)
+        parts = rate(table, space.pk, query, ids, filters=SearchFilters(types=("note",)))
         assert elsewhere.pk in ids
         assert [Record.objects.get(pk=row_id).title for row_id in parts] == ["two"]
 
