@@ -159,13 +159,13 @@ def test_statements_do_not_grow_with_the_space(space: Space) -> None:
             ask(space, "cluster upgrade")
         return len(queries)
 
-    # More than a search takes of each ranking.
-    for number in range(90):
+    # More than a search and the score take of their rankings.
+    for number in range(150):
         make_record(space, title=f"Entry {number}", notes=TOPICS[number % 4], thread="t", position=number)
     few = count()
     for number in range(60):
         make_record(
-            space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=100 + number
+            space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=200 + number
         )
     assert count() == few
 
