@@ -30,8 +30,9 @@ from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, re
 from contextopt.searching import Query as SearchQuery
 from contextopt.searching import SearchFilters, gather, prepare_query, rate
 
-# What only one of the two rankings has high up may be the best by both.
-DEPTH = 200
+# What only one of the two rankings has high up may be the best by both; as many of each as could
+# enter, within these bounds.
+DEPTH_MIN, DEPTH_MAX = 60, 200
 # Hits that lend to their neighbours in a thread.
 LENDERS = 60
 # Stage 4's candidates that are asked for besides what the search finds.
@@ -64,7 +65,8 @@ def load_for_question(
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=SCORED)
     known = {record.id: record for record in base.records}
     found = _Found(space_id, asked, _filters(config, now, base.counts))
-    matches = found.best()
+    most = _most_details(config)
+    matches = found.best(max(DEPTH_MIN, min(most, DEPTH_MAX)))
     threads = _threads(space_id, _lenders(matches, config))
     beside = {record_id for thread in threads for record_id in thread}
     matches |= found.rate(sorted((beside | known.keys()) - matches.keys()))
@@ -72,7 +74,6 @@ def load_for_question(
     # Neighbours pass the filters, or they would not have been rated; what was deleted meanwhile is gone.
     relevant = lend_to_neighbours(relevances(matches), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
-    most = _most_details(config)
     details = _load_details([scored.record.id for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return Asked(
@@ -99,9 +100,9 @@ class _Found:
     query: SearchQuery
     filters: SearchFilters
 
-    def best(self) -> dict[int, Match]:
+    def best(self, depth: int) -> dict[int, Match]:
         records = searchables.get("record")
-        parts = gather(records, self.space_id, self.query, filters=self.filters, limit=DEPTH)
+        parts = gather(records, self.space_id, self.query, filters=self.filters, limit=depth)
         return {row: Match(each.lexical, each.similarity) for row, each in parts.items()}
 
     def rate(self, ids: Sequence[int]) -> dict[int, Match]:

@@ -19,8 +19,17 @@ from contextopt.lexicalsearch import (
     scores_by_words,
     weigh_terms,
 )
+from contextopt.planning import planned_anew
 from contextopt.searchables import Searchable, SearchFilters
-from contextopt.vectorsearch import NO_CONDITION, Condition, QueryVector, embed_query, nearest, similarities
+from contextopt.vectorsearch import (
+    NO_CONDITION,
+    Condition,
+    QueryVector,
+    compare,
+    embed_query,
+    nearest,
+    similarities,
+)
 
 __all__ = [
     "Hit",
@@ -118,8 +127,9 @@ def gather(
     All of them pass the filters. The work is bounded whatever the size of the corpus.
     """
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
-    lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
-    cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
+    with planned_anew():
+        lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
+        cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
     ids = {*lexical, *cosines}
     lacking = sorted(ids - lexical.keys())
     lexical |= scores_by_words(searchable, corpus_id, terms, lacking, filters=filters)
@@ -132,13 +142,12 @@ def rate(
     searchable: Searchable, corpus_id: int, query: Query, ids: Sequence[int], *, filters: SearchFilters
 ) -> dict[int, Parts]:
     """Return both parts of those of the rows that are of the corpus, live, and pass the filters."""
-    passing = _passing(searchable, corpus_id, filters, ids)
-    if not passing:
+    if not ids:
         return {}
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
-    lexical = scores_by_words(searchable, corpus_id, terms, passing, filters=filters)
-    cosines = similarities(searchable, corpus_id, query.vector, passing) if query.vector else {}
-    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in passing}
+    cosines = _compare(searchable, corpus_id, query, ids, filters)
+    lexical = scores_by_words(searchable, corpus_id, terms, list(cosines), filters=filters)
+    return {row_id: Parts(lexical.get(row_id, 0.0), cosine) for row_id, cosine in cosines.items()}
 
 
 def search(
@@ -242,17 +251,17 @@ def _nearest(
     return nearest(searchable, corpus_id, query.vector, condition=condition, limit=limit)
 
 
-def _passing(searchable: Searchable, corpus_id: int, filters: SearchFilters, ids: Sequence[int]) -> list[int]:
-    """Return those of the rows that are of the corpus, live, and pass the filters."""
-    if not ids:
-        return []
+def _compare(
+    searchable: Searchable, corpus_id: int, query: Query, ids: Sequence[int], filters: SearchFilters
+) -> dict[int, float | None]:
+    """Return those of the rows that are of the corpus, live, and pass the filters, with their cosine."""
     where, parameters = searchable.passing(corpus_id, filters)
+    condition = Condition(f"t.id = ANY(%(also)s::bigint[]) AND {where}", {**parameters, "also": list(ids)})
+    if query.vector is not None:
+        return compare(searchable, corpus_id, query.vector, condition)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.id FROM {searchable.table} t WHERE t.id = ANY(%(also)s::bigint[]) AND {where}",
-            {**parameters, "also": list(ids)},
-        )
-        return [row[0] for row in cursor.fetchall()]
+        cursor.execute(f"SELECT t.id FROM {searchable.table} t WHERE {condition.sql}", condition.params)
+        return {row[0]: None for row in cursor.fetchall()}
 
 
 def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:

@@ -114,9 +114,9 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     lengths = [len(document) + 2 for document in documents]
     expected = {}
     for row_id, document, length in zip(ids, documents, lengths, strict=True):
-        norm = 1.2 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
+        norm = 0.9 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
         expected[row_id] = sum(
-            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 2.2 / (document[word] + norm)
+            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 1.9 / (document[word] + norm)
             for word, n in (("red", 3), ("blue", 2))
         )
     assert scores == pytest.approx({row_id: score for row_id, score in expected.items() if score})
