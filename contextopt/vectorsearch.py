@@ -17,7 +17,7 @@ from contextopt.searchables import Searchable
 EXACT_ROWS = 5_000
 EXACT_PASSING = 5_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
-EF_SEARCH = 200
+EF_SEARCH = 120
 SCAN_ROWS = 20_000
 # For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
 BY_INDEX = f"""
