@@ -62,4 +62,5 @@ app.conf.beat_schedule = {
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
     "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
+    "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},
 }

@@ -13,6 +13,7 @@ from contextopt import tasks
 from contextopt.demo import remove_demo
 from contextopt.embeddingstatus import embedding_status
 from contextopt.inputs import KeyIn
+from contextopt.keys import create_key, revoke_key
 from contextopt.models import ApiKey, Role, Space
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
 from dashboard.forms import KeyForm, TeamForm
@@ -55,9 +56,7 @@ def key_create(request: TeamRequest) -> HttpResponse:
     if not form.is_valid():
         return _render(request, key_form=form, status=422)
     given = cast(KeyIn, form.value)
-    key, secret = ApiKey.objects.create_with_secret(
-        team=request.team, name=given.name, scope=given.scope, created_by=request.actor
-    )
+    key, secret = create_key(team=request.team, data=given, actor=request.actor)
     response = _render(request, secret=secret, new_key=key)
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -70,7 +69,7 @@ def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
     if found is None:
         raise Http404("No such key.")
     require_role(request, Role.ADMIN)
-    found.revoke()
+    revoke_key(key=found, actor=request.actor)
     messages.success(request, f"The key “{found.name}” is revoked.")
     return redirect("dashboard:settings")
 
@@ -115,7 +114,7 @@ def demo_status(request: TeamRequest) -> HttpResponse:
 @team_page
 def demo_remove(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
-    remove_demo(request.team)
+    remove_demo(request.team, actor=request.actor)
     messages.success(request, "The demo data is removed.")
     return redirect("dashboard:overview")
 
