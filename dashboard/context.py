@@ -54,6 +54,7 @@ NAVIGATION = (
         (
             ("Chat", "dashboard:chat", ("chat",)),
             ("Feedback", "dashboard:feedback", ("feedback",)),
+            ("Review", "dashboard:reviews", ("review",)),
         ),
     ),
     (

@@ -1,39 +1,16 @@
 """CSV as it streams: every row there is, none held in memory."""
 
-import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import StreamingHttpResponse
 
-# A spreadsheet runs a cell that starts with one of these.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-class _Echo:
-    """A file whose write returns what was written."""
-
-    def write(self, line: str) -> str:
-        return line
+from contextopt.csvlines import csv_lines
 
 
 def stream_csv(name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> StreamingHttpResponse:
     return StreamingHttpResponse(
-        _lines(header, rows),
+        csv_lines(header, rows),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
     )
-
-
-def _lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(list(header))
-    for row in rows:
-        yield writer.writerow([_cell(value) for value in row])
-
-
-def _cell(value: Any) -> Any:
-    """Return text so that it stays text in a spreadsheet; numbers are left alone."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value

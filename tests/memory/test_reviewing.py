@@ -240,7 +240,10 @@ def test_each_item_wants_several_verdicts_and_hides_them_until_ones_own(team: Te
     assert item.state == "done"
     assert len(visible_verdicts(item, CAI)) == 2
     # Whoever may have seen what others said does not change their own.
-    for act in (lambda: give_verdict(item=item, reviewer=ANN, data=CUT), lambda: withdraw_verdict(item=item, reviewer=ANN)):
+    for act in (
+        lambda: give_verdict(item=item, reviewer=ANN, data=CUT),
+        lambda: withdraw_verdict(item=item, reviewer=ANN),
+    ):
         with pytest.raises(Conflict, match="your verdict stands"):
             act()
 
@@ -269,7 +272,11 @@ def test_open_items_follow_the_rules(team: Team, space: Space) -> None:
     reserve_item(item=reserved, reviewer=ANN)
     reserve_item(item=reserved, reviewer=BEN)
     rules(team, verdicts_wanted=1)
-    assert {item: item.slots.count() for item in (judged, reserved, free)} == {judged: 1, reserved: 2, free: 1}
+    assert {item: item.slots.count() for item in (judged, reserved, free)} == {
+        judged: 1,
+        reserved: 2,
+        free: 1,
+    }
     judged.refresh_from_db()
     assert judged.state == "done"
 
