@@ -64,7 +64,7 @@ NAVIGATION = (
             ("Strategies", "dashboard:strategies", ("strateg",)),
         ),
     ),
-    ("Team", (("Settings", "dashboard:settings", ("settings", "key")),)),
+    ("Team", (("Settings", "dashboard:settings", ("settings", "key", "password", "audit")),)),
 )
 
 

@@ -4,11 +4,13 @@ from django.urls import path
 
 from dashboard.views import (
     assemblies,
+    audit,
     chat,
     configs,
     feedback,
     memories,
     overview,
+    people,
     phases,
     records,
     repositories,
@@ -112,6 +114,17 @@ urlpatterns = [
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),
     path("settings/keys/<int:key_id>/revoke", team.key_revoke, name="key_revoke"),
+    path("settings/members/<int:membership_id>/role", people.member_role, name="member_role"),
+    path("settings/members/<int:membership_id>/remove", people.member_remove, name="member_remove"),
+    path("settings/invitations", people.invitation_create, name="invitation_create"),
+    path(
+        "settings/invitations/<int:invitation_id>/revoke", people.invitation_revoke, name="invitation_revoke"
+    ),
+    path("settings/password/", people.password, name="password"),
+    path("settings/audit/", audit.audit, name="audit"),
+    path("settings/audit.csv", audit.audit_csv, name="audit_csv"),
+    path("invitations/<str:token>/", people.invitation, name="invitation"),
+    path("invitations/<str:token>/join", people.invitation_join, name="invitation_join"),
     path("team", team.switch_team, name="switch_team"),
     path("demo/", team.demo_status, name="demo_status"),
     path("demo/load", team.demo_load, name="demo_load"),

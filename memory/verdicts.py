@@ -6,7 +6,7 @@ Figures are of finished items alone, so that nobody learns from them what others
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from django.db import connection
 from django.db.models import Count, Q
@@ -75,7 +75,7 @@ class VerdictRow(TypedDict):
     verdict: str
     note: str
     record_ids: list[int]
-    judged_at: datetime
+    judged_at: datetime | None
 
 
 HEADER = tuple(VerdictRow.__annotations__)
@@ -168,30 +168,31 @@ def export_verdicts(team: Team, reviewer: str) -> Iterator[VerdictRow]:
 
 def _export_row(slot: ReviewSlot) -> VerdictRow:
     item = slot.item
-    values: dict[str, Any] = {
-        name: getattr(item, name)
-        for name in ("assembly_id", "message_id", "stage", "config_version", "origin")
-    }
     external = item.external_message
     return VerdictRow(
-        **values,
         item_id=item.pk,
+        assembly_id=item.assembly_id,
+        message_id=item.message_id,
+        stage=item.stage,
+        config_version=item.config_version,
+        origin=item.origin,
         external_message_id=external.external_id if external else None,
         space=item.space.slug if item.space else None,
         reviewer=slot.reviewer,
         verdict=slot.verdict,
         note=slot.note,
         record_ids=slot.record_ids,
-        judged_at=slot.judged_at,  # type: ignore[typeddict-item]
+        judged_at=slot.judged_at,
     )
 
 
 def csv_rows(rows: Iterable[VerdictRow]) -> Iterator[list[object]]:
     """Return the rows' cells; ids of records stand in one cell with blanks between them."""
     for row in rows:
+        judged = row["judged_at"]
         cells = {
             **row,
             "record_ids": " ".join(map(str, row["record_ids"])),
-            "judged_at": row["judged_at"].isoformat(),
+            "judged_at": judged.isoformat() if judged else "",
         }
         yield [cells[name] for name in HEADER]
