@@ -89,4 +89,4 @@ class QueueForm(FilterForm):
             found = found.filter(space__slug=given["space"])
         if given["whose"] == "mine":
             found = found.filter(assigned_to=user_id)
-        return found.filter(is_judged=False) if given["whose"] == "left" else found
+        return found.left_for(reviewer) if given["whose"] == "left" else found

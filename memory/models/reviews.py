@@ -80,8 +80,15 @@ class ReviewItemQuerySet(models.QuerySet["ReviewItem"]):
 
     def with_own(self, reviewer: str) -> Self:
         """Mark items that the reviewer has judged, as `is_judged`."""
-        own = ReviewSlot.objects.filter(item=OuterRef("pk"), reviewer=reviewer).exclude(verdict="")
-        return self.annotate(is_judged=Exists(own))
+        return self.annotate(is_judged=Exists(_verdicts_of(reviewer)))
+
+    def left_for(self, reviewer: str) -> Self:
+        """Items that the reviewer has not judged."""
+        return self.filter(~Exists(_verdicts_of(reviewer)))
+
+
+def _verdicts_of(reviewer: str) -> "models.QuerySet[ReviewSlot]":
+    return ReviewSlot.objects.filter(item=OuterRef("pk"), reviewer=reviewer).exclude(verdict="")
 
 
 class ReviewItem(models.Model):

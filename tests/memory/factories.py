@@ -38,9 +38,9 @@ def make_use(strategy: Memory, **overrides: Any) -> StrategyUse:
     )
 
 
-def make_review(space: Space) -> ReviewItem:
+def make_review(space: Space, **overrides: Any) -> ReviewItem:
     """Assemble a context, have somebody dislike it, and queue it."""
-    assembly = factories.make_assembly(space)
+    assembly = factories.make_assembly(space, **overrides)
     subject, opinion = SubjectIn(assembly_id=assembly.id), OpinionIn(rating="down", reason="outdated")
     give_feedback(team=space.team, subject=subject, opinion=opinion, rater="rater:a")
     refresh_assembly(team_id=space.team_id, assembly_id=assembly.id)
