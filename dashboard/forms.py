@@ -238,7 +238,7 @@ class KeyForm(InputForm):
 
 class InvitationForm(InputForm):
     input_type = InvitationIn
-    name = forms.CharField(max_length=INVITED_MAX, label="For", help_text="As the team knows them.")
+    name = forms.CharField(max_length=INVITED_MAX, label="For")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
     days = forms.IntegerField(label="Days it holds", initial=7, min_value=1, max_value=DAYS_MAX)
 

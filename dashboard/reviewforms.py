@@ -43,7 +43,8 @@ class RulesForm(InputForm):
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(cleaned)
-        return {**given, "sample_share": given.pop("sample_percent") / 100}
+        share = given.pop("sample_percent") / 100
+        return {**given, "sample_share": share}
 
     @classmethod
     def of(cls, rules: ReviewRules) -> "RulesForm":
