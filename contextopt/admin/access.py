@@ -49,6 +49,22 @@ class TeamAdmin(OwnerAdmin):
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
 
+    def save_formset(self, request: HttpRequest, form: "ModelForm[Team]", formset: Any, change: bool) -> None:
+        formset.save()
+        who = actor(request)
+        for member in formset.new_objects:
+            note_membership(
+                membership=member, actor=who, action="member.added", before={}, after={"role": member.role}
+            )
+        for member, _fields in formset.changed_objects:
+            note_membership(
+                membership=member, actor=who, action="role.changed", before={}, after={"role": member.role}
+            )
+        for member in formset.deleted_objects:
+            note_membership(
+                membership=member, actor=who, action="member.removed", before={"role": member.role}, after={}
+            )
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)
         return teams.annotate(
@@ -80,10 +96,14 @@ class MembershipAdmin(BaseAdmin):
         note_membership(
             membership=obj,
             actor=actor(request),
-            action="role.changed",
+            action="role.changed" if change else "member.added",
             before=before,
             after={"role": obj.role},
         )
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
+        for membership in queryset.select_related("user"):
+            self.delete_model(request, membership)
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
         note_membership(

@@ -12,6 +12,7 @@ from django.utils import timezone
 from contextopt.admin import base
 from contextopt.embeddingjobs import Work, work_through
 from contextopt.inputs import RecordPatch
+from contextopt.memberships import invite
 from contextopt.models import (
     ApiKey,
     Assembly,
@@ -44,6 +45,7 @@ from contextopt.models import (
     Team,
     User,
 )
+from contextopt.peopleinputs import InvitationIn
 from contextopt.recording import update_record
 from tests import factories
 
@@ -70,6 +72,7 @@ def world(space: Space) -> Space:
     work_through(seconds=10, index_seconds=None, work=Work())
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
+    invite(team=space.team, data=InvitationIn(name="Nia"), actor="test")
     factories.make_assembly(space)
     factories.make_message(factories.make_conversation(space))
     factories.make_profile(space.team)

@@ -10,7 +10,7 @@ from contextopt.auditing import note_event
 from contextopt.configuring import activate_config, publish_config
 from contextopt.inputs import ConfigIn, KeyIn
 from contextopt.keys import create_key, revoke_key
-from contextopt.models import AuditEvent, Record, Space, Team
+from contextopt.models import AuditEvent, Record, Space, Team, User
 from contextopt.profiles import activate_profile
 from contextopt.purging import purge_record
 from contextopt.recording import delete_record, delete_space, restore_record
@@ -100,3 +100,25 @@ def test_the_page_asks_as_often_for_twenty_as_for_two(
             note_event(team_id=team.pk, actor=WHO, action="key.created", subject="ci")
         with django_assert_num_queries(4):  # session, user, memberships; the events
             owner_client.get(URL)
+
+
+def test_members_changed_in_the_admin_are_written_down(team: Team, teammate: User, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root", password="x"))
+    member = teammate.memberships.get()
+    address = f"/admin/contextopt/membership/{member.pk}"
+    data = {"team": team.pk, "user": teammate.pk, "role": "editor"}
+    assert client.post(f"{address}/change/", data).status_code == 302
+    form = {
+        "name": team.name, "slug": team.slug, "time_zone": "UTC", "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "1", "memberships-0-id": member.pk, "memberships-0-team": team.pk,
+        "memberships-0-user": teammate.pk, "memberships-0-role": "admin",
+    }  # fmt: skip
+    assert client.post(f"/admin/contextopt/team/{team.pk}/change/", form).status_code == 302
+    picked = {"action": "delete_selected", "_selected_action": [member.pk], "post": "yes"}
+    assert client.post("/admin/contextopt/membership/", picked).status_code == 302
+    assert actions(team) == ["role.changed", "role.changed", "member.removed"]
+    assert set(AuditEvent.objects.values_list("actor", flat=True)) == {"user:root"}
+    for model in ("auditevent", "invitation"):
+        assert client.get(f"/admin/contextopt/{model}/?q=x").status_code == 200
+    for model in ("reviewitem", "reviewrules"):
+        assert client.get(f"/admin/memory/{model}/").status_code == 200
