@@ -11,6 +11,7 @@ from typing import TypedDict
 from django.db import transaction
 
 from contextopt.assembling import assemble_space
+from contextopt.auditing import SYSTEM
 from contextopt.demo.engineering import ENGINEERING
 from contextopt.demo.research import RESEARCH
 from contextopt.demo.stories import Story, tell
@@ -76,12 +77,12 @@ def load_demo(
         return summarise_demo(team)
 
 
-def remove_demo(team: Team) -> DemoSummary:
+def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
     """Delete the team's demo spaces with all that belongs to them; return what was there."""
     with transaction.atomic():
         summary = summarise_demo(team)
         for space in demo_spaces(team):
-            delete_space(space=space)
+            delete_space(space=space, actor=actor)
     return summary
 
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0012_conversations'),
+        ('contextopt', '0013_audit'),
     ]
 
     operations = [
