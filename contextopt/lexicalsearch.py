@@ -194,7 +194,9 @@ def _count_now(
         return documents, mean_length, dict(cursor.fetchall())
 
 
-# The vector is joined with nothing so that a long one is unpacked once and not for each word.
+# A long vector is stored compressed: joined with nothing it is unpacked once and not for each word.
+_UNPACKED = """
+CASE WHEN pg_column_size({words}) > 1800 THEN {words} || ''::tsvector ELSE {words} END"""
 _SCORES = """
 SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
                  / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
@@ -233,7 +235,8 @@ def scores_by_words(
         return {}
     where, parameters = searchable.passing(corpus_id, filters)
     pool = f"""
-        SELECT t.id, t.language, t.search_vector || ''::tsvector AS words FROM {searchable.table} t
+        SELECT t.id, t.language, {_UNPACKED.format(words="t.search_vector")} AS words
+          FROM {searchable.table} t
          WHERE t.id = ANY(%(pool_ids)s::bigint[]) AND {where} OFFSET 0"""
     return _score(pool, terms, {**parameters, "pool_ids": list(ids)}, len(ids))
 
@@ -287,7 +290,7 @@ def _pool_sql(searchable: Searchable, steps: Sequence[Step], where: str, bound: 
         f"({_step_sql(searchable, number, step, where)} LIMIT {bound})" for number, step in enumerate(steps)
     )
     return f"""
-        SELECT DISTINCT ON (id) id, language, words || ''::tsvector AS words
+        SELECT DISTINCT ON (id) id, language, {_UNPACKED.format(words="words")} AS words
           FROM (SELECT * FROM ({looked_up}) AS found LIMIT {bound}) AS looked_up
          ORDER BY id"""
 
