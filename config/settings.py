@@ -306,4 +306,5 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
+    "DASHBOARD_CALLBACK": "dashboard.health.show_in_admin",
 }

@@ -6,9 +6,10 @@ from django.urls import include, path
 
 from config.health import healthz
 from contextopt.api import api
+from dashboard.api import router as health_router
 from memory.api import ROUTERS
 
-for router in ROUTERS:
+for router in (*ROUTERS, health_router):
     api.add_router("/v1", router)
 
 urlpatterns = [

@@ -303,6 +303,8 @@ def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
         "order": list(result.outcome.order),
         "baseline_order": list(baseline),
         "counts": dict(result.stats.dropped_by_reason),
+        # Most have none, so they go without.
+        **({"warnings": list(result.warnings)} if result.warnings else {}),
     }
     config = {**row.config.to_json(), "version": row.space.config_version, "overrides": result.overrides}
     return [

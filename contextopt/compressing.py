@@ -20,6 +20,7 @@ from contextopt.errors import Conflict, OpenDecisions
 from contextopt.findinginputs import number_of
 from contextopt.handoffbudgets import HandoffBudgets, budgets_in_force
 from contextopt.models import BriefState, Finding, HandoffPhase, Kind, PhaseCompression, Task
+from contextopt.models.assemblies import DEMO_ACTOR
 from contextopt.models.findings import finding_key
 from contextopt.savings import Saving, log_saving
 
@@ -193,7 +194,10 @@ def log_handoff(compression: PhaseCompression) -> None:
         },
     )
     team_id = Task.objects.values_list("team_id", flat=True).get(pk=compression.task_id)
-    compression.assembly = log_saving(team_id=team_id, saving=saving, actor=compression.created_by)
+    actor = compression.created_by
+    compression.assembly = log_saving(
+        team_id=team_id, saving=saving, actor=actor, is_demo=actor == DEMO_ACTOR
+    )
     compression.save(update_fields=["assembly"])
     log.info(
         "phase_compressed",

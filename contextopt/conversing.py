@@ -123,7 +123,9 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
         conversation=conversation.name_in_log,
         model=conversation.model,
     )
-    assembled = assemble_space(team_id=conversation.team_id, request=request, actor=actor)
+    assembled = assemble_space(
+        team_id=conversation.team_id, request=request, actor=actor, is_demo=conversation.space.is_demo
+    )
     now = timezone.now()
     is_sendable = completions.is_configured()
     message = Message.objects.create(

@@ -67,7 +67,7 @@ class Saving:
 
 
 @transaction.atomic
-def log_saving(*, team_id: int, saving: Saving, actor: str) -> Assembly:
+def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = False) -> Assembly:
     """Write the narrow row and its payload."""
     certificate = saving.certificate()
     before, after, available = saving.tokens_before, saving.tokens_after, saving.tokens_available
@@ -86,6 +86,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str) -> Assembly:
         encoding=certificate.encoding,
         tokenizer_version=certificate.tokenizer_version,
         sha256=certificate.sha256,
+        is_demo=is_demo,
     )
     AssemblyPayload.objects.create(
         assembly=assembly,

@@ -1,6 +1,6 @@
 """Geometry of the small pictures, in units of an SVG view box. Pure; colours are the stylesheet's."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from dashboard.formats import whole
@@ -65,22 +65,27 @@ def saving_bar(*, before: int, after: int) -> Bar:
     return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")
 
 
-# Which of the four colours a score part borrows.
-PART_KINDS = {
-    "recency": "context",
-    "frequency": "history",
-    "semantic": "system",
-    "lexical": "response",
-    "neighbour": "over",
+# The colour and the words of each part of a score, in the order of the bars.
+PARTS = {
+    "recency": ("context", "Recency"),
+    "frequency": ("history", "Use"),
+    "semantic": ("system", "Meaning"),
+    "lexical": ("phase-6", "Words"),
+    "neighbour": ("neighbour", "Neighbours"),
 }
 
 
-def score_parts(parts: dict[str, float], weights: dict[str, float]) -> tuple[Segment, ...]:
-    """Draw a score's weighted parts; a full bar is the best score that the weights allow."""
+def part_legend(names: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Return colour and words of each part of a score that was looked at."""
+    return tuple(shown for name, shown in PARTS.items() if name in names)
+
+
+def score_parts(parts: Mapping[str, float], weights: Mapping[str, float], best: float) -> tuple[Segment, ...]:
+    """Draw a score's weighted parts; a score of `best` fills the bar."""
     weighted = [
-        (PART_KINDS.get(name, "response"), value * weights.get(name, 0.0)) for name, value in parts.items()
+        (kind, parts[name] * weights.get(name, 0.0)) for name, (kind, _) in PARTS.items() if name in parts
     ]
-    return stack_parts(weighted, 10 * sum(weights.values()))
+    return stack_parts(weighted, best)
 
 
 def stack_parts(parts: Iterable[tuple[str, float]], best: float) -> tuple[Segment, ...]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import plotly.graph_objects as go
-
-MUTED = "var(--ink-3)"
+from dashboard.charts import MUTED
+from dashboard.plots import Json, Plot, bar, bare_layout, stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,44 +23,22 @@ class HandoffBar:
         return self.brief_tokens + self.critical_tokens
 
 
-def handoff_figure(bars: Sequence[HandoffBar]) -> go.Figure:
+def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
     """In full beside handed on, a pair a phase; the latter is critical findings with the brief on top."""
-    labels = [bar.label for bar in bars]
+    labels = [each.label for each in bars]
     traces = [
-        _bars("in full", labels, [bar.full_tokens for bar in bars], "var(--response)", 1),
-        _bars("critical", labels, [bar.critical_tokens for bar in bars], "var(--context)", 2),
-        _bars("brief", labels, [bar.brief_tokens for bar in bars], "var(--history)", 2),
+        _bars("in full", labels, [each.full_tokens for each in bars], "var(--response)", 1),
+        _bars("critical", labels, [each.critical_tokens for each in bars], "var(--context)", 2),
+        _bars("brief", labels, [each.brief_tokens for each in bars], "var(--history)", 2),
     ]
-    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
-    return go.Figure(
-        traces,
-        {
-            "template": {},
-            "margin": {"l": 52, "r": 12, "t": 34, "b": 28},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"color": MUTED, "size": 12},
-            "barmode": "relative",
-            "bargap": 0.35,
-            "hovermode": "x unified",
-            "hoverlabel": hover,
-            "uirevision": "constant",
-            "showlegend": True,
-            "legend": {
-                "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
-                "itemclick": False, "itemdoubleclick": False,
-            },
-            "xaxis": {"fixedrange": True, "showgrid": False, "linecolor": "var(--line)"},
-            "yaxis": {
-                "gridcolor": "var(--line)", "zeroline": False, "rangemode": "tozero", "nticks": 5,
-                "fixedrange": True, "tickformat": "~s", "hoverformat": ",.0f",
-            },
-        },
-    )  # fmt: skip
+    plot = stacked(Plot(traces, bare_layout(MUTED)))
+    plot.update_layout(margin={"l": 52, "r": 12, "b": 28}, bargap=0.35, hovermode="x unified")
+    plot.update_yaxes(rangemode="tozero", tickformat="~s", hoverformat=",.0f")
+    return plot
 
 
-def _bars(name: str, labels: list[str], values: Sequence[int | None], colour: str, group: int) -> Any:
-    return go.Bar(
+def _bars(name: str, labels: list[str], values: Sequence[int | None], colour: str, group: int) -> Json:
+    return bar(
         name=name, x=labels, y=list(values), marker={"color": colour}, offsetgroup=str(group),
         legendgroup=name,
     )  # fmt: skip

@@ -6,11 +6,12 @@ from typing import Any
 
 from contextopt.models import AssemblyPayload, Record
 from contextopt.models.ledgers import EntryJson
-from dashboard.drawing import Segment, score_parts
+from dashboard.drawing import PARTS, Segment, score_parts
 from dashboard.formats import decimals, reason_words
 
 SHOWS = ("all", "kept", "dropped")
 LEDGER_ROWS = 1_200
+WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +71,26 @@ def read_ledger(
 ) -> list[LedgerRow]:
     """Return the ledger's rows in rank order."""
     weights = _weights(config)
-    lines = frozenset(rendered)
+    lines, best = frozenset(rendered), _best_score(entries, weights)
     return [
-        _row(rank, entry, weights, lines, titles) for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
+        _row(rank, entry, weights, best, lines, titles)
+        for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
     ]
+
+
+def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> float:
+    """Return what fills a bar: without a question the most that the weights allow.
+
+    Nothing comes near that with one, so there it is the best of the ledger.
+    """
+    if not entries or "semantic" not in entries[0]["parts"]:
+        return 10 * (weights["recency"] + weights["frequency"])
+    return max(sum(value * weights[name] for name, value in entry["parts"].items()) for entry in entries)
 
 
 def _weights(config: Mapping[str, Any]) -> dict[str, float]:
     """Return what each part of a score is multiplied by; neighbours lend of meaning and words together."""
-    names = ("recency", "frequency", "semantic", "lexical")
-    weights = {name: float(config.get(f"{name}_weight") or 0) for name in names}
+    weights = {name.removesuffix("_weight"): float(config.get(name) or 0) for name in WEIGHTS}
     return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}
 
 
@@ -87,6 +98,7 @@ def _row(
     rank: int,
     entry: EntryJson,
     weights: dict[str, float],
+    best: float,
     lines: frozenset[int],
     titles: dict[int, Titled],
 ) -> LedgerRow:
@@ -98,8 +110,11 @@ def _row(
         title=known.title if known else entry["external_id"] or "a record that is gone",
         space_slug=known.space_slug if known else "",
         score=decimals(entry["score"]) if parts else "–",
-        parts=score_parts(parts, {name: weights[name] for name in parts}),
-        parts_label=", ".join(f"{name} {decimals(value, 1)} of 10" for name, value in parts.items()),
+        parts=score_parts(parts, weights, best),
+        parts_label=", ".join(
+            f"{PARTS[name][1].lower() if name in PARTS else name} {decimals(value, 1)} of 10"
+            for name, value in parts.items()
+        ),
         tokens=entry["tokens"],
         is_kept=entry["kept"],
         is_pinned=entry["pinned"],

@@ -1,12 +1,11 @@
-"""The chart of a strategy's trust. Pure, in the terms of `dashboard.charts`: rows in, a Plotly figure out."""
+"""The chart of a strategy's trust. Pure, in the terms of `dashboard.charts`: rows in, a figure out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import plotly.graph_objects as go
-
 from dashboard.charts import ACCENT, COSTLY, MUTED
+from dashboard.plots import Plot, bare_layout, scatter
 
 # A single moment has no width to draw on.
 MARGIN = timedelta(hours=6)
@@ -21,51 +20,26 @@ class TrustPoint:
     reason: str
 
 
-def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> go.Figure:
+def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> Plot:
     """Trust in steps from 0 to 1, and the line below which a strategy is retired."""
-    trace = go.Scatter(
+    trace = scatter(
         name="trust", x=[point.moment for point in points], y=[point.trust for point in points],
         text=[point.reason for point in points], hovertemplate="%{y:.2f}, %{text}<extra></extra>",
         mode="lines+markers", line={"color": ACCENT, "width": 2, "shape": "hv"},
         marker={"color": ACCENT, "size": 7},
     )  # fmt: skip
-    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
-    figure = go.Figure(
-        [trace],
-        {
-            "template": {},
-            "margin": {"l": 40, "r": 16, "t": 10, "b": 42},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"color": MUTED, "size": 12},
-            "hoverlabel": hover,
-            "showlegend": False,
-            "uirevision": "constant",
-            "xaxis": {
-                "type": "date", "fixedrange": True, "showgrid": False, "zeroline": False, "nticks": 5,
-                "tickangle": 0, "linecolor": "var(--line)", "hoverformat": "%-d %b %H:%M",
-                "tickformat": "%-d %b<br>%H:%M",
-            },
-            "yaxis": {
-                "range": [-0.02, 1.04], "nticks": 5, "fixedrange": True, "gridcolor": "var(--line)",
-                "zeroline": False, "tickformat": ".2~f",
-            },
-        },
+    plot = Plot([trace], bare_layout(MUTED))
+    plot.update_layout(margin={"l": 40, "r": 16, "t": 10, "b": 42}, showlegend=False)
+    plot.update_xaxes(
+        type="date", zeroline=False, nticks=5, tickangle=0, hoverformat="%-d %b %H:%M",
+        tickformat="%-d %b<br>%H:%M",
     )  # fmt: skip
+    plot.update_yaxes(range=[-0.02, 1.04], tickformat=".2~f")
     if points:
-        figure.update_xaxes(range=[points[0].moment - MARGIN, points[-1].moment + MARGIN])
-    line = {"color": COSTLY, "width": 1, "dash": "dot"}
-    figure.update_layout(
-        shapes=[
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": retire_below,
-                "y1": retire_below,
-                "line": line,
-            }
-        ]
-    )
-    return figure
+        plot.update_xaxes(range=[points[0].moment - MARGIN, points[-1].moment + MARGIN])
+    threshold = {
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": retire_below, "y1": retire_below,
+        "line": {"color": COSTLY, "width": 1, "dash": "dot"},
+    }  # fmt: skip
+    plot.update_layout(shapes=[threshold])
+    return plot

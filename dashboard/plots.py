@@ -41,6 +41,21 @@ class Plot:
         return {"data": self.traces, "layout": self.layout}
 
 
+def bare_layout(muted: str) -> Json:
+    """Return the layout that all figures without a period of time share; `muted` colours the small print."""
+    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
+    return {
+        "template": {},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": muted, "size": 12},
+        "hoverlabel": hover,
+        "uirevision": "constant",
+        "xaxis": {"fixedrange": True, "showgrid": False, "linecolor": "var(--line)"},
+        "yaxis": {"fixedrange": True, "gridcolor": "var(--line)", "zeroline": False, "nticks": 5},
+    }
+
+
 def stacked(plot: Plot) -> Plot:
     """Put bars on top of each other, with a legend: bars have no end to write a name at."""
     legend = {

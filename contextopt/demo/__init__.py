@@ -8,20 +8,34 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypedDict
 
+import structlog
 from django.db import transaction
 
+from contextopt import searchables
 from contextopt.assembling import assemble_space
 from contextopt.auditing import SYSTEM
+from contextopt.demo.chapters import Chapter, Stage, chapters
 from contextopt.demo.engineering import ENGINEERING
+from contextopt.demo.handoffs import HANDOFFS
+from contextopt.demo.questions import CONVERSATIONS, QUESTIONS
 from contextopt.demo.research import RESEARCH
 from contextopt.demo.stories import Story, tell
 from contextopt.demo.support import SUPPORT
+from contextopt.embedding.values import EmbeddingUnavailable
+from contextopt.embeddingjobs import ensure_embedded
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import Assembly, ContextConfig, Record, Space, Team
+from contextopt.models.assemblies import DEMO_ACTOR
 from contextopt.recording import create_space, delete_space, upsert_records, view_record
 
+log = structlog.get_logger(__name__)
+
 STORIES = (SUPPORT, ENGINEERING, RESEARCH)
-SOURCE = "demo"
+SOURCE = DEMO_ACTOR
+# Of ten requests about this many ask a question.
+ASKED = 0.3
+# After this part of the assemblies the settings become tighter.
+TIGHTENED = 7
 RECORD_DAYS = 45
 ASSEMBLY_DAYS = 14
 ASSEMBLIES_A_DAY = 40
@@ -34,6 +48,7 @@ class DemoJson(TypedDict):
     spaces: list[str]
     records: int
     assemblies: int
+    more: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +58,21 @@ class DemoSummary:
     spaces: tuple[str, ...]
     records: int
     assemblies: int
+    more: tuple[tuple[str, int], ...]
 
     def to_json(self) -> DemoJson:
-        return {"spaces": list(self.spaces), "records": self.records, "assemblies": self.assemblies}
+        return {
+            "spaces": list(self.spaces),
+            "records": self.records,
+            "assemblies": self.assemblies,
+            "more": dict(self.more),
+        }
 
     def __str__(self) -> str:
+        more = ", ".join(f"{count:,} {name}" for name, count in self.more)
         return (
             f"Demo: {', '.join(self.spaces)} with {self.records:,} records and "
-            f"{self.assemblies:,} assemblies."
+            f"{self.assemblies:,} assemblies; {more}."
         )
 
 
@@ -74,6 +96,9 @@ def load_demo(
             rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
             spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
             _assemble_all(spaces, rng, now, days, assemblies_a_day)
+            stage = Stage(team, {space.slug: space for space in spaces}, now, rng)
+            for chapter in _all_chapters():
+                chapter.load(stage)
         return summarise_demo(team)
 
 
@@ -83,6 +108,8 @@ def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
         summary = summarise_demo(team)
         for space in demo_spaces(team):
             delete_space(space=space, actor=actor)
+        for chapter in _all_chapters():
+            chapter.remove(team)
     return summary
 
 
@@ -95,8 +122,13 @@ def summarise_demo(team: Team) -> DemoSummary:
     return DemoSummary(
         spaces=tuple(space.slug for space in spaces),
         records=Record.objects.filter(space__in=spaces).count(),
-        assemblies=Assembly.objects.filter(space__in=spaces).count(),
+        assemblies=Assembly.objects.of(team).filter(is_demo=True).count(),
+        more=tuple(item for chapter in _all_chapters() for item in chapter.count(team).items()),
     )
+
+
+def _all_chapters() -> tuple[Chapter, ...]:
+    return (CONVERSATIONS, HANDOFFS, *chapters())
 
 
 def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, actor: str) -> Space:
@@ -108,6 +140,10 @@ def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, act
     rows += [_pinned_row(story, index, now) for index in range(len(story.pinned))]
     results = upsert_records(space=space, rows=rows, actor=actor)
     _view_some([result.record_id for result in results], rng)
+    try:
+        ensure_embedded(searchables.get("record"), space.pk, limit=len(rows))
+    except EmbeddingUnavailable as error:
+        log.warning("demo_not_embedded", space=space.slug, error=str(error))
     return space
 
 
@@ -121,6 +157,9 @@ def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> 
         date=_moment(now, days_ago, rng),
         tags=list(told.tags),
         notes=told.notes,
+        # What belongs together is read together: numbers count back from now.
+        thread=told.tags[0],
+        position=-number,
         source=SOURCE,
         external_id=f"{story.slug}-{number:04}",
         metadata={"demo": True},
@@ -161,10 +200,10 @@ def _view_some(record_ids: list[int], rng: random.Random) -> None:
 def _assemble_all(
     spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
 ) -> None:
-    """Run the assemblies in the order of their moments; after a quarter each space gets tighter settings."""
+    """Run the assemblies in the order of their moments; after a seventh each space gets tighter settings."""
     moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
     for number, moment in enumerate(moments):
-        if number == len(moments) // 4:
+        if number == len(moments) // TIGHTENED:
             _tighten(spaces)
         space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
         assemble_space(
@@ -177,13 +216,15 @@ def _assemble_all(
 
 
 def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
+    is_asked = rng.random() < ASKED
     return AssemblyIn(
         space=space.slug,
-        stage=rng.choices((4, 3, 2), weights=(86, 10, 4))[0],
+        query=rng.choice(QUESTIONS[space.slug]) if is_asked else "",
+        stage=5 if is_asked else rng.choices((4, 3, 2), weights=(86, 10, 4))[0],
         as_of=moment,
         system_tokens=rng.randrange(250, 800),
         history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_450))),
-        conversation=f"demo-{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
+        conversation=f"{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
         model=rng.choice(MODELS),
     )
 

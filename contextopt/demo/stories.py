@@ -38,7 +38,7 @@ class Told(NamedTuple):
 class Story:
     """A demo space: what it is called, its guides, its scenes and its words.
 
-    `second_settings` come into force after the first quarter of the demo's assemblies.
+    `second_settings` come into force after the first seventh of the demo's assemblies.
     """
 
     slug: str

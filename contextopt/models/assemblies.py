@@ -12,6 +12,9 @@ from contextopt.models.configs import ContextConfig
 from contextopt.models.ledgers import EntryJson, unpack_entries
 from contextopt.models.spaces import Space
 
+# Users, keys and commands are named in other ways, so what the demo wrote is nobody else's.
+DEMO_ACTOR = "demo"
+
 
 class Kind(models.TextChoices):
     """What was made smaller: every kind of saving is an assembly, so that one page shows them all."""

@@ -1,5 +1,6 @@
 """The dashboard's own tables, by concept."""
 
+from dashboard.models.beats import WorkerBeat
 from dashboard.models.prices import ModelPrice
 from dashboard.models.rollups import DayRollup, QuarterRollup, RollupZone, StaleDay, UnfoldedAssembly
 from dashboard.models.savedviews import SavedView
@@ -12,4 +13,5 @@ __all__ = [
     "SavedView",
     "StaleDay",
     "UnfoldedAssembly",
+    "WorkerBeat",
 ]

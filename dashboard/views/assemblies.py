@@ -14,7 +14,7 @@ from contextopt.models import Assembly, AssemblyPayload, Kind, Role
 from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
 from dashboard.comparisons import field_rows, mark_left_out, plain
-from dashboard.drawing import allocation_bar, saving_bar
+from dashboard.drawing import allocation_bar, part_legend, saving_bar
 from dashboard.exports import stream_csv, stream_jsonl
 from dashboard.filters import STAGE_NAMES
 from dashboard.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
@@ -169,6 +169,9 @@ def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[
         "lines": split_text(payload.text, order),
         "rows": keep_shown(rows, show),
         "unnamed": unnamed_counts(payload),
+        "question": payload.request.get("query", ""),
+        "parts": part_legend(payload.ledger["candidates"]["parts"]),
+        "warnings": payload.ledger.get("warnings", ()),
         "overrides": payload.config.get("overrides", {}),
         **_proof(payload),
     }

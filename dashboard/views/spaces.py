@@ -16,10 +16,10 @@ from contextopt.inputs import SpaceIn
 from contextopt.models import Role, Space
 from contextopt.recording import create_space
 from dashboard.access import TeamRequest, get_space, require_role, team_page
-from dashboard.drawing import Bar, allocation_bar
+from dashboard.drawing import Bar, allocation_bar, part_legend
 from dashboard.filters import PreviewForm, RecordsForm
 from dashboard.forms import SpaceForm, UploadForm
-from dashboard.ledgers import split_text
+from dashboard.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
 
@@ -95,6 +95,17 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
         "bar": _bar(result),
         "lines": split_text(result.text, list(result.outcome.order)),
         "reasons": result.stats.dropped_by_reason,
+        **(_whys(request, found, result) if form.cleaned_data["question"] else {}),
+    }
+
+
+def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[str, Any]:
+    """Return what is sent with the parts of its score, the best first."""
+    kept = [entry for entry in result.entries if entry["kept"]]
+    weights = found.configs.active().values(*WEIGHTS).get()
+    return {
+        "whys": read_ledger(kept, (), weights, find_titles(kept, request.team.pk)),
+        "parts": part_legend(kept[0]["parts"] if kept else ()),
     }
 
 

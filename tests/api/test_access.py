@@ -104,6 +104,7 @@ ENDPOINTS = [
     ("POST", "/strategy-uses/{use}/rating", "write", {"rating": "up"}),
     ("POST", "/strategies/{memory}/retire", "write", {"reason": "Old"}),
     ("POST", "/strategies/{retired}/reinstate", "write", None),
+    ("GET", "/health", "admin", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("DELETE", "/keys/{key}", "admin", None),
@@ -114,8 +115,8 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
     "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
-    "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews", "/reviews/summary",
-    "/reviews/export", "/reviews/rules", "/reviews/reserve",
+    "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
+    "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
 }  # fmt: skip
 
 

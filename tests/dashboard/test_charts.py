@@ -8,7 +8,9 @@ import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
 from dashboard.charts import CHARTS, ChartData
+from dashboard.handoffcharts import HandoffBar, handoff_figure
 from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.memorycharts import TrustPoint, trust_figure
 from dashboard.metrics import Figures, Series
 from dashboard.periods import custom_period, recent_period
 from dashboard.voting import Votes
@@ -130,3 +132,19 @@ def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
     go.Figure(coloured(figure))
     assert [trace["name"] for trace in figure["data"]] == ["stage 4"]
     assert votes_columns(apart([SOME] * 5))[0].values == (0.9,) * 5
+
+
+def test_the_chart_of_hand_offs_is_one_that_plotly_knows() -> None:
+    bars = [HandoffBar("Analysis", 7_200, 450, 1_350), HandoffBar("Design", 300, None, None)]
+    figure = handoff_figure(bars).to_plotly_json()
+    go.Figure(coloured(figure))
+    assert figure["layout"]["margin"] == {"l": 52, "r": 12, "b": 28, "t": 34}
+
+
+@pytest.mark.parametrize("points", [[], [TrustPoint(NOW, 0.7, "stored"), TrustPoint(NOW, 0.1, "rated 0")]])
+def test_the_chart_of_trust_is_one_that_plotly_knows(points: list[TrustPoint]) -> None:
+    figure = trust_figure(points, retire_below=0.3).to_plotly_json()
+    json.dumps(figure, cls=DjangoJSONEncoder, allow_nan=False)
+    go.Figure(coloured(figure))
+    assert figure["layout"]["shapes"][0]["y0"] == 0.3
+    assert ("range" in figure["layout"]["xaxis"]) is bool(points)

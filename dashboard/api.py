@@ -1,0 +1,16 @@
+"""The part of the HTTP API that is about the installation itself."""
+
+from django.http import HttpResponse
+from ninja import Router
+
+from contextopt.api.access import ADMIN, ApiRequest
+from contextopt.api.outputs import reply
+from dashboard.health import HealthJson, read_health
+
+router = Router(tags=["Health"])
+
+
+@router.get("/health", auth=ADMIN, response=HealthJson, summary="Read how the installation is")
+def read_installation(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 ninja reads its name
+    """Worker, queue, backlogs and room of all teams. For a probe without a key there is /healthz."""
+    return reply(read_health().to_json())

@@ -1,0 +1,72 @@
+"""Every page of the navigation with the demo in it: no error, no sideways scroll, nothing axe calls grave."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from contextopt.demo import load_demo
+from contextopt.models import Assembly, Conversation, Record, Task, Team
+from memory.models import Memory
+from memory.models.memories import STRATEGY
+
+SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+# Words that no line can break at stand in boxes that scroll by themselves.
+WIDER = """() => [...document.querySelectorAll('main *')]
+    .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
+    .filter(node => !node.closest('.scroll, .chart-table, .sr, .js-plotly-plot'))
+    .slice(0, 3).map(node => node.outerHTML.slice(0, 90))"""
+
+
+@pytest.fixture
+def demo(team: Team) -> Team:
+    load_demo(team, now=timezone.now(), actor="test", days=3, assemblies_a_day=12)
+    return team
+
+
+def inner_pages(team: Team) -> list[str]:
+    """Return one page of each kind that the navigation leads on to."""
+    assemblies = Assembly.objects.filter(team=team)
+    asked, plain = assemblies.filter(stage=5).first(), assemblies.filter(stage=4).first()
+    handed = assemblies.filter(kind="handoff").first()
+    record = Record.objects.filter(space__slug="demo-support").first()
+    memory = Memory.objects.filter(team=team).exclude(memory_type=STRATEGY).first()
+    strategy = Memory.objects.filter(team=team, memory_type=STRATEGY).first()
+    task, conversation = Task.objects.filter(team=team).first(), Conversation.objects.of(team).last()
+    assert asked and plain and handed and record and memory and strategy and task and conversation
+    return [
+        *(f"/assemblies/{each.pk}/" for each in (asked, plain, handed)),
+        f"/assemblies/compare/?id={asked.pk}&id={plain.pk}",
+        "/spaces/demo-support/", "/spaces/demo-support/settings/", "/spaces/demo-support/import/",
+        "/spaces/demo-support/preview/?question=import", "/spaces/demo-support/records/new/",
+        f"/spaces/demo-support/records/{record.pk}/",
+        "/search/?q=import+stopped", f"/tasks/{task.pk}/", f"/tasks/{task.pk}/findings/1/", "/tasks/new/",
+        f"/memory/{memory.pk}/", "/memory/new/", f"/strategies/{strategy.pk}/", "/strategies/complete/",
+        f"/chat/{conversation.pk}/", "/feedback/votes/",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "scheme"), list(product(SIZES, ["light", "dark"])))
+def test_every_page(
+    size: str,
+    scheme: str,
+    demo: Team,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport=SIZES[size])
+    page.goto("/")
+    links = page.locator("nav.side > a").evaluate_all("found => found.map(a => a.getAttribute('href'))")
+    own = [link for link in dict.fromkeys(links) if link and not link.startswith(("/admin", "/api"))]
+    assert len(own) >= 12
+    for address in [*own, *inner_pages(demo)]:
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], (
+            address,
+            page.evaluate(WIDER),
+        )
+        check_accessibility(page)

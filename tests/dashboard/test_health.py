@@ -1,0 +1,77 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from contextopt.models import Space, User
+from dashboard.health import Health, health_signs, note_beat, read_health
+from dashboard.models import UnfoldedAssembly, WorkerBeat
+from dashboard.tasks import fold_assemblies
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+MOMENT = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+def health(**changes: object) -> Health:
+    figures = {
+        "worker_alive": True, "worker_seen_at": MOMENT, "queue_length": 0, "embedding_model": "wordllama",
+        "embedding_building": "", "embedding_backlog": 0, "rollups_behind": 0, "rollups_behind_seconds": 0.0,
+        "database_bytes": 1, "disk_free_bytes": 50, "disk_total_bytes": 100,
+    }  # fmt: skip
+    return Health(**{**figures, **changes})  # type: ignore[arg-type]
+
+
+def test_a_worker_lives_until_it_is_not_seen_for_two_minutes() -> None:
+    assert not read_health().worker_alive
+    with time_machine.travel(MOMENT, tick=False) as traveller:
+        fold_assemblies()
+        note_beat()
+        assert read_health().worker_alive
+        traveller.shift(timedelta(seconds=121))
+        assert not read_health().worker_alive
+    assert WorkerBeat.objects.count() == 1
+
+
+def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
+    factories.make_assembly(space)
+    before = read_health()
+    assert before.rollups_behind == UnfoldedAssembly.objects.count() == 1
+    assert before.rollups_behind_seconds > 0
+    fold_assemblies()
+    assert (read_health().rollups_behind, read_health().rollups_behind_seconds) == (0, 0.0)
+
+
+def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) -> None:
+    factories.make_assembly(space)
+    # Beat, models, fills, backlog, unfolded, the first of them, size.
+    with django_assert_num_queries(7):
+        read_health()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"worker_alive": False},
+        {"queue_length": None},
+        {"queue_length": 5_000},
+        {"rollups_behind": 9, "rollups_behind_seconds": 900.0},
+        {"disk_free_bytes": 1},
+    ],
+)
+def test_what_is_not_good_says_what_to_do(changes: dict[str, object]) -> None:
+    assert health().is_ok
+    found = health(**changes)
+    assert not found.is_ok
+    [bad] = [sign for sign in health_signs(found) if not sign.is_good]
+    assert bad.remedy
+
+
+def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
+    owner.is_staff = owner.is_superuser = True
+    owner.save()
+    client.force_login(owner)
+    html = client.get("/admin/").content.decode()
+    for words in ("Health", "not alive", "Jobs waiting", "To be embedded", "Behind in rollups", "Disk free"):
+        assert words in html

@@ -1,0 +1,47 @@
+"""The demo's part of memory: there after loading, gone after removal, other memories untouched."""
+
+from contextopt.demo import load_demo, remove_demo, summarise_demo
+from contextopt.models import Message, Team
+from memory.inputs import MemoryIn
+from memory.models import Memory, StrategyUse, TrustChange, Vote
+from memory.storing import create_memory
+from tests.factories import NOW
+
+
+def load(team: Team) -> None:
+    load_demo(team, now=NOW, actor="test", days=3, assemblies_a_day=10)
+
+
+def test_strategies_have_uses_over_days_and_a_trust_that_moved(team: Team) -> None:
+    load(team)
+    strategies = Memory.objects.strategies().filter(team=team)
+    assert strategies.count() == 2
+    for memory in strategies:
+        moments = list(TrustChange.objects.filter(memory=memory).values_list("changed_at", flat=True))
+        assert len(set(moments)) == len(moments) >= 3
+        assert max(moments) <= NOW
+        assert memory.use_count == StrategyUse.objects.filter(memory=memory).count()
+
+
+def test_votes_are_by_stage_and_come_after_their_assembly(team: Team) -> None:
+    load(team)
+    votes = Vote.objects.filter(team=team, message=None).select_related("assembly")
+    assert votes.exists()
+    assert all(vote.assembly.created_at <= vote.created_at <= NOW for vote in votes)
+    assert all(vote.stage == vote.assembly.stage for vote in votes)
+
+
+def test_nothing_waits_to_be_sent(team: Team) -> None:
+    load(team)
+    assert Message.objects.filter(conversation__team=team).exists()
+    assert not Message.objects.filter(conversation__team=team, state="queued").exists()
+
+
+def test_removal_leaves_what_is_not_the_demos(team: Team) -> None:
+    own = create_memory(team=team, data=MemoryIn(content="Ours", repository="demo-invoicing"), actor="user:a")
+    load(team)
+    assert dict(summarise_demo(team).more)["memories"] == 8
+    remove_demo(team)
+    assert list(Memory.objects.filter(team=team)) == [own]
+    assert not Vote.objects.filter(team=team).exists()
+    assert not any(count for _, count in summarise_demo(team).more)
