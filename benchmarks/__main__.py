@@ -14,7 +14,10 @@ from benchmarks.database import BusyError, own_database, server_params
 from benchmarks.material import Material
 from config.errors import SetupError
 
-NAMES = ("assembly", "web", "import", "budget", "dashboard", "index", "files", "deltas", "logs", "briefs")
+NAMES = (
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "strategies", "index", "files",
+    "deltas", "logs", "briefs",
+)  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
 UNUSABLE = 2
@@ -33,6 +36,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--releases", type=Path, help="folder of successive releases, for deltas")
     parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
     parser.add_argument("--commits", type=Path, nargs="*", default=[], help="commits as records, for briefs")
+    parser.add_argument(
+        "--dialogues", type=Path, help="conversations with questions (LoCoMo's JSON), for recall"
+    )
+    parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
     parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
@@ -91,6 +98,8 @@ def _material(arguments: argparse.Namespace) -> Material:
         logs=arguments.logs,
         commits=tuple(arguments.commits),
         aider=arguments.aider,
+        dialogues=arguments.dialogues,
+        mem0=arguments.mem0,
     )
 
 

@@ -2,13 +2,17 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 SPREAD_DAYS = 90
 # One record in so many is in the trash; a space has this many pinned ones.
 TRASH_EVERY = 200
 PINNED = 2
+# As many words as a team of some years has, the frequent ones far more frequent than the rest.
+WORDS = 20_000
+THREAD_RECORDS = 12
 # The exponent of the views' power law: about half of the records were never viewed, one in nine often.
 VIEWS_SHAPE = 0.9
 
@@ -37,6 +41,10 @@ _TAGS = (
     "backend", "frontend", "urgent", "customer", "security", "performance", "debt", "ux", "database", "infra",
     "release", "question", "follow-up", "cost", "compliance",
 )  # fmt: skip
+_SYLLABLES = (
+    "ba", "ce", "dor", "el", "fi", "gan", "hu", "in", "jo", "ka", "lum", "mer", "na", "or", "pel", "qui",
+    "ra", "sen", "ti", "ul", "ver", "wo", "xa", "yor", "zim",
+)  # fmt: skip
 _HOSTILE = (
     "\u202eright to left\u202c", "e\u0301\u0302\u0303\u0304" * 4, "👩‍👩‍👧‍👦🏳️‍🌈", "﷽" * 6,
     "\u200b\u200d\ufeff",
@@ -59,6 +67,8 @@ class Generated:
     views: int = 0
     is_pinned: bool = False
     is_deleted: bool = False
+    thread: str = ""
+    position: int | None = None
 
     def to_row(self, external_id: str) -> dict[str, object]:
         """Return the record as a line of an import file."""
@@ -96,6 +106,29 @@ def _notes(rng: random.Random) -> str:
         for _ in range(rng.choice((1, 2, 2, 3, 6)))
     ]
     return " ".join(sentences)
+
+
+def generate_varied(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:
+    """Yield records such as `generate` does, in threads, with words of a vocabulary as skewed as people's."""
+    rng = random.Random(seed)
+    words = _invent_words(random.Random(0))
+    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    for index, record in enumerate(generate(count, seed=seed, until=until)):
+        said = [" ".join(rng.choices(words, cum_weights=weights, k=rng.randint(6, 12))) for _ in range(3)]
+        yield replace(
+            record,
+            title=f"{record.title}: {' '.join(rng.choices(words, cum_weights=weights, k=3))}",
+            notes=f"{said[0].capitalize()}. {record.notes} {said[1].capitalize()}, {said[2]}.",
+            thread=f"thread-{index // THREAD_RECORDS}",
+            position=index % THREAD_RECORDS,
+        )
+
+
+def _invent_words(rng: random.Random) -> list[str]:
+    words: dict[str, None] = {}
+    while len(words) < WORDS:
+        words["".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))] = None
+    return list(words)
 
 
 def generate_hostile(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:

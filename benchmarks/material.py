@@ -19,6 +19,8 @@ class Material:
     logs: Path | None = None
     commits: tuple[Path, ...] = ()
     aider: Path | None = None
+    dialogues: Path | None = None
+    mem0: Path | None = None
 
     def snapshots(self, cases: int) -> Iterator[Snapshot]:
         """Yield the states of the repositories that questions are asked about."""

@@ -23,9 +23,9 @@ COPY_ROWS = 20_000
 ENCODING = "cl100k_base"
 WINDOW_DAYS = 14
 _COLUMNS = (
-    "space_id", "title", "type", "date", "tags", "notes", "pinned", "thread", "metadata", "view_count",
-    "deleted_at", "source", "external_id", "content_hash", "summary", "summary_tokens", "summary_encoding",
-    "created_by", "created_at", "updated_at",
+    "space_id", "title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata",
+    "view_count", "deleted_at", "source", "external_id", "content_hash", "summary", "summary_tokens",
+    "summary_encoding", "created_by", "created_at", "updated_at",
 )  # fmt: skip
 
 
@@ -100,8 +100,9 @@ def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, 
         line = summary_line(record.title, record.type, record.date, record.tags, record.notes)
         yield (
             space.pk, record.title, record.type, record.date, record.tags, record.notes, record.is_pinned,
-            "", "{}", record.views, now if record.is_deleted else None, "generated", f"{number}",
-            rng.randbytes(16), line, tokenizer.count(line), ENCODING, "benchmarks", now, now,
+            record.thread, record.position, "{}", record.views, now if record.is_deleted else None,
+            "generated", f"{number}", rng.randbytes(16), line, tokenizer.count(line), ENCODING,
+            "benchmarks", now, now,
         )  # fmt: skip
 
 

@@ -21,9 +21,12 @@ from benchmarks.filespeed import measure_speed
 from benchmarks.hostile import measure_hostile, total_section
 from benchmarks.importing import measure_import
 from benchmarks.material import Material
+from benchmarks.recall import measure_recall
 from benchmarks.recount import Recount
 from benchmarks.report import Machine, render_terminal
+from benchmarks.search import measure_search
 from benchmarks.spaces import Filled, generated_space, measured, say, settle
+from benchmarks.strategies import measure_strategies
 from benchmarks.web import measure_web
 from contextopt.models import Space, Team
 
@@ -45,12 +48,37 @@ class Scale:
     dashboard_runs: int
     files: int
     file_cases: int
+    search_sizes: tuple[int, ...]
 
 
 FULL = Scale(
-    (1_000, 10_000, 100_000, 1_000_000), 300, 20.0, 20, 50_000, 500_000, 40, 1_000_000, 20, 10_000, 40
+    sizes=(1_000, 10_000, 100_000, 1_000_000),
+    rounds=300,
+    web_seconds=20.0,
+    bulk_calls=20,
+    import_few=50_000,
+    import_many=500_000,
+    hostile_spaces=40,
+    dashboard_assemblies=1_000_000,
+    dashboard_runs=20,
+    files=10_000,
+    file_cases=40,
+    search_sizes=(1_000, 10_000, 100_000),
 )
-QUICK = Scale((1_000, 10_000), 60, 5.0, 5, 5_000, 20_000, 4, 10_000, 5, 1_000, 4)
+QUICK = Scale(
+    sizes=(1_000, 10_000),
+    rounds=60,
+    web_seconds=5.0,
+    bulk_calls=5,
+    import_few=5_000,
+    import_many=20_000,
+    hostile_spaces=4,
+    dashboard_assemblies=10_000,
+    dashboard_runs=5,
+    files=1_000,
+    file_cases=4,
+    search_sizes=(1_000,),
+)
 
 
 @dataclass(slots=True)
@@ -87,6 +115,20 @@ class Suite:
         snapshots = self.material.snapshots(self.scale.file_cases)
         section, _ = measure_files(snapshots, aider=self.material.aider)
         return section
+
+    def search(self) -> Section:
+        return measure_search(
+            self.team, self.scale.search_sizes, rounds=self.scale.rounds, recount=self.recount
+        )
+
+    def recall(self) -> Section:
+        if self.material.dialogues is None:
+            return _not_given("recall", "--dialogues")
+        mem0 = self.material.mem0
+        return measure_recall(self.team, self.material.dialogues, mem0=mem0, recount=self.recount)
+
+    def strategies(self) -> Section:
+        return measure_strategies()
 
     def index(self) -> Section:
         return measure_speed(self.scale.files)
@@ -125,6 +167,9 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "import": Suite.imports,
     "budget": Suite.budget,
     "dashboard": Suite.dashboard,
+    "search": Suite.search,
+    "recall": Suite.recall,
+    "strategies": Suite.strategies,
     "index": Suite.index,
     "files": Suite.files,
     "deltas": Suite.deltas,

@@ -68,4 +68,5 @@ app.conf.beat_schedule = {
         "schedule": 3.0,
         "options": {"expires": 30},
     },
+    "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},
 }

@@ -1,11 +1,15 @@
 """The way in for a space's settings: versions are published and activated, never edited."""
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.errors import FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import ConfigIn
 from contextopt.models import ContextConfig, Space
+from contextopt.models.configs import SETTINGS
 
 # The setting that may be null: none means the sum of the parts.
 NULLABLE = frozenset({"total_tokens"})
@@ -22,10 +26,38 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
         if value is None and name not in NULLABLE:
             raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
     try:
-        return ContextConfig.objects.publish(space=space, created_by=created_by, note=data.note, **given)
+        return publish_settings(space=space, created_by=created_by, note=data.note, **given)
     except ValidationError as error:
         problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
         raise InvalidInput(problems) from error
+
+
+@transaction.atomic
+def publish_settings(*, space: Space, created_by: str, note: str = "", **settings: object) -> ContextConfig:
+    """Publish the next version and write down what differs from the one before.
+
+    Raises:
+        ValidationError: a setting is none that an assembly could work with.
+    """
+    before = space.configs.active().first()
+    config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
+    _note(space, created_by, "config.published", before, config)
+    return config
+
+
+def _note(space: Space, actor: str, action: str, before: ContextConfig | None, after: ContextConfig) -> None:
+    note_event(
+        team_id=space.team_id,
+        actor=actor,
+        action=action,
+        subject=f"{space.slug} v{after.version}",
+        before=_settings_of(before) if before else None,
+        after=_settings_of(after),
+    )
+
+
+def _settings_of(config: ContextConfig) -> dict[str, Any]:
+    return {"version": config.version, **{name: getattr(config, name) for name in SETTINGS}}
 
 
 def find_config(space: Space, version: int) -> ContextConfig:
@@ -41,7 +73,7 @@ def find_config(space: Space, version: int) -> ContextConfig:
 
 
 @transaction.atomic
-def activate_config(*, space: Space, version: int) -> ContextConfig:
+def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> ContextConfig:
     """Make an earlier version the active one again. The version itself does not change.
 
     Raises:
@@ -55,4 +87,6 @@ def activate_config(*, space: Space, version: int) -> ContextConfig:
     config.is_active = True
     if before and before.encoding != config.encoding:
         Space.objects.filter(pk=space.pk).update(recount_from=0)
+    if before:
+        _note(space, actor, "config.activated", before, config)
     return config

@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
 from contextopt.engine.codegraph import PARSER_VERSION, CodeGraph
 from contextopt.engine.codegraph.circles import find_circles
@@ -142,12 +143,15 @@ def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: 
         return _write_posted(repository, files, set(deleted), started)
 
 
-def delete_repository(*, repository: Repository) -> None:
+def delete_repository(*, repository: Repository, actor: str = SYSTEM) -> None:
     """Remove a repository, and the contents that no other has."""
     with team_turn(repository.team_id):
         Repository.objects.filter(pk=repository.pk).delete()
         # Those of an indexing that was interrupted go too.
         CodeBlob.objects.filter(team=repository.team_id, files=None).delete()
+        note_event(
+            team_id=repository.team_id, actor=actor, action="repository.deleted", subject=repository.name
+        )
 
 
 def _write_posted(

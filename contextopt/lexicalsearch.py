@@ -23,6 +23,8 @@ TERMS_MAX = 24
 """The rarest words of a question, in each language, that are weighed."""
 CANDIDATES_MAX = 600
 CANDIDATES_MIN = 200
+CANDIDATES_EACH = 5
+"""So many rows are weighed for each that is asked for, within the two bounds."""
 WEIGHINGS = 4_000
 """Words times candidates: what bounds the time, since each pair is one look into a row's words."""
 READ_MAX = 8_000
@@ -30,7 +32,8 @@ READ_MAX = 8_000
 NEWEST = 2_000
 COUNTED_MAX = 64
 """A word that is more often in a row counts as so often."""
-BM25 = Bm25()
+# A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
+BM25 = Bm25(k1=0.9, b=0.75)
 
 _AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
 
@@ -43,6 +46,9 @@ _BY_COUNT = tuple(
     (total - 0.5 / count**2) / _RANK_LIMIT
     for count, total in enumerate(accumulate(1 / n**2 for n in range(1, COUNTED_MAX + 1)), start=1)
 )
+
+# A literal: an array of parameters takes longer to send than the words of most questions.
+_BY_COUNT_SQL = "'{" + ",".join(map(repr, _BY_COUNT)) + "}'::float8[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,6 @@ class Terms:
             "term_weights": [
                 BM25.idf(max(self.documents, term.documents), term.documents) for term in self.terms
             ],
-            "by_count": list(_BY_COUNT),
             "k1": BM25.k1,
             "b": BM25.b,
             "mean_length": max(self.mean_length, 1.0),
@@ -189,18 +194,19 @@ def _count_now(
         return documents, mean_length, dict(cursor.fetchall())
 
 
-# The vector is joined with nothing so that a long one is unpacked once and not for each word.
+# A long vector is stored compressed: joined with nothing it is unpacked once and not for each word.
+_UNPACKED = """
+CASE WHEN pg_column_size({words}) > 1800 THEN {words} || ''::tsvector ELSE {words} END"""
 _SCORES = """
 SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
                  / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
                     + %(b)s::float8 * length(p.words) / %(mean_length)s::float8))) AS score
   FROM ({pool}) AS p
   JOIN unnest(%(term_languages)s::text[], %(term_queries)s::tsquery[], %(term_weights)s::float8[])
-       AS q(language, word, weight) ON q.language = p.language
+       AS q(language, word, weight) ON q.language = p.language AND p.words @@ q.word
  CROSS JOIN LATERAL (
-       SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, %(by_count)s::float8[]) AS found
+       SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, {by_count}) AS found
        OFFSET 0) AS n
- WHERE n.found > 0
  GROUP BY p.id
  ORDER BY score DESC, p.id DESC
  LIMIT %(limit)s
@@ -211,11 +217,12 @@ def best_by_words(
     searchable: Searchable, corpus_id: int, terms: Terms, *, filters: SearchFilters, limit: int
 ) -> dict[int, float]:
     """Return the ids of the best with their BM25, best first. Raises nothing for any text."""
-    steps = list(_steps(terms, corpus_id, is_filtered=filters != SearchFilters()))
+    bound = candidates_for(terms, limit)
+    steps = list(_steps(terms, corpus_id, bound, is_filtered=filters != SearchFilters()))
     if not steps:
         return {}
     where, parameters = searchable.passing(corpus_id, filters)
-    pool = _pool_sql(searchable, steps, where, candidates_for(terms))
+    pool = _pool_sql(searchable, steps, where, bound)
     parameters |= {f"step_{number}": step.tsquery for number, step in enumerate(steps)}
     return _score(pool, terms, parameters, limit)
 
@@ -228,27 +235,31 @@ def scores_by_words(
         return {}
     where, parameters = searchable.passing(corpus_id, filters)
     pool = f"""
-        SELECT t.id, t.language, t.search_vector || ''::tsvector AS words FROM {searchable.table} t
+        SELECT t.id, t.language, {_UNPACKED.format(words="t.search_vector")} AS words
+          FROM {searchable.table} t
          WHERE t.id = ANY(%(pool_ids)s::bigint[]) AND {where} OFFSET 0"""
     return _score(pool, terms, {**parameters, "pool_ids": list(ids)}, len(ids))
 
 
-def candidates_for(terms: Terms) -> int:
+def candidates_for(terms: Terms, limit: int) -> int:
+    """Return how many rows are weighed to find the best `limit`."""
     each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
-    return max(CANDIDATES_MIN, min(CANDIDATES_MAX, WEIGHINGS // max(1, each)))
+    return max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
 
 
 def _score(pool: str, terms: Terms, parameters: dict[str, Any], limit: int) -> dict[int, float]:
     with connection.cursor() as cursor:
-        cursor.execute(_SCORES.format(pool=pool), {**terms.parameters(), **parameters, "limit": limit})
+        cursor.execute(
+            _SCORES.format(pool=pool, by_count=_BY_COUNT_SQL),
+            {**terms.parameters(), **parameters, "limit": limit},
+        )
         return dict(cursor.fetchall())
 
 
-def _steps(terms: Terms, corpus_id: int, *, is_filtered: bool) -> Iterator[Step]:
+def _steps(terms: Terms, corpus_id: int, bound: int, *, is_filtered: bool) -> Iterator[Step]:
     """Yield the look-ups whose rows together are the candidates, the most telling first."""
     corpus = quoted(corpus_word(corpus_id))
     counts = {term.tsquery: term.documents for term in terms.terms}
-    bound = candidates_for(terms)
     rare = [word for word, total in zip(counts, accumulate(counts.values()), strict=True) if total <= bound]
     common = [word for word in counts if word not in rare]
     if rare:
@@ -279,7 +290,7 @@ def _pool_sql(searchable: Searchable, steps: Sequence[Step], where: str, bound: 
         f"({_step_sql(searchable, number, step, where)} LIMIT {bound})" for number, step in enumerate(steps)
     )
     return f"""
-        SELECT DISTINCT ON (id) id, language, words || ''::tsvector AS words
+        SELECT DISTINCT ON (id) id, language, {_UNPACKED.format(words="words")} AS words
           FROM (SELECT * FROM ({looked_up}) AS found LIMIT {bound}) AS looked_up
          ORDER BY id"""
 

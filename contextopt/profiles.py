@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from contextopt.agentinputs import ProfileIn
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.engine.phases import DEFAULT_PROFILES
 from contextopt.engine.phases import PhaseProfile as ProfileValue
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
@@ -56,13 +57,31 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
             raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
     Team.objects.select_for_update().get(pk=team.pk)
     check_phase(team.pk, phase, given=given)
+    before = PhaseProfile.objects.active().filter(team=team, phase=phase).first()
     try:
-        return PhaseProfile.objects.publish(
+        profile = PhaseProfile.objects.publish(
             team=team, phase=phase, created_by=created_by, note=data.note, **given
         )
     except ValidationError as error:
         problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
         raise InvalidInput(problems) from error
+    _note(created_by, "profile.published", before, profile)
+    return profile
+
+
+def _note(actor: str, action: str, before: PhaseProfile | None, after: PhaseProfile) -> None:
+    note_event(
+        team_id=after.team_id,
+        actor=actor,
+        action=action,
+        subject=f"{after.phase} v{after.version}",
+        before=_settings_of(before) if before else None,
+        after=_settings_of(after),
+    )
+
+
+def _settings_of(profile: PhaseProfile) -> dict[str, object]:
+    return {"version": profile.version, **{name: getattr(profile, name) for name in PHASE_SETTINGS}}
 
 
 def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
@@ -95,7 +114,7 @@ def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:
 
 
 @transaction.atomic
-def activate_profile(*, team: Team, phase: str, version: int) -> PhaseProfile:
+def activate_profile(*, team: Team, phase: str, version: int, actor: str = SYSTEM) -> PhaseProfile:
     """Make an earlier version the active one again. The version itself does not change.
 
     Raises:
@@ -104,7 +123,10 @@ def activate_profile(*, team: Team, phase: str, version: int) -> PhaseProfile:
     Team.objects.select_for_update().get(pk=team.pk)
     profile = find_profile(team.pk, phase, version)
     others = PhaseProfile.objects.active().filter(team=team, phase=phase).exclude(pk=profile.pk)
+    before = others.first()
     others.update(is_active=False)
     PhaseProfile.objects.filter(pk=profile.pk).update(is_active=True)
     profile.is_active = True
+    if before:
+        _note(actor, "profile.activated", before, profile)
     return profile

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.models import AssemblyPayload, Record, RecordEmbedding, StoredResponse
 from contextopt.models.spaces import PURGED
 from contextopt.recording import lock_space
@@ -15,7 +16,7 @@ CLOCKS_APART = timedelta(days=1)
 PURGED_LINE = f"- {PURGED}\n"
 
 
-def purge_record(*, record: Record) -> Record:
+def purge_record(*, record: Record, actor: str = SYSTEM) -> Record:
     """Erase the record's text everywhere. Numbers and hashes stay, and so do its source and external id,
     so that a later import cannot bring the text back. There is no undo.
     """
@@ -24,6 +25,8 @@ def purge_record(*, record: Record) -> Record:
         erase_from_assemblies(record)
         # Answers kept for repeated writes may quote the record; without them a repeat is done anew.
         StoredResponse.objects.filter(api_key__team=record.space.team_id).delete()
+        subject = f"{record.space.slug}: record {record.pk}"
+        note_event(team_id=record.space.team_id, actor=actor, action="record.purged", subject=subject)
     record.refresh_from_db()
     return record
 

@@ -27,15 +27,13 @@ from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
 from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, read_summary
-from contextopt.searching import Query as SearchQuery
-from contextopt.searching import SearchFilters, gather, prepare_query, rate
+from contextopt.searching import Parts, SearchFilters, Target, look_up, prepare_query, rate
 
-# What only one of the two rankings has high up may be the best by both.
-DEPTH = 200
-# Hits that lend to their neighbours in a thread.
-LENDERS = 60
-# Stage 4's candidates that are asked for besides what the search finds.
-SCORED = 100
+# What only one of the two rankings has high up may be the best by both; as many of each as could
+# enter, within these bounds. As many are taken by recency and frequency.
+DEPTH_MIN, DEPTH_MAX = 40, 200
+# Of so many found one lends to its neighbours in a thread.
+LENDING = 2
 # No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
 # for what repeats another.
 DETAIL_TOKENS = 12
@@ -61,18 +59,19 @@ def load_for_question(
 ) -> Asked:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them."""
     asked = prepare_query(question)
-    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=SCORED)
+    most = _most_details(config)
+    depth = max(DEPTH_MIN, min(most, DEPTH_MAX))
+    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
     known = {record.id: record for record in base.records}
-    found = _Found(space_id, asked, _filters(config, now, base.counts))
-    matches = found.best()
-    threads = _threads(space_id, _lenders(matches, config))
+    target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
+    leads = look_up(target, asked, limit=depth)
+    threads = _threads(space_id, _lenders(_matches(leads.partial), config, depth // LENDING))
     beside = {record_id for thread in threads for record_id in thread}
-    matches |= found.rate(sorted((beside | known.keys()) - matches.keys()))
+    matches = _matches(rate(leads, beside | known.keys()))
     known |= _load_summaries(space_id, matches.keys() - known.keys(), tokenizer)
     # Neighbours pass the filters, or they would not have been rated; what was deleted meanwhile is gone.
     relevant = lend_to_neighbours(relevances(matches), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
-    most = _most_details(config)
     details = _load_details([scored.record.id for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return Asked(
@@ -91,29 +90,14 @@ def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> Sear
     return SearchFilters(date_from=start, date_to=window.end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A question put to the records of one space."""
-
-    space_id: int
-    query: SearchQuery
-    filters: SearchFilters
-
-    def best(self) -> dict[int, Match]:
-        records = searchables.get("record")
-        parts = gather(records, self.space_id, self.query, filters=self.filters, limit=DEPTH)
-        return {row: Match(each.lexical, each.similarity) for row, each in parts.items()}
-
-    def rate(self, ids: Sequence[int]) -> dict[int, Match]:
-        records = searchables.get("record")
-        parts = rate(records, self.space_id, self.query, ids, filters=self.filters)
-        return {row: Match(each.lexical, each.similarity) for row, each in parts.items()}
+def _matches(found: Mapping[int, Parts]) -> dict[int, Match]:
+    return {row: Match(parts.lexical, parts.similarity) for row, parts in found.items()}
 
 
-def _lenders(matches: Mapping[int, Match], config: ContextConfig) -> list[int]:
+def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) -> list[int]:
     own = {row: own_relevance(parts, config) for row, parts in relevances(matches).items()}
     best = sorted((row for row, value in own.items() if value > 0), key=lambda row: (-own[row], -row))
-    return best[:LENDERS] if config.neighbour_share else []
+    return best[:count] if config.neighbour_share else []
 
 
 # Twice the same index, once in each direction.

@@ -16,6 +16,7 @@ from django.db.models import F, Max
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.engine.language import detect_language
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
@@ -26,6 +27,8 @@ from contextopt.models import ContextConfig, Record, Space, SpaceCounts, Team
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")
 DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding", "language")
+# Changes that the log of the team names; a text is in its revisions and not there.
+AUDITED = {"delete": "record.deleted", "restore": "record.restored"}
 
 type Status = Literal["created", "updated", "unchanged"]
 type Key = tuple[str, str]
@@ -59,6 +62,7 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
         if not is_new:
             raise Conflict(f"a space with the slug {data.slug!r} exists already")
         ContextConfig.objects.publish(space=space, created_by=actor, note="defaults")
+        note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug)
     return space
 
 
@@ -71,9 +75,11 @@ def update_space(*, space: Space, changes: SpacePatch) -> Space:
     return space
 
 
-def delete_space(*, space: Space) -> None:
+@transaction.atomic
+def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
     """Delete the space with all that belongs to it: records, revisions, settings and assemblies."""
-    Space.objects.filter(pk=space.pk).delete()
+    if Space.objects.filter(pk=space.pk).delete()[0]:
+        note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)
 
 
 def tokenizer_of(space: Space) -> Tokenizer:
@@ -335,6 +341,9 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
         if "language" not in state and not different.keys().isdisjoint({"title", "notes"}):
             current.language = detect_language(current.title, current.notes)
         current.save(update_fields=[*different, *DERIVED, "updated_at"])
+        if change in AUDITED:
+            subject = f"{current.space.slug}: record {current.pk}"
+            note_event(team_id=current.space.team_id, actor=actor, action=AUDITED[change], subject=subject)
     return current
 
 

@@ -1,6 +1,6 @@
 """One search over any searchable table: by words and by meaning, fused, inside one corpus."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -14,22 +14,32 @@ from contextopt.engine.fusion import Fused, reciprocal_rank, weighted
 from contextopt.lexicalsearch import (
     QUERY_MAX,
     Lexemes,
+    Terms,
     best_by_words,
     read_lexemes,
     scores_by_words,
     weigh_terms,
 )
+from contextopt.planning import planned_anew
 from contextopt.searchables import Searchable, SearchFilters
-from contextopt.vectorsearch import NO_CONDITION, Condition, QueryVector, embed_query, nearest, similarities
+from contextopt.vectorsearch import (
+    NO_CONDITION,
+    Condition,
+    QueryVector,
+    compare,
+    embed_query,
+    nearest,
+)
 
 __all__ = [
     "Hit",
+    "Leads",
     "Method",
     "Parts",
     "Query",
     "SearchFilters",
     "Target",
-    "gather",
+    "look_up",
     "prepare_query",
     "rate",
     "search",
@@ -105,40 +115,55 @@ def prepare_query(text: str) -> Query:
         return Query(text, lexemes, None, degraded=True)
 
 
-def gather(
-    searchable: Searchable,
-    corpus_id: int,
-    query: Query,
-    *,
-    filters: SearchFilters,
-    limit: int,
-) -> dict[int, Parts]:
-    """Return the best `limit` by words and the best `limit` by meaning, each with both.
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """What one look at each index gave: the best by words with their BM25, the best by meaning with theirs.
 
-    All of them pass the filters. The work is bounded whatever the size of the corpus.
+    A row of one of them may be good by the other too, only not among its best: `rate` says.
     """
-    terms = weigh_terms(searchable, corpus_id, query.lexemes)
-    lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
-    cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
-    ids = {*lexical, *cosines}
-    lacking = sorted(ids - lexical.keys())
-    lexical |= scores_by_words(searchable, corpus_id, terms, lacking, filters=filters)
-    if query.vector is not None:
-        cosines |= similarities(searchable, corpus_id, query.vector, sorted(ids - cosines.keys()))
-    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in sorted(ids)}
+
+    target: Target
+    query: Query
+    terms: Terms
+    lexical: Mapping[int, float]
+    cosines: Mapping[int, float]
+
+    @property
+    def partial(self) -> dict[int, Parts]:
+        """What is known so far; a part that is not counts as none."""
+        ids = sorted({*self.lexical, *self.cosines})
+        return {row_id: Parts(self.lexical.get(row_id, 0.0), self.cosines.get(row_id)) for row_id in ids}
 
 
-def rate(
-    searchable: Searchable, corpus_id: int, query: Query, ids: Sequence[int], *, filters: SearchFilters
-) -> dict[int, Parts]:
-    """Return both parts of those of the rows that are of the corpus, live, and pass the filters."""
-    passing = _passing(searchable, corpus_id, filters, ids)
-    if not passing:
-        return {}
+def look_up(target: Target, query: Query, *, limit: int) -> Leads:
+    """Find the best `limit` by words and the best `limit` by meaning among what passes the filters.
+
+    The work is bounded whatever the size of the corpus.
+    """
+    searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
-    lexical = scores_by_words(searchable, corpus_id, terms, passing, filters=filters)
-    cosines = similarities(searchable, corpus_id, query.vector, passing) if query.vector else {}
-    return {row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id)) for row_id in passing}
+    with planned_anew():
+        lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
+        cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
+    return Leads(target, query, terms, lexical, cosines)
+
+
+def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Parts]:
+    """Return both parts of the leads, and of those of the rows `also` that pass the filters too."""
+    target = leads.target
+    further = set(also) - leads.lexical.keys() - leads.cosines.keys()
+    compared = _compare(leads, sorted(further | (leads.lexical.keys() - leads.cosines.keys())))
+    cosines: dict[int, float | None] = {**leads.cosines, **compared}
+    unscored = sorted((cosines.keys() | further & compared.keys()) - leads.lexical.keys())
+    scored = scores_by_words(
+        target.searchable, target.corpus_id, leads.terms, unscored, filters=target.filters
+    )
+    lexical = {**leads.lexical, **scored}
+    # A lead that is gone meanwhile is in neither answer any more, and passes as it was found.
+    return {
+        row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id))
+        for row_id in sorted(lexical.keys() | cosines.keys())
+    }
 
 
 def search(
@@ -189,7 +214,7 @@ def search_all(
     decays: dict[tuple[str, int], float] = {}
     for target in targets:
         kind = target.searchable.name
-        parts = gather(target.searchable, target.corpus_id, query, filters=target.filters, limit=depth)
+        parts = rate(look_up(target, query, limit=depth))
         wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
         found |= {(kind, row_id): parts[row_id] for row_id in wanted}
         factors = _decay(target.searchable, wanted, now or timezone.now())
@@ -242,17 +267,18 @@ def _nearest(
     return nearest(searchable, corpus_id, query.vector, condition=condition, limit=limit)
 
 
-def _passing(searchable: Searchable, corpus_id: int, filters: SearchFilters, ids: Sequence[int]) -> list[int]:
-    """Return those of the rows that are of the corpus, live, and pass the filters."""
+def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
+    """Return those of the rows that are of the corpus, live, and pass the filters, with their cosine."""
     if not ids:
-        return []
-    where, parameters = searchable.passing(corpus_id, filters)
+        return {}
+    searchable, corpus_id, vector = leads.target.searchable, leads.target.corpus_id, leads.query.vector
+    where, parameters = searchable.passing(corpus_id, leads.target.filters)
+    condition = Condition(f"t.id = ANY(%(also)s::bigint[]) AND {where}", {**parameters, "also": list(ids)})
+    if vector is not None:
+        return compare(searchable, corpus_id, vector, condition)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.id FROM {searchable.table} t WHERE t.id = ANY(%(also)s::bigint[]) AND {where}",
-            {**parameters, "also": list(ids)},
-        )
-        return [row[0] for row in cursor.fetchall()]
+        cursor.execute(f"SELECT t.id FROM {searchable.table} t WHERE {condition.sql}", condition.params)
+        return {row[0]: None for row in cursor.fetchall()}
 
 
 def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:

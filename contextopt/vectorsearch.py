@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
-from contextopt.models import EmbeddingFill, EmbeddingModel
+from contextopt.models import EmbeddingState
 from contextopt.searchables import Searchable
 
 # Up to so many rows of a corpus, comparing all is as fast as the index, and exact. Where a filter is to let
@@ -17,7 +17,7 @@ from contextopt.searchables import Searchable
 EXACT_ROWS = 5_000
 EXACT_PASSING = 5_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
-EF_SEARCH = 200
+EF_SEARCH = 120
 SCAN_ROWS = 20_000
 # For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
 BY_INDEX = f"""
@@ -30,11 +30,15 @@ AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cach
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A question's vector, (d,), of unit length, and the model it can be compared under."""
+    """A question's vector, (d,), of unit length, and the model it can be compared under.
+
+    `indexed` names the searchables whose vectors of this model have an index.
+    """
 
     model_id: int
     dimensions: int
     values: Vectors
+    indexed: frozenset[str] = frozenset()
 
     def to_sql(self) -> str:
         return "[" + ",".join(f"{value:.6g}" for value in self.values.tolist()) + "]"
@@ -50,6 +54,13 @@ class Condition:
 
 NO_CONDITION = Condition()
 
+_ACTIVE_SQL = f"""
+SELECT m.id, m.name, m.dimensions,
+       ARRAY(SELECT f.searchable::text FROM contextopt_embeddingfill f
+              WHERE f.model_id = m.id AND f.is_indexed)
+  FROM contextopt_embeddingmodel m WHERE m.state = '{EmbeddingState.ACTIVE}'
+"""
+
 
 def embed_query(text: str) -> QueryVector | None:
     """Return the text's vector under the model in force; None when there is none, or nothing to embed.
@@ -57,13 +68,18 @@ def embed_query(text: str) -> QueryVector | None:
     Raises:
         EmbeddingUnavailable: the model cannot be loaded or reached.
     """
-    active = EmbeddingModel.objects.active().first()
-    if active is None or not text.strip():
+    if not text.strip():
         return None
-    vector = get_embedder(active.name).embed([text])[0]
-    if vector.shape != (active.dimensions,):
-        raise EmbeddingUnavailable(f"{active.name} gives {vector.size} dimensions, not {active.dimensions}")
-    return QueryVector(active.pk, active.dimensions, vector) if np.any(vector) else None
+    with connection.cursor() as cursor:
+        cursor.execute(_ACTIVE_SQL)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    model_id, name, dimensions, indexed = row
+    vector = get_embedder(name).embed([text])[0]
+    if vector.shape != (dimensions,):
+        raise EmbeddingUnavailable(f"{name} gives {vector.size} dimensions, not {dimensions}")
+    return QueryVector(model_id, dimensions, vector, frozenset(indexed)) if np.any(vector) else None
 
 
 def nearest(
@@ -82,7 +98,7 @@ def nearest(
     if limit < 1:
         return []
     statement = _Statement(searchable, corpus_id, vector, condition, limit)
-    if statement.is_small() or not statement.has_index():
+    if searchable.name not in vector.indexed or statement.is_small():
         return statement.compare_all()
     found = statement.ask_index()
     return found if len(found) == limit else statement.compare_all()
@@ -96,6 +112,13 @@ def similarities(
         return {}
     only = Condition("t.id = ANY(%(vector_ids)s::bigint[])", {"vector_ids": list(ids)})
     return dict(_Statement(searchable, corpus_id, vector, only, len(ids)).compare_all())
+
+
+def compare(
+    searchable: Searchable, corpus_id: int, vector: QueryVector, condition: Condition
+) -> dict[int, float | None]:
+    """Return all live rows of the corpus that fulfil the condition, with their cosine or None."""
+    return _Statement(searchable, corpus_id, vector, condition, 0).compare_each()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +152,6 @@ class _Statement:
         rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
         return rows
 
-    def has_index(self) -> bool:
-        fills = EmbeddingFill.objects.filter(model_id=self.vector.model_id, searchable=self.searchable.name)
-        return fills.filter(is_indexed=True).exists()
-
     def compare_all(self) -> list[tuple[int, float]]:
         """Compare every row that passes; they are found before any vector is looked at.
 
@@ -149,9 +168,21 @@ class _Statement:
             """
         )
 
+    def compare_each(self) -> dict[int, float | None]:
+        """Return the rows that pass, also those without a vector."""
+        distance = f"""
+            SELECT {self._distance()} FROM {self.searchable.embedding_table} e
+             WHERE e.{self._owner} = t.id AND {self._own_vectors()}"""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT t.id, ({distance}) FROM {self.searchable.table} t WHERE {self._passing_sql()}",
+                {**self._params(), "vector": self.vector.to_sql()},
+            )
+            return {row: None if found is None else _to_cosine(found) for row, found in cursor.fetchall()}
+
     def ask_index(self) -> list[tuple[int, float]]:
         """Go through the index in the order of distance until enough rows pass, or too many were visited."""
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(BY_INDEX, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(
                 f"""
@@ -170,7 +201,7 @@ class _Statement:
             cursor.execute(
                 statement, {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit}
             )
-            rows = [(row, min(1.0, max(0.0, 1.0 - distance))) for row, distance in cursor.fetchall()]
+            rows = [(row, _to_cosine(distance)) for row, distance in cursor.fetchall()]
         return sorted(rows, key=lambda row: (-row[1], -row[0]))
 
     @property
@@ -194,3 +225,7 @@ class _Statement:
         size = int(self.vector.dimensions)
         vector = f"(SELECT %(vector)s::text::halfvec({size}))"
         return f"((e.embedding::halfvec({size})) <=> {vector})"
+
+
+def _to_cosine(distance: float) -> float:
+    return min(1.0, max(0.0, 1.0 - distance))

@@ -76,6 +76,14 @@ def require_role(request: TeamRequest, needed: Role) -> None:
         raise PermissionDenied(f"This needs the role {needed.label.lower()}; yours is {own}.")
 
 
+def get_member(request: TeamRequest, membership_id: int) -> Membership:
+    rows = Membership.objects.filter(team=request.team).select_related("user")
+    member = rows.filter(pk=min(membership_id, BIGINT_MAX)).first()
+    if member is None:
+        raise Http404("No such member.")
+    return member
+
+
 def get_space(request: TeamRequest, slug: str) -> Space:
     space = Space.objects.of(request.team).with_counts().filter(slug=slug).first()
     if space is None:

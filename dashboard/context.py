@@ -54,6 +54,7 @@ NAVIGATION = (
         (
             ("Chat", "dashboard:chat", ("chat",)),
             ("Feedback", "dashboard:feedback", ("feedback",)),
+            ("Review", "dashboard:reviews", ("review",)),
         ),
     ),
     (
@@ -63,7 +64,7 @@ NAVIGATION = (
             ("Strategies", "dashboard:strategies", ("strateg",)),
         ),
     ),
-    ("Team", (("Settings", "dashboard:settings", ("settings", "key")),)),
+    ("Team", (("Settings", "dashboard:settings", ("settings", "key", "password", "audit")),)),
 )
 
 

@@ -1,26 +1,17 @@
 """CSV and JSON lines as they stream: every row there is, none held in memory."""
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import StreamingHttpResponse
 
-# A spreadsheet runs a cell that starts with one of these.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-class _Echo:
-    """A file whose write returns what was written."""
-
-    def write(self, line: str) -> str:
-        return line
+from contextopt.csvlines import csv_lines
 
 
 def stream_csv(name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> StreamingHttpResponse:
     return StreamingHttpResponse(
-        _lines(header, rows),
+        csv_lines(header, rows),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
     )
@@ -33,17 +24,3 @@ def stream_jsonl(name: str, rows: Iterable[Mapping[str, Any]]) -> StreamingHttpR
         content_type="application/jsonl; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}.jsonl"'},
     )
-
-
-def _lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(list(header))
-    for row in rows:
-        yield writer.writerow([_cell(value) for value in row])
-
-
-def _cell(value: Any) -> Any:
-    """Return text so that it stays text in a spreadsheet; numbers are left alone."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value

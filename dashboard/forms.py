@@ -21,10 +21,12 @@ from contextopt.inputs import (
     SpacePatch,
     field_problems,
 )
-from contextopt.models import ContextConfig, Record, Scope, Space
+from contextopt.models import ContextConfig, Record, Role, Scope, Space
 from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.models.invitations import INVITED_MAX
 from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
+from contextopt.peopleinputs import DAYS_MAX, AccountIn, InvitationIn
 from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
 UPLOAD_MAX_BYTES = 5 * 2**20
@@ -233,6 +235,29 @@ class KeyForm(InputForm):
     input_type = KeyIn
     name = forms.CharField()
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+
+
+class InvitationForm(InputForm):
+    input_type = InvitationIn
+    name = forms.CharField(max_length=INVITED_MAX, label="For")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
+    days = forms.IntegerField(label="Days it holds", initial=7, min_value=1, max_value=DAYS_MAX)
+
+
+class AccountForm(InputForm):
+    input_type = AccountIn
+    username = forms.CharField(
+        label="User name",
+        max_length=150,
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
+    )
+    password = forms.CharField(
+        strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=Role.choices)
 
 
 class TeamForm(forms.Form):

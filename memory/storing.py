@@ -6,6 +6,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from contextopt.auditing import SYSTEM, note_event
 from contextopt.engine.language import detect_language
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Space, Task, Team
@@ -81,9 +82,12 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
 
 
 @transaction.atomic
-def delete_memory(*, memory: Memory) -> Memory:
+def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
     """Take the memory out of every search; `restore_memory` brings it back. Twice is once."""
-    Memory.objects.filter(pk=memory.pk, deleted_at=None).update(deleted_at=timezone.now())
+    if Memory.objects.filter(pk=memory.pk, deleted_at=None).update(deleted_at=timezone.now()):
+        note_event(
+            team_id=memory.team_id, actor=actor, action="memory.deleted", subject=f"memory {memory.pk}"
+        )
     return find_memory(memory.team_id, memory.pk)
 
 

@@ -1,11 +1,26 @@
 """Background jobs of what is learned. Each is a bounded batch that may run twice."""
 
 from celery import shared_task
+from django.utils import timezone
 
 from contextopt.completing import learn_pending
+from contextopt.locking import only_here
+from contextopt.models import Team
+from memory.reviewqueue import fill_queue
+
+FILL_LOCK = 0x636F6E7465787435
 
 
 @shared_task
 def learn_from_completions() -> None:
     """Store what could not be stored when its task ended."""
     learn_pending()
+
+
+@shared_task
+def fill_review_queues() -> None:
+    """Add what teams' rules ask to have reviewed. What is left over comes next time."""
+    with only_here(FILL_LOCK) as is_ours:
+        if is_ours:
+            for team in Team.objects.order_by("pk").iterator():
+                fill_queue(team, now=timezone.now())

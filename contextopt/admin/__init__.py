@@ -3,6 +3,7 @@
 from contextopt.admin import (
     access,
     assemblies,
+    audit,
     configs,
     conversations,
     embeddings,
@@ -15,6 +16,6 @@ from contextopt.admin import (
 )
 
 __all__ = [
-    "access", "assemblies", "configs", "conversations", "embeddings", "handoffs", "phases", "repositories",
-    "searching", "spaces", "tasks",
+    "access", "assemblies", "audit", "configs", "conversations", "embeddings", "handoffs", "phases",
+    "repositories", "searching", "spaces", "tasks",
 ]  # fmt: skip

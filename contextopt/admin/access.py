@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Teams, people and keys."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,10 +11,14 @@ from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
+from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
+from contextopt.inputs import KeyIn
+from contextopt.keys import create_key, revoke_key
+from contextopt.memberships import note_membership
 from contextopt.models import ApiKey, Membership, StoredResponse, Team, User
 
 admin.site.unregister(Group)
@@ -44,6 +49,22 @@ class TeamAdmin(OwnerAdmin):
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
 
+    def save_formset(self, request: HttpRequest, form: "ModelForm[Team]", formset: Any, change: bool) -> None:
+        formset.save()
+        who = actor(request)
+        for member in formset.new_objects:
+            note_membership(
+                membership=member, actor=who, action="member.added", before={}, after={"role": member.role}
+            )
+        for member, _fields in formset.changed_objects:
+            note_membership(
+                membership=member, actor=who, action="role.changed", before={}, after={"role": member.role}
+            )
+        for member in formset.deleted_objects:
+            note_membership(
+                membership=member, actor=who, action="member.removed", before={"role": member.role}, after={}
+            )
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)
         return teams.annotate(
@@ -67,11 +88,47 @@ class MembershipAdmin(BaseAdmin):
     search_fields = ("user__username", "user__email", "team__name")
     autocomplete_fields = ("user", "team")
 
+    def save_model(
+        self, request: HttpRequest, obj: Membership, form: "ModelForm[Membership]", change: bool
+    ) -> None:
+        before = {"role": form.initial.get("role")} if change else {}
+        super().save_model(request, obj, form, change)
+        note_membership(
+            membership=obj,
+            actor=actor(request),
+            action="role.changed" if change else "member.added",
+            before=before,
+            after={"role": obj.role},
+        )
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
+        for membership in queryset.select_related("user"):
+            self.delete_model(request, membership)
+
+    def delete_model(self, request: HttpRequest, obj: Membership) -> None:
+        note_membership(
+            membership=obj, actor=actor(request), action="member.removed", before={"role": obj.role}, after={}
+        )
+        super().delete_model(request, obj)
+
+
+class KeyForm(ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = ApiKey
+        fields = ("team", "name", "scope", "expires_at")
+
+    def clean_expires_at(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["expires_at"]
+        if self.instance.pk is None and moment is not None and moment <= timezone.now():
+            self.add_error("expires_at", "Give a moment in the future.")
+        return moment
+
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(BaseAdmin):
     """A key is revoked, never deleted: the log names it. Its secret is shown when it is made, once."""
 
+    form = KeyForm
     list_display = ("name", "team", "scope", "prefix", "state", "last_used_at", "created_at")
     list_filter = ("scope", "team", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("team",)
@@ -94,20 +151,15 @@ class ApiKeyAdmin(BaseAdmin):
         if change:
             obj.save(update_fields=["name", "expires_at"])
             return
-        key, secret = ApiKey.objects.create_with_secret(
-            team=obj.team,
-            name=obj.name,
-            scope=obj.scope,
-            expires_at=obj.expires_at,
-            created_by=actor(request),
-        )
+        data = KeyIn.model_validate({"name": obj.name, "scope": obj.scope, "expires_at": obj.expires_at})
+        key, secret = create_key(team=obj.team, data=data, actor=actor(request))
         become(obj, key)
         messages.warning(request, f"The secret of this key, shown this once: {secret}")
 
     @action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         for key in queryset:
-            key.revoke()
+            revoke_key(key=key, actor=actor(request))
         messages.success(request, "The selected keys are refused from now on.")
 
     @display(description="State", label={"usable": "success", "revoked": "danger"})

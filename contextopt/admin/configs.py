@@ -8,6 +8,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from contextopt.admin.base import BaseAdmin, actor, become
+from contextopt.configuring import publish_settings
 from contextopt.engine import UnknownEncoding, get_tokenizer
 from contextopt.models import ContextConfig
 from contextopt.models.configs import SETTINGS
@@ -68,7 +69,5 @@ class ContextConfigAdmin(BaseAdmin):
         self, request: HttpRequest, obj: ContextConfig, form: "ModelForm[ContextConfig]", change: bool
     ) -> None:
         settings = {name: form.cleaned_data[name] for name in SETTINGS}
-        published = ContextConfig.objects.publish(
-            space=obj.space, created_by=actor(request), note=obj.note, **settings
-        )
+        published = publish_settings(space=obj.space, created_by=actor(request), note=obj.note, **settings)
         become(obj, published)

@@ -79,7 +79,7 @@ class SpaceAdmin(OwnerAdmin):
             become(obj, recording.create_space(team=obj.team, data=data, actor=actor(request)))
 
     def delete_model(self, request: HttpRequest, obj: Space) -> None:
-        recording.delete_space(space=obj)
+        recording.delete_space(space=obj, actor=actor(request))
 
     @display(description="Live records", ordering="counts__live")
     def live(self, space: Space) -> int:
@@ -202,7 +202,7 @@ class RecordAdmin(OwnerAdmin):
     )
     def purge(self, request: HttpRequest, form: PurgeForm, object_id: str) -> HttpResponse:
         record = get_object_or_404(Record.objects.select_related("space"), pk=object_id)
-        self.log_change(request, purge_record(record=record), "Purged.")
+        self.log_change(request, purge_record(record=record, actor=actor(request)), "Purged.")
         messages.success(request, "The record's text was erased.")
         # The dialog is sent by htmx, which follows this header.
         address = reverse(f"{self.admin_site.name}:contextopt_record_change", args=[record.pk])

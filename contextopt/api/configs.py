@@ -50,4 +50,4 @@ def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -
 def activate(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
     """Goes back to an earlier version as it was, under its own number."""
     space = find_space(request, slug)
-    return reply(config_json(activate_config(space=space, version=version)))
+    return reply(config_json(activate_config(space=space, version=version, actor=actor(request))))

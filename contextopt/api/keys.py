@@ -3,15 +3,15 @@
 from typing import Annotated
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Path, Query, Router
 from pydantic import Field
 
+from contextopt import keys
 from contextopt.api.access import ADMIN, READ, ApiRequest, actor
 from contextopt.api.idempotency import answer_holds_secret
 from contextopt.api.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
 from contextopt.api.paging import PageQuery, by_number, list_page
-from contextopt.errors import InvalidInput, NotFound
+from contextopt.errors import NotFound
 from contextopt.inputs import KeyIn
 from contextopt.models import ApiKey
 
@@ -29,23 +29,15 @@ def read_me(request: ApiRequest) -> HttpResponse:
 @router.get("/keys", auth=ADMIN, response=KeyPage, summary="List keys")
 def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Newest first, the revoked included. Secrets are not stored."""
-    keys = ApiKey.objects.filter(team_id=request.auth.team_id)
-    return reply(list_page(keys, BY_ID, page, key_json))
+    rows = ApiKey.objects.filter(team_id=request.auth.team_id)
+    return reply(list_page(rows, BY_ID, page, key_json))
 
 
 @router.post("/keys", auth=ADMIN, response={201: NewKeyOut}, summary="Create a key")
 @answer_holds_secret
 def create_key(request: ApiRequest, data: KeyIn) -> HttpResponse:
     """The secret is in this answer and nowhere else."""
-    if data.expires_at is not None and data.expires_at <= timezone.now():
-        raise InvalidInput.of("expires_at", "must be in the future")
-    key, secret = ApiKey.objects.create_with_secret(
-        team=request.auth.team,
-        name=data.name,
-        scope=data.scope,
-        created_by=actor(request),
-        expires_at=data.expires_at,
-    )
+    key, secret = keys.create_key(team=request.auth.team, data=data, actor=actor(request))
     return created({**key_json(key), "secret": secret}, f"/api/v1/keys/{key.pk}")
 
 
@@ -55,5 +47,5 @@ def revoke_key(request: ApiRequest, key_id: Path[Id]) -> HttpResponse:
     key = ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id).first()
     if key is None:
         raise NotFound(f"There is no key {key_id}.")
-    key.revoke()
+    keys.revoke_key(key=key, actor=actor(request))
     return HttpResponse(status=204)

@@ -174,4 +174,8 @@ def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]
 )
 def activate(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
     """Goes back to an earlier version as it was, under its own number."""
-    return reply(profile_json(activate_profile(team=request.auth.team, phase=phase, version=version)))
+    return reply(
+        profile_json(
+            activate_profile(team=request.auth.team, phase=phase, version=version, actor=actor(request))
+        )
+    )

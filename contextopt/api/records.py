@@ -186,7 +186,7 @@ def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
 @router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Erase a record's text")
 def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     """Erases the text everywhere, revisions and stored assemblies included. There is no undo."""
-    return reply(record_json(purge_record(record=find_record(request, record_id))))
+    return reply(record_json(purge_record(record=find_record(request, record_id), actor=actor(request))))
 
 
 @router.get("/records/{record_id}/revisions", auth=READ, response=RevisionPage, summary="List revisions")

@@ -174,5 +174,5 @@ def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -
 @router.delete("/repos/{repository_id}", auth=WRITE, response={204: None}, summary="Delete a repository")
 def remove_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
     """Deletes what is stored of it; a folder that it was read from stays as it is."""
-    delete_repository(repository=find_repository(request, repository_id))
+    delete_repository(repository=find_repository(request, repository_id), actor=actor(request))
     return HttpResponse(status=204)

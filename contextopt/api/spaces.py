@@ -43,5 +43,5 @@ def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> 
 @router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
 def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Deletes its records, revisions, settings and assemblies too. There is no undo."""
-    recording.delete_space(space=find_space(request, slug))
+    recording.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from contextopt import searchables
 from contextopt.assembling import assemble_space
+from contextopt.auditing import SYSTEM
 from contextopt.demo.chapters import Chapter, Stage, chapters
 from contextopt.demo.engineering import ENGINEERING
 from contextopt.demo.handoffs import HANDOFFS
@@ -101,12 +102,12 @@ def load_demo(
         return summarise_demo(team)
 
 
-def remove_demo(team: Team) -> DemoSummary:
+def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
     """Delete the team's demo spaces with all that belongs to them; return what was there."""
     with transaction.atomic():
         summary = summarise_demo(team)
         for space in demo_spaces(team):
-            delete_space(space=space)
+            delete_space(space=space, actor=actor)
         for chapter in _all_chapters():
             chapter.remove(team)
     return summary

@@ -2,6 +2,7 @@
 
 from contextopt.models.access import ApiKey, Membership, Role, Scope, StoredResponse, Team, User
 from contextopt.models.assemblies import Assembly, AssemblyPayload, Kind
+from contextopt.models.audit import AuditEvent
 from contextopt.models.completions import Completion
 from contextopt.models.configs import ContextConfig
 from contextopt.models.conversations import Author, Conversation, Message, MessageState
@@ -14,6 +15,7 @@ from contextopt.models.embeddings import (
     RecordEmbedding,
 )
 from contextopt.models.findings import BriefState, Decision, Finding, HandoffSettings, PhaseCompression
+from contextopt.models.invitations import Invitation
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.searching import DocumentFrequency, Language, SearchableText, SearchCorpus
@@ -36,6 +38,7 @@ __all__ = [
     "AssemblyPayload",
     "Attempt",
     "AttemptState",
+    "AuditEvent",
     "Author",
     "Blob",
     "BriefState",
@@ -53,6 +56,7 @@ __all__ = [
     "Finding",
     "HandoffPhase",
     "HandoffSettings",
+    "Invitation",
     "Kind",
     "Language",
     "Membership",

@@ -199,7 +199,10 @@ class Record(RecordState, SearchableText):
             models.Index(
                 fields=["space", "type", "source"], condition=Q(deleted_at=None), name="record_kinds",
             ),
-            GinIndex(fields=["tags"], condition=Q(deleted_at=None), fastupdate=False, name="record_tags"),
+            GinIndex(
+                fields=["tags"], condition=Q(deleted_at=None), name="record_tags",
+                gin_pending_list_limit=512,
+            ),
             # Who stands next to whom in a conversation or file.
             models.Index(
                 "space", "thread", Coalesce("position", 0), "date", "id",

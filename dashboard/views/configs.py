@@ -71,7 +71,7 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
     try:
-        activate_config(space=space, version=version)
+        activate_config(space=space, version=version, actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
     messages.success(request, f"Version {version} is in force.")

@@ -82,7 +82,7 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
 def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_memory(request, memory_id)
     require_role(request, Role.EDITOR)
-    delete_memory(memory=found)
+    delete_memory(memory=found, actor=request.actor)
     undo = reverse("dashboard:memory_restore", args=[memory_id])
     messages.success(request, f"“{str(found)[:60]}” is deleted.", extra_tags=undo)
     return redirect("dashboard:memories")

@@ -203,7 +203,7 @@ def phase_activate(request: TeamRequest) -> HttpResponse:
     name, text = _phase_name(request.POST.get("phase", "")), request.POST.get("version", "")
     version = int(text) if text.isdecimal() and len(text) < 11 else 0
     try:
-        activate_profile(team=request.team, phase=name, version=min(version, INT_MAX))
+        activate_profile(team=request.team, phase=name, version=min(version, INT_MAX), actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
     messages.success(request, f"Version {version} is in force.")

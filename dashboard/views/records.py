@@ -146,7 +146,7 @@ def record_purge(request: TeamRequest, slug: str, record_id: int) -> HttpRespons
     if request.POST.get("confirm", "").strip().lower() != "purge":
         messages.error(request, "Not purged: type the word purge to confirm.")
         return _to_record(found)
-    purge_record(record=found)
+    purge_record(record=found, actor=request.actor)
     messages.success(request, "The record's text is erased everywhere.")
     return _to_record(found)
 

@@ -13,13 +13,15 @@ from contextopt import tasks
 from contextopt.demo import remove_demo
 from contextopt.embeddingstatus import embedding_status
 from contextopt.inputs import KeyIn
-from contextopt.models import ApiKey, Role, Space
+from contextopt.keys import create_key, revoke_key
+from contextopt.models import ApiKey, Invitation, Role, Space
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
-from dashboard.forms import KeyForm, TeamForm
+from dashboard.forms import InvitationForm, KeyForm, TeamForm
 from dashboard.pages import STOP_POLLING, render_page
 
 TEMPLATE = "dashboard/settings.html"
 ROWS_SHOWN = 200
+INVITATIONS_SHOWN = 50
 # Two minutes of looking every two seconds.
 DEMO_POLLS = 60
 
@@ -29,7 +31,7 @@ DEMO_POLLS = 60
 def settings(request: TeamRequest) -> HttpResponse:
     """Show the settings; while texts are being embedded, their panel asks how far that is."""
     is_over = request.htmx.target == "embeddings" and embedding_status().is_settled
-    return _render(request, status=STOP_POLLING if is_over else 200)
+    return render_settings(request, status=STOP_POLLING if is_over else 200)
 
 
 @require_POST
@@ -38,7 +40,7 @@ def settings_team(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
     form = TeamForm(request.POST)
     if not form.is_valid():
-        return _render(request, team_form=form, status=422)
+        return render_settings(request, team_form=form, status=422)
     request.team.name = form.cleaned_data["name"]
     request.team.time_zone = form.cleaned_data["time_zone"]
     request.team.save(update_fields=["name", "time_zone"])
@@ -53,12 +55,10 @@ def key_create(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
     form = KeyForm(request.POST)
     if not form.is_valid():
-        return _render(request, key_form=form, status=422)
+        return render_settings(request, key_form=form, status=422)
     given = cast(KeyIn, form.value)
-    key, secret = ApiKey.objects.create_with_secret(
-        team=request.team, name=given.name, scope=given.scope, created_by=request.actor
-    )
-    response = _render(request, secret=secret, new_key=key)
+    key, secret = create_key(team=request.team, data=given, actor=request.actor)
+    response = render_settings(request, secret=secret, new_key=key)
     response.headers["Cache-Control"] = "no-store"
     return response
 
@@ -70,7 +70,7 @@ def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
     if found is None:
         raise Http404("No such key.")
     require_role(request, Role.ADMIN)
-    found.revoke()
+    revoke_key(key=found, actor=request.actor)
     messages.success(request, f"The key “{found.name}” is revoked.")
     return redirect("dashboard:settings")
 
@@ -115,12 +115,20 @@ def demo_status(request: TeamRequest) -> HttpResponse:
 @team_page
 def demo_remove(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
-    remove_demo(request.team)
+    remove_demo(request.team, actor=request.actor)
     messages.success(request, "The demo data is removed.")
     return redirect("dashboard:overview")
 
 
-def _render(
+def _invitations(request: TeamRequest) -> dict[str, Any]:
+    """Return what an admin sees of invitations."""
+    if not request.membership.allows(Role.ADMIN):
+        return {}
+    rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
+    return {"invitation_form": InvitationForm(), "invitations": rows}
+
+
+def render_settings(
     request: TeamRequest,
     *,
     team_form: TeamForm | None = None,
@@ -128,12 +136,15 @@ def _render(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
+    """Render the settings; `more` is what the answer to an action shows."""
     team = request.team
     context = {
         "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
         "key_form": key_form or KeyForm(),
         "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
+        "roles": Role.choices,
+        **_invitations(request),
         "time_zones": sorted(available_timezones()),
         "embedding": embedding_status(),
         "has_demo": Space.objects.of(team).filter(is_demo=True).exists(),

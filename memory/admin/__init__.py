@@ -1,5 +1,5 @@
 """The admin of what was learned, by concept."""
 
-from memory.admin import feedback, memories, policies
+from memory.admin import feedback, memories, policies, reviews
 
-__all__ = ["feedback", "memories", "policies"]
+__all__ = ["feedback", "memories", "policies", "reviews"]

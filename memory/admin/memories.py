@@ -48,7 +48,7 @@ class MemoryAdmin(ViewOnlyAdmin):
     @action(description="Delete")
     def delete(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
         for memory in rows:
-            delete_memory(memory=memory)
+            delete_memory(memory=memory, actor=actor(request))
 
     @action(description="Restore")
     def restore(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:

@@ -129,7 +129,7 @@ def change_memory(request: ApiRequest, memory_id: Path[Id], data: MemoryPatch) -
 @router.delete("/memories/{memory_id}", auth=WRITE, response={204: None}, summary="Delete a memory")
 def remove_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
     """Takes it out of every search; it can be restored."""
-    delete_memory(memory=find_memory(request.auth.team_id, memory_id))
+    delete_memory(memory=find_memory(request.auth.team_id, memory_id), actor=actor(request))
     return HttpResponse(status=204)
 
 

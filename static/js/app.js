@@ -137,7 +137,7 @@ window.addEventListener("pageshow", () => {
 });
 
 /* Keys. */
-const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/" };
+const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 let awaitsPlace = false;
 
 document.addEventListener("keydown", (event) => {

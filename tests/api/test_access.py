@@ -12,7 +12,7 @@ from contextopt.models import ApiKey, Space, Team
 from memory.strategies import retire_strategy
 from tests import factories
 from tests.api.conftest import Caller, make_caller
-from tests.memory.factories import make_strategy, make_use
+from tests.memory.factories import make_review, make_strategy, make_use
 
 # method, path, lowest scope that may, body
 ENDPOINTS = [
@@ -81,6 +81,16 @@ ENDPOINTS = [
     ("POST", "/feedback/withdraw", "write", {"assembly_id": "{assembly}"}),
     ("GET", "/feedback", "read", None),
     ("GET", "/feedback/trends", "read", None),
+    ("GET", "/reviews", "read", None),
+    ("GET", "/reviews/summary", "read", None),
+    ("GET", "/reviews/export", "read", None),
+    ("GET", "/reviews/rules", "read", None),
+    ("PATCH", "/reviews/rules", "admin", {"verdicts_wanted": 2}),
+    ("POST", "/reviews/reserve", "write", {}),
+    ("GET", "/reviews/{review}", "read", None),
+    ("POST", "/reviews/{review}/verdict", "write", {"verdict": "model"}),
+    ("POST", "/reviews/{review}/release", "write", {}),
+    ("POST", "/reviews/{review}/assign", "admin", {"username": None}),
     ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
     ("GET", "/memories", "read", None),
     ("POST", "/memories", "write", {"content": "New"}),
@@ -105,7 +115,8 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
     "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
-    "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints",
+    "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
+    "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
 }  # fmt: skip
 
 
@@ -130,6 +141,7 @@ def places(space: Space, team: Team, settings: Any) -> dict[str, object]:
     return memories | {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
         "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
+        "review": make_review(space).pk,
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from contextopt.completioninputs import CompletionIn
 from contextopt.embeddingjobs import Work, work_through
 from contextopt.frequencies import ensure_counted
 from contextopt.inputs import RecordPatch
+from contextopt.memberships import invite
 from contextopt.models import (
     ApiKey,
     Assembly,
@@ -50,6 +51,7 @@ from contextopt.models import (
     Team,
     User,
 )
+from contextopt.peopleinputs import InvitationIn
 from contextopt.recording import update_record
 from tests import factories
 
@@ -77,6 +79,7 @@ def world(space: Space) -> Space:
     work_through(seconds=10, index_seconds=None, work=Work())
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
+    invite(team=space.team, data=InvitationIn(name="Nia"), actor="test")
     factories.make_assembly(space)
     factories.make_message(factories.make_conversation(space))
     factories.make_profile(space.team)

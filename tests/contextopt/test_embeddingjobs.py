@@ -1,15 +1,19 @@
 """Vectors follow what is written, whatever dies in between, and models change without a gap."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
+import psycopg
 import pytest
 import time_machine
+from django.conf import settings as settings_of_tests
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg.conninfo import make_conninfo
 
 from contextopt import embeddingjobs, searchables, tasks, vectorindexes
 from contextopt.embedding import EmbeddingUnavailable, choice, get_embedder
@@ -236,6 +240,42 @@ def test_an_index_is_built_used_and_built_again_when_broken(
     with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
         work()
     assert not vectorindexes.index_is_ready(table, model)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build waits for older writers; one is held open, so the index is there and not yet whole."""
+    ours, theirs = (make_space(make_team(slug)) for slug in ("ours", "theirs"))
+    for space in (ours, theirs):
+        for title in TITLES:
+            make_record(space, title=title, notes="")
+    work()
+    model, table = EmbeddingModel.objects.get(), searchables.get("record")
+    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0)
+    params = {**settings_of_tests.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
+    with psycopg.connect(make_conninfo(**params)) as older:
+        older.execute(f"LOCK TABLE {table.embedding_table} IN ROW EXCLUSIVE MODE")
+        assert not vectorindexes.build_index(table, model, wait_seconds=0.5)
+        assert vectorindexes._is_valid(vectorindexes.index_name(table, model)) is False
+        gone = Record.objects.get(space=ours, title=TITLES[0])
+        Record.objects.filter(pk=gone.pk).update(deleted_at=timezone.now())
+        make_record(ours, title="The queue is stuck again", notes="")
+        embeddingjobs.embed_next([model], Work())
+        near = titles_near("the queue is stuck", ours, limit=9)
+        assert near[0] == "The queue is stuck again"
+        assert sorted(near) == sorted([*TITLES[1:], "The queue is stuck again"])
+        assert TITLES[0] in titles_near("the queue is stuck", theirs, limit=9)
+        older.rollback()
+    assert vectorindexes.build_index(table, model, wait_seconds=None) or _becomes_ready(table, model)
+    assert titles_near("the queue is stuck", ours, limit=9) == near
+
+
+def _becomes_ready(table: searchables.Searchable, model: EmbeddingModel) -> bool:
+    for _ in range(100):
+        if vectorindexes.index_is_ready(table, model):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -159,11 +159,14 @@ def test_statements_do_not_grow_with_the_space(space: Space) -> None:
             ask(space, "cluster upgrade")
         return len(queries)
 
-    for number in range(30):
+    # More than a search and the score take of their rankings.
+    for number in range(150):
         make_record(space, title=f"Entry {number}", notes=TOPICS[number % 4], thread="t", position=number)
     few = count()
     for number in range(60):
-        make_record(space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=40 + number)
+        make_record(
+            space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=200 + number
+        )
     assert count() == few
 
 

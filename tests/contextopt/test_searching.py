@@ -19,7 +19,7 @@ from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Te
 from contextopt.purging import purge_record
 from contextopt.recording import delete_space, update_record, upsert_records
 from contextopt.searchables import Searchable, SearchFilters
-from contextopt.searching import gather, prepare_query, rate, search
+from contextopt.searching import Target, look_up, prepare_query, rate, search
 from tests.factories import NOW, make_record, make_space
 
 EVERYTHING = SearchFilters()
@@ -87,7 +87,8 @@ def test_words_alone_and_meaning_alone_both_survive(space: Space, table: Searcha
     by_meaning = make_record(space, title="The database is slow", notes="")
     make_record(space, title="Cake recipe", notes="")
     ensure_embedded(table, space.pk, limit=100)
-    parts = gather(table, space.pk, prepare_query("xqzvbn sluggish SQL"), filters=EVERYTHING, limit=10)
+    target = Target(table, space.pk, EVERYTHING)
+    parts = rate(look_up(target, prepare_query("xqzvbn sluggish SQL"), limit=10))
     assert parts[by_word.pk].lexical > 0
     assert parts[by_meaning.pk].lexical == 0
     assert (parts[by_meaning.pk].similarity or 0) > 0
@@ -114,9 +115,9 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     lengths = [len(document) + 2 for document in documents]
     expected = {}
     for row_id, document, length in zip(ids, documents, lengths, strict=True):
-        norm = 1.2 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
+        norm = 0.9 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
         expected[row_id] = sum(
-            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 2.2 / (document[word] + norm)
+            math.log(1 + (5 - n + 0.5) / (n + 0.5)) * document[word] * 1.9 / (document[word] + norm)
             for word, n in (("red", 3), ("blue", 2))
         )
     assert scores == pytest.approx({row_id: score for row_id, score in expected.items() if score})
@@ -195,7 +196,8 @@ class TestFilters:
         elsewhere = make_record(make_space(team, "elsewhere"))
         ids = [*Record.objects.values_list("pk", flat=True)]
         query = prepare_query("unrelated question")
-        parts = rate(table, space.pk, query, ids, filters=SearchFilters(types=("note",)))
+        leads = look_up(Target(table, space.pk, SearchFilters(types=("note",))), query, limit=1)
+        parts = rate(leads, ids)
         assert elsewhere.pk in ids
         assert [Record.objects.get(pk=row_id).title for row_id in parts] == ["two"]
 

@@ -6,11 +6,13 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, reverse
 
+from contextopt.memberships import invite
 from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space, Team, User
+from contextopt.peopleinputs import InvitationIn
 from dashboard import urls
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
-from tests.memory.factories import make_strategy
+from tests.memory.factories import make_review, make_strategy
 
 # What a member may open, and whether the address names something of the team.
 PAGES = {
@@ -44,13 +46,23 @@ PAGES = {
     "feedback": False,
     "feedback_csv": False,
     "feedback_votes": False,
+    "reviews": False,
     "search": False,
     "memories": False,
     "memory": True,
     "strategies": False,
     "strategy": True,
     "settings": False,
+    "password": False,
     "demo_status": False,
+}
+# What only some may look at: the role it needs, and whether it names something of the team.
+CLOSED_PAGES = {
+    "review": (Role.REVIEWER, True),
+    "reviews_csv": (Role.REVIEWER, False),
+    "reviews_jsonl": (Role.REVIEWER, False),
+    "audit": (Role.ADMIN, False),
+    "audit_csv": (Role.ADMIN, False),
 }
 # What changes something: the role it needs, and whether it names something of the team.
 ACTIONS = {
@@ -86,6 +98,18 @@ ACTIONS = {
     "chat_retry": (Role.REVIEWER, True),
     "chat_vote": (Role.REVIEWER, True),
     "assembly_vote": (Role.REVIEWER, True),
+    "review_rules": (Role.ADMIN, False),
+    "review_next": (Role.REVIEWER, False),
+    "review_verdict": (Role.REVIEWER, True),
+    "review_skip": (Role.REVIEWER, True),
+    "review_take": (Role.REVIEWER, True),
+    "review_renew": (Role.REVIEWER, True),
+    "review_undo": (Role.REVIEWER, True),
+    "review_assign": (Role.ADMIN, True),
+    "member_role": (Role.ADMIN, True),
+    "member_remove": (Role.ADMIN, True),
+    "invitation_create": (Role.ADMIN, False),
+    "invitation_revoke": (Role.ADMIN, True),
     "settings_team": (Role.ADMIN, False),
     "key_create": (Role.ADMIN, False),
     "key_revoke": (Role.ADMIN, True),
@@ -94,6 +118,8 @@ ACTIONS = {
 }
 # Open to every member: it chooses among one's own teams, and keeps one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete"}
+# Open to whoever has the link, with an account or without.
+LINKS = {"invitation", "invitation_join"}
 # Opened by htmx; a browser is led on to the conversation.
 FRAGMENTS = {"chat_message"}
 
@@ -107,6 +133,12 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly, settin
     strategy = make_strategy(team)
     conversation = factories.make_conversation(space)
     answer = factories.make_answer(conversation, settings)
+    item = make_review(space)
+    member = team.memberships.first() or Membership.objects.create(
+        team=team, user=factories.make_user("mia"), role=Role.VIEWER
+    )
+    invited = InvitationIn(name="Nia")
+    invitation, _ = invite(team=team, data=invited, actor="test")
 
     def get(name: str) -> str:
         known = {
@@ -122,6 +154,9 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly, settin
             "conversation_id": conversation.pk,
             "message_id": answer.reply_to_id,
             "answer_id": answer.pk,
+            "item_id": item.pk,
+            "membership_id": member.pk,
+            "invitation_id": invitation.pk,
             "number": 1,
             "version": 1,
         }
@@ -132,7 +167,9 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly, settin
 
 
 def test_every_address_is_in_these_tables() -> None:
-    assert {p.name for p in urls.urlpatterns} == {*PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS}
+    assert {p.name for p in urls.urlpatterns} == {
+        *PAGES, *CLOSED_PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS, *LINKS
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -140,7 +177,17 @@ def test_a_member_opens_it(name: str, address, teammate_client: Client) -> None:
     assert teammate_client.get(address(name)).status_code == 200
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", CLOSED_PAGES)
+def test_the_role_opens_it_and_one_below_does_not(name: str, address, team: Team) -> None:
+    needed, roles = CLOSED_PAGES[name][0], list(Role)
+    below = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
+    response = below.get(address(name))
+    assert response.status_code == 403
+    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+    assert log_in(factories.make_user("able", team, needed)).get(address(name)).status_code == 200
+
+
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES])
 def test_anonymous_visitors_are_sent_to_the_login(name: str, address) -> None:
     response = Client().get(address(name))
     assert response.status_code == 302
@@ -152,7 +199,13 @@ def test_anonymous_visitors_change_nothing(name: str, address) -> None:
     assert Client().post(address(name)).status_code == 302
 
 
-@pytest.mark.parametrize("name", [n for n, is_owned in PAGES.items() if is_owned])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(n for n, is_owned in PAGES.items() if is_owned),
+        *(n for n, (_, is_owned) in CLOSED_PAGES.items() if is_owned),
+    ],
+)
 def test_outsiders_find_nothing(name: str, address, outsider_client: Client) -> None:
     assert outsider_client.get(address(name)).status_code == 404
 
@@ -229,7 +282,8 @@ def test_what_does_not_exist_is_a_404_page(owner_client: Client, space: Space) -
 
 
 def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
-    for name in [n for n in PAGES if not n.endswith(("_csv", "_jsonl")) and n != "assembly_text"]:
+    files = {"assembly_text"}
+    for name in [n for n in (*PAGES, *CLOSED_PAGES) if not n.endswith(("_csv", "_jsonl")) and n not in files]:
         html = owner_client.get(address(name)).content.decode()
         assert " style=" not in html, name
         assert "<style" not in html, name

@@ -4,10 +4,14 @@ from typing import Any
 
 from contextopt.completing import complete_task
 from contextopt.completioninputs import CompletionIn
-from contextopt.models import Team
+from contextopt.models import Space, Team
+from memory.feedback import give_feedback
+from memory.feedbackinputs import OpinionIn, SubjectIn
 from memory.inputs import MemoryIn
-from memory.models import Memory, StrategyUse
+from memory.models import Memory, ReviewItem, StrategyUse
+from memory.reviewqueue import refresh_assembly
 from memory.storing import create_memory
+from tests import factories
 
 
 def make_memory(team: Team, **overrides: Any) -> Memory:
@@ -32,3 +36,12 @@ def make_use(strategy: Memory, **overrides: Any) -> StrategyUse:
     return StrategyUse.objects.create(
         **{"memory": strategy, "similarity": 0.8, "asked": "Fix it", **overrides}
     )
+
+
+def make_review(space: Space, **overrides: Any) -> ReviewItem:
+    """Assemble a context, have somebody dislike it, and queue it."""
+    assembly = factories.make_assembly(space, **overrides)
+    subject, opinion = SubjectIn(assembly_id=assembly.id), OpinionIn(rating="down", reason="outdated")
+    give_feedback(team=space.team, subject=subject, opinion=opinion, rater="rater:a")
+    refresh_assembly(team_id=space.team_id, assembly_id=assembly.id)
+    return ReviewItem.objects.get(assembly=assembly.id)

@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.inputs import KeyIn
+from contextopt.keys import create_key
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
-from contextopt.models import ApiKey, Scope
+from contextopt.models import Scope
 
 
 class Command(ReportingCommand):
@@ -23,9 +24,7 @@ class Command(ReportingCommand):
             KeyIn, {name: options[name] for name in ("name", "scope", "expires_at")}, {"name": "NAME"}
         )
         team = team_of(options)
-        key, secret = ApiKey.objects.create_with_secret(
-            team=team, name=asked.name, scope=asked.scope, created_by=ACTOR, expires_at=asked.expires_at
-        )
+        key, secret = create_key(team=team, data=asked, actor=ACTOR)
         if options["json"]:
             self.print_json(
                 {"key": secret, "id": key.pk, "name": key.name, "scope": key.scope, "team": team.slug}

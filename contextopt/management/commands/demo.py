@@ -22,7 +22,7 @@ class Command(ReportingCommand):
             self.stderr.write("Loading the demo; this takes some seconds.")
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
-            done, verb = remove_demo(team), "removed"
+            done, verb = remove_demo(team, actor=ACTOR), "removed"
         if options["json"]:
             self.print_json(done.to_json())
         else:

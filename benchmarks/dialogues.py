@@ -1,0 +1,97 @@
+"""Conversations with questions, in the format of the LoCoMo benchmark, as spaces with records.
+
+Source: Maharana et al. 2024, Evaluating Very Long-Term Conversational Memory of LLM Agents.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from contextopt.engine.rendering import record_line
+from contextopt.engine.text import unbroken
+
+# Questions that the conversation does not answer.
+UNANSWERABLE = 5
+TURN_TYPE = "message"
+_TURN_ID = re.compile(r"D\d+:\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    id: str
+    speaker: str
+    text: str
+    said_at: datetime
+    session: int
+    position: int
+
+    @property
+    def line(self) -> str:
+        """The turn as the product renders a record whose notes are given whole."""
+        return record_line(self.speaker, TURN_TYPE, self.said_at, (), unbroken(self.text))
+
+    @property
+    def said(self) -> str:
+        return f"{self.speaker}\n{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and the texts of the turns that answer it."""
+
+    text: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    name: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def ended_at(self) -> datetime:
+        return max(turn.said_at for turn in self.turns)
+
+
+def load_dialogues(path: Path) -> list[Dialogue]:
+    return [_dialogue(item) for item in json.loads(path.read_text())]
+
+
+def _dialogue(item: Mapping[str, Any]) -> Dialogue:
+    turns = tuple(_turns(item["conversation"]))
+    return Dialogue(item["sample_id"], turns, tuple(_questions(item["qa"], turns)))
+
+
+def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
+    for session in count(1):
+        if f"session_{session}" not in conversation:
+            return
+        said_at = _moment(conversation[f"session_{session}_date_time"])
+        for position, turn in enumerate(conversation[f"session_{session}"]):
+            yield Turn(turn["dia_id"], turn["speaker"], turn["text"], said_at, session, position)
+
+
+def _moment(text: str) -> datetime:
+    """Read what looks like 1:56 pm on 8 May, 2023."""
+    return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+
+
+def _questions(rows: list[dict[str, Any]], turns: tuple[Turn, ...]) -> Iterator[Question]:
+    texts = {turn.id: turn.text for turn in turns}
+    for row in rows:
+        named = dict.fromkeys(_TURN_ID.findall(" ".join(row["evidence"])))
+        evidence = tuple(texts[turn_id] for turn_id in named if turn_id in texts)
+        if row["category"] != UNANSWERABLE and evidence:
+            yield Question(row["question"], evidence)
+
+
+def share_in(text: str, evidence: tuple[str, ...]) -> float:
+    """Return how much of the evidence stands in a context, each turn whole or not at all."""
+    flat = " ".join(text.split())
+    return sum(" ".join(turn.split()) in flat for turn in evidence) / len(evidence)

@@ -1,0 +1,124 @@
+"""Stage 5 and search, as a space grows: how long one question takes, no two of them alike."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+
+from benchmarks.corpus import generate_varied
+from benchmarks.figures import Figure, Sample, Section, at_most
+from benchmarks.recall import use_model
+from benchmarks.recount import Recount
+from benchmarks.spaces import Filled, describe_space, fill, measured, settle
+from contextopt import searchables
+from contextopt.assembling import assemble_space
+from contextopt.embedding import configured_embedder
+from contextopt.inputs import AssemblyIn
+from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
+from contextopt.recording import create_space, delete_space
+from contextopt.searching import SearchFilters, prepare_query, search
+from contextopt.vectorindexes import build_index
+
+BUDGET_TOKENS = 2_000
+QUESTION_WORDS = 6
+HITS = 20
+WARM_UP_ROUNDS = 15
+BAR_RECORDS = 100_000
+BAR_P95_MS = 30.0
+STAGE_5 = "stage 5, logged durably"
+STAGE_5_ALL = "stage 5, window all"
+SEARCH = "search, 20 hits"
+
+_CONDITIONS = (
+    "Each question is six words of a record's notes, in any order; stage 5 has a window of 14 of the 90 "
+    "days, 20 records and 2,000 tokens, and embeds, searches, assembles and logs. Words are of a skewed "
+    "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
+    "configured model, with an index."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A space, and questions about it."""
+
+    filled: Filled
+    questions: list[str]
+
+
+def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Recount) -> Section:
+    asked = [_prepare(team, size, rounds + WARM_UP_ROUNDS) for size in sizes]
+    _build_index()
+    settle()
+    times: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for number in range(-WARM_UP_ROUNDS, rounds):
+        for one in asked:
+            for name, run in _CONTENDERS.items():
+                started = perf_counter()
+                run(one.filled, one.questions[number], recount)
+                if number >= 0:
+                    times[name, one.filled.records].append((perf_counter() - started) * 1_000)
+    for one in asked:
+        delete_space(space=one.filled.space)
+    figures = [_figure(name, records, taken) for (name, records), taken in times.items()]
+    return Section("Search and stage 5: time of one question", tuple(figures), (_CONDITIONS,))
+
+
+def _prepare(team: Team, size: int, count: int) -> _Asked:
+    """Fill a space with records in varied words, embed and count them, and make up questions."""
+    slug = f"varied-{size}"
+    Space.objects.filter(team=team, slug=slug).delete()
+    space = create_space(team=team, data=describe_space(slug), actor="benchmarks")
+    fill(space, generate_varied(size, seed=size, until=datetime.now(UTC)))
+    use_model([space])
+    rng = random.Random(size)
+    notes = list(Record.objects.filter(space=space).order_by("id").values_list("notes", flat=True))
+    return _Asked(measured(space), [_question(rng, text) for text in rng.choices(notes, k=count)])
+
+
+def _question(rng: random.Random, text: str) -> str:
+    words = text.replace(".", " ").replace(",", " ").split()
+    return " ".join(rng.sample(words, min(QUESTION_WORDS, len(words))))
+
+
+def _build_index() -> None:
+    """Have the index over vectors that the worker builds past a few thousand of them."""
+    records = searchables.get("record")
+    model = EmbeddingModel.objects.get(name=configured_embedder())
+    build_index(records, model, wait_seconds=None)
+    EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
+
+
+def _assemble(filled: Filled, question: str, recount: Recount) -> None:
+    _check(AssemblyIn(space=filled.slug, query=question), filled, recount)
+
+
+def _assemble_all(filled: Filled, question: str, recount: Recount) -> None:
+    _check(AssemblyIn(space=filled.slug, query=question, window_days="all"), filled, recount)
+
+
+def _check(request: AssemblyIn, filled: Filled, recount: Recount) -> None:
+    result = assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
+    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
+    recount.check(result.text, budget=BUDGET_TOKENS, certificate=certificate)
+
+
+def _search(filled: Filled, question: str, _recount: Recount) -> None:
+    query = prepare_query(question)
+    search(searchables.get("record"), filled.space.pk, query, filters=SearchFilters(), limit=HITS)
+
+
+_CONTENDERS: dict[str, Callable[[Filled, str, Recount], None]] = {
+    STAGE_5: _assemble,
+    STAGE_5_ALL: _assemble_all,
+    SEARCH: _search,
+}
+
+
+def _figure(name: str, records: int, taken: list[float]) -> Figure:
+    sample = Sample(tuple(taken))
+    bar = None
+    if name == STAGE_5 and records >= BAR_RECORDS:
+        bar = at_most(BAR_P95_MS, sample.p95, f"p95 ≤ {BAR_P95_MS:g} ms")
+    return Figure.of(f"{records:,} records: {name}", sample, bar=bar)

@@ -1,0 +1,24 @@
+"""What may be said of people who join a team."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from contextopt.inputs import Input, Text, refuse_blank
+from contextopt.models.invitations import INVITED_MAX
+
+DAYS_MAX = 90
+PASSWORD_MAX = 1_000
+
+
+class InvitationIn(Input):
+    """Whom a link is for, what they may do, and for how long it holds."""
+
+    name: Annotated[Text, Field(max_length=INVITED_MAX), AfterValidator(refuse_blank)]
+    role: Literal["viewer", "reviewer", "editor", "admin"] = "viewer"
+    days: Annotated[int, Field(ge=1, le=DAYS_MAX)] = 7
+
+
+class AccountIn(Input):
+    username: Annotated[Text, Field(min_length=1, max_length=150)]
+    password: Annotated[Text, Field(min_length=1, max_length=PASSWORD_MAX)]

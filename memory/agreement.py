@@ -1,0 +1,36 @@
+"""How far judges agree beyond chance. Pure: no ORM, no settings."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def count_units(units: Iterable[Sequence[str]]) -> Counter[tuple[str, ...]]:
+    """Count units by the values that their judges gave; the judges' order does not matter."""
+    return Counter(tuple(sorted(unit)) for unit in units)
+
+
+def krippendorff_alpha(units: Mapping[tuple[str, ...], int]) -> float | None:
+    """Return Krippendorff's alpha for nominal values.
+
+    `units` says how many units were given each combination of values; judges may be missing. 1 is perfect
+    agreement, 0 what chance would give, below 0 is systematic disagreement. None where nothing can be said:
+    no unit has two values, or all values are the same, so that there was nothing to tell apart.
+
+    Source: K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C, nominal data:
+    α = 1 − (n − 1) · Σ_u m_u⁻¹-weighted disagreeing pairs / (n² − Σ_c n_c²), over units of m_u ≥ 2 values.
+    """
+    totals: Counter[str] = Counter()
+    disagreeing = 0.0
+    for values, count in units.items():
+        if len(values) < 2:
+            continue
+        within = Counter(values)
+        size = len(values)
+        totals.update({value: times * count for value, times in within.items()})
+        differing_pairs = size * size - sum(times * times for times in within.values())
+        disagreeing += count * differing_pairs / (size - 1)
+    n = totals.total()
+    expected = n * n - sum(times * times for times in totals.values())
+    if not expected:
+        return None
+    return 1 - (n - 1) * disagreeing / expected

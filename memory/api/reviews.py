@@ -1,0 +1,280 @@
+"""Review: the queue, reservations, verdicts, and what they say together."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, StreamingHttpResponse
+from django.utils import timezone
+from ninja import Path, Query, Router
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
+
+from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.outputs import pick, reply
+from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.csvlines import csv_lines
+from contextopt.inputs import Slug
+from memory import reviewing, verdicts
+from memory.api.feedback import rater_of
+from memory.feedbackinputs import Id, Rater
+from memory.models import ReviewItem, ReviewRules, ReviewSlot
+from memory.reviewinputs import (
+    AssignIn,
+    GivenVerdict,
+    ReserveIn,
+    ReviewerIn,
+    RulesPatch,
+    VerdictIn,
+    VerdictName,
+)
+from memory.reviewqueue import rules_of, set_rules
+from memory.verdicts import VerdictGroup
+
+router = Router(tags=["Review"])
+BY_TIME = by_moment("review", "created_at")
+
+StateName = Literal["open", "done", "withdrawn"]
+OriginName = Literal["disliked", "sample"]
+
+
+class ReviewOut(TypedDict):
+    """An answer to judge. `verdicts` of `wanted` are given; the caller's own is not among the hidden."""
+
+    id: int
+    assembly_id: int
+    message_id: int | None
+    external_message_id: str | None
+    origin: OriginName
+    state: StateName
+    verdicts: int
+    space: str | None
+    stage: int | None
+    config_version: int | None
+    assigned_to: str | None
+    is_judged: bool
+    created_at: datetime
+    done_at: datetime | None
+
+
+class ReviewPage(TypedDict):
+    items: list[ReviewOut]
+    next_cursor: str | None
+
+
+class VerdictOut(TypedDict):
+    reviewer: str
+    verdict: VerdictName
+    note: str
+    record_ids: list[int]
+    judged_at: datetime
+
+
+class ReviewDetail(TypedDict):
+    """Others' verdicts are hidden until the caller has given theirs, or the item is done."""
+
+    item: ReviewOut
+    given: list[VerdictOut]
+    reserved_until: datetime | None
+
+
+class ReservedOut(TypedDict):
+    """What was reserved; null when nothing waits for the reviewer."""
+
+    item: ReviewOut | None
+    reserved_until: datetime | None
+
+
+class ReleasedOut(TypedDict):
+    """Whether there was a reservation to give back."""
+
+    released: bool
+
+
+class RulesOut(TypedDict):
+    takes_disliked: bool
+    sample_share: float
+    verdicts_wanted: int
+
+
+class GroupOut(TypedDict):
+    space: str
+    title: str
+    key: int
+    counts: dict[str, int]
+    worst: str
+
+
+class SummaryOut(TypedDict):
+    """Figures of finished items. `key` is a version of the settings, or a record's id."""
+
+    waiting: int
+    done: int
+    agreement: float | None
+    agreement_items: int
+    configs: list[GroupOut]
+    records: list[GroupOut]
+
+
+_ITEM = (
+    "id", "assembly_id", "message_id", "origin", "state", "verdicts", "stage", "config_version",
+    "is_judged", "created_at", "done_at",
+)  # fmt: skip
+_RULES = tuple(RulesOut.__annotations__)
+_VERDICT = tuple(VerdictOut.__annotations__)
+
+
+class WhoQuery(BaseModel):
+    """As whom the caller looks; without it as the key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reviewer: Rater | None = None
+
+
+class ReviewQuery(PageQuery):
+    """Which items; every filter given must hold."""
+
+    state: StateName | None = None
+    origin: OriginName | None = None
+    space: Slug | None = None
+    reviewer: Rater | None = None
+
+    def select(self, request: ApiRequest) -> QuerySet[ReviewItem]:
+        filters = {"state": self.state, "origin": self.origin, "space__slug": self.space}
+        given = {name: value for name, value in filters.items() if value is not None}
+        rows = ReviewItem.objects.with_subject().with_own(rater_of(request, self.reviewer))
+        return rows.filter(team_id=request.auth.team_id, **given)
+
+
+class ExportQuery(WhoQuery):
+    format: Literal["csv", "jsonl"] = "jsonl"
+
+
+def item_json(item: ReviewItem) -> dict[str, Any]:
+    return {
+        **pick(item, _ITEM),
+        "space": item.space.slug if item.space else None,
+        "external_message_id": item.external_message.external_id if item.external_message else None,
+        "assigned_to": item.assigned_to.get_username() if item.assigned_to else None,
+    }
+
+
+def load_item(request: ApiRequest, item_id: int, reviewer: str) -> ReviewItem:
+    """Return the team's item as the reviewer sees it."""
+    found = reviewing.find_item(request.auth.team, item_id)
+    return ReviewItem.objects.with_subject().with_own(reviewer).select_related("team").get(pk=found.pk)
+
+
+def detail_json(item: ReviewItem, reviewer: str) -> dict[str, Any]:
+    own = item.slots.filter(reviewer=reviewer).first()
+    given = [pick(slot, _VERDICT) for slot in reviewing.visible_verdicts(item, reviewer)]
+    return {"item": item_json(item), "given": given, "reserved_until": own.reserved_until if own else None}
+
+
+def group_json(group: VerdictGroup) -> dict[str, Any]:
+    return pick(group, tuple(GroupOut.__annotations__))
+
+
+@router.get("/reviews", auth=READ, response=ReviewPage, summary="List reviews")
+def list_reviews(request: ApiRequest, query: Query[ReviewQuery]) -> HttpResponse:
+    """Newest first."""
+    return reply(list_page(query.select(request), BY_TIME, query, item_json))
+
+
+@router.get("/reviews/summary", auth=READ, response=SummaryOut, summary="Read what verdicts say")
+def read_summary(request: ApiRequest) -> HttpResponse:
+    """Progress, Krippendorff's alpha, and verdicts by version of the settings and by record."""
+    team = request.auth.team
+    progress, agreement = verdicts.read_progress(team, timezone.now()), verdicts.read_agreement(team)
+    return reply(
+        {
+            "waiting": progress.waiting,
+            "done": progress.done,
+            "agreement": agreement.alpha,
+            "agreement_items": agreement.items,
+            "configs": [group_json(group) for group in verdicts.read_config_verdicts(team)],
+            "records": [group_json(group) for group in verdicts.read_record_verdicts(team)],
+        }
+    )
+
+
+@router.get("/reviews/export", auth=READ, summary="Export verdicts")
+def export(request: ApiRequest, query: Query[ExportQuery]) -> StreamingHttpResponse:
+    """Streams all verdicts on finished items, and the reviewer's own, as JSON Lines or CSV."""
+    rows = verdicts.export_verdicts(request.auth.team, rater_of(request, query.reviewer))
+    if query.format == "csv":
+        return StreamingHttpResponse(
+            csv_lines(verdicts.HEADER, verdicts.csv_rows(rows)), content_type="text/csv; charset=utf-8"
+        )
+    return StreamingHttpResponse(_json_lines(rows), content_type="application/jsonl")
+
+
+def _json_lines(rows: Iterator[verdicts.VerdictRow]) -> Iterator[bytes]:
+    for row in rows:
+        yield to_json(row) + b"\n"
+
+
+@router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the rules of review")
+def read_rules(request: ApiRequest) -> HttpResponse:
+    return reply(pick(rules_of(request.auth.team_id), _RULES))
+
+
+@router.patch("/reviews/rules", auth=ADMIN, response=RulesOut, summary="Change the rules of review")
+def change_rules(request: ApiRequest, data: RulesPatch) -> HttpResponse:
+    """Open items want as many verdicts as the rules say from then on."""
+    rules: ReviewRules = set_rules(team=request.auth.team, changes=data, actor=actor(request))
+    return reply(pick(rules, _RULES))
+
+
+@router.post("/reviews/reserve", auth=WRITE, response=ReservedOut, summary="Reserve a review")
+def reserve(request: ApiRequest, data: ReserveIn) -> HttpResponse:
+    """Reserves the named item or else the next for ten minutes; again, it is kept for longer.
+
+    Two reviewers never have the same slot. What the reviewer holds already comes first.
+    """
+    team, reviewer = request.auth.team, rater_of(request, data.reviewer)
+    slot: ReviewSlot | None
+    if data.item_id is None:
+        slot = reviewing.reserve_next(team=team, reviewer=reviewer, skip=data.skip)
+    else:
+        slot = reviewing.reserve_item(item=load_item(request, data.item_id, reviewer), reviewer=reviewer)
+    if slot is None:
+        return reply({"item": None, "reserved_until": None})
+    item = load_item(request, slot.item_id, reviewer)
+    return reply({"item": item_json(item), "reserved_until": slot.reserved_until})
+
+
+@router.get("/reviews/{review_id}", auth=READ, response=ReviewDetail, summary="Read a review")
+def read_review(request: ApiRequest, review_id: Path[Id], query: Query[WhoQuery]) -> HttpResponse:
+    """Its answer and context are read by `message_id` and `assembly_id`."""
+    reviewer = rater_of(request, query.reviewer)
+    return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
+
+
+@router.post("/reviews/{review_id}/verdict", auth=WRITE, response=ReviewDetail, summary="Judge a review")
+def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpResponse:
+    """One verdict a person: another takes its place, unless others have judged the item too."""
+    reviewer = rater_of(request, data.reviewer)
+    verdict = VerdictIn(**data.model_dump(exclude={"reviewer"}))
+    item = load_item(request, review_id, reviewer)
+    reviewing.give_verdict(item=item, reviewer=reviewer, data=verdict)
+    return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
+
+
+@router.post("/reviews/{review_id}/release", auth=WRITE, response=ReleasedOut, summary="Release a review")
+def release(request: ApiRequest, review_id: Path[Id], data: ReviewerIn) -> HttpResponse:
+    """Gives the reviewer's reservation back. Twice is once."""
+    reviewer = rater_of(request, data.reviewer)
+    item = load_item(request, review_id, reviewer)
+    return reply({"released": reviewing.release_item(item=item, reviewer=reviewer)})
+
+
+@router.post("/reviews/{review_id}/assign", auth=ADMIN, response=ReviewDetail, summary="Assign a review")
+def assign(request: ApiRequest, review_id: Path[Id], data: AssignIn) -> HttpResponse:
+    """Has one member judge it, or whoever comes first."""
+    reviewer = actor(request)
+    item = load_item(request, review_id, reviewer)
+    reviewing.assign_item(item=item, username=data.username, actor=reviewer)
+    return reply(detail_json(load_item(request, review_id, reviewer), reviewer))

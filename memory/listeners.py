@@ -1,0 +1,48 @@
+"""What follows a vote: the review queue, and the trust of strategies that the answer was made with."""
+
+from typing import Any
+
+from django.db.models import Avg, Case, FloatField, Q, Value, When
+
+from contextopt.models import Assembly
+from memory.models import Rating, StrategyUse, Vote
+from memory.reviewqueue import refresh_assembly
+from memory.signals import feedback_changed
+from memory.strategies import rate_use
+
+USES_MAX = 50
+
+
+def listen() -> None:
+    """Have the listeners hear of votes from now on."""
+    feedback_changed.connect(queue_review, dispatch_uid="queue_review")
+    feedback_changed.connect(rate_strategies, dispatch_uid="rate_strategies")
+
+
+def queue_review(*, team_id: int, assembly_id: int, **_: Any) -> None:
+    refresh_assembly(team_id=team_id, assembly_id=assembly_id)
+
+
+def rate_strategies(*, team_id: int, assembly_id: int, rater: str, **_: Any) -> None:
+    """Rate the strategies that an answer was made with by the share of its votes that are up.
+
+    Each use has one rating, which follows the votes; a last vote that is taken back leaves it as it was.
+    """
+    votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id)
+    is_up = Case(When(rating=Rating.UP, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
+    rating = votes.aggregate(mean=Avg(is_up))["mean"]
+    if rating is None:
+        return
+    for use in uses_of(team_id, assembly_id):
+        rate_use(use=use, rating=rating, actor=rater)
+
+
+def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
+    """Return the uses of strategies in an assembly, or in the task that it was a step of."""
+    assembly = Assembly.objects.select_related("attempt", "handoff").filter(pk=assembly_id).first()
+    steps = [getattr(assembly, name, None) for name in ("attempt", "handoff")]
+    tasks = [step.task_id for step in steps if step is not None]
+    named = Q(assembly_id=assembly_id) | Q(task_id__in=tasks)
+    return list(
+        StrategyUse.objects.filter(named, memory__team_id=team_id).order_by("memory_id", "id")[:USES_MAX]
+    )

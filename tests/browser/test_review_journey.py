@@ -1,0 +1,98 @@
+"""A reviewer judges ten answers with the keyboard alone; an admin sees what to change."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Role, Team, User
+from memory.models import ReviewItem, ReviewSlot
+from tests import factories
+from tests.memory.factories import make_review
+
+ITEMS = 10
+
+
+@pytest.fixture
+def owner(team: Team) -> User:
+    """Who is at the browser: a reviewer."""
+    return factories.make_user("olga", team, Role.REVIEWER)
+
+
+@pytest.fixture
+def queue(team: Team) -> list[ReviewItem]:
+    space = factories.make_space(team)
+    for days in range(4):
+        factories.make_record(
+            space,
+            title=f"Runbook, day {days}",
+            notes="Replay the queue after the restore. " * 10,
+            date=datetime.now(UTC) - timedelta(days=days),
+        )
+    return [make_review(space, as_of=datetime.now(UTC)) for _ in range(ITEMS)]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_ten_items_by_keyboard(
+    scheme: str,
+    width: int,
+    queue: list[ReviewItem],
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/review/")
+    expect(page.get_by_text("10 waiting")).to_be_visible()
+    check_accessibility(page)
+    # In the queue, j and k move and Enter opens.
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("[data-row]").first).to_be_focused()
+
+    page.keyboard.press("r")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    expect(page.locator("#reserved")).to_contain_text("yours until")
+    expect(page.get_by_role("cell", name="cut after 100 characters").first).to_be_visible()
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    # The first is skipped and comes back at the end.
+    page.keyboard.press("j")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
+    page.keyboard.press("k")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    page.go_back()
+    expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
+
+    for number, item in enumerate(queue[1:], start=1):
+        expect(page).to_have_url(re.compile(rf"/review/{item.pk}/$"))
+        page.keyboard.press(str(number % 6 + 1))
+        page.keyboard.press("n")
+        page.keyboard.type(f"note {number}, with j and 3")
+        page.keyboard.press("Escape")
+        page.keyboard.press("Enter")
+    expect(page.get_by_text("1 waiting")).to_be_visible()
+    page.get_by_role("button", name="Begin with them again").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("0 waiting")).to_be_visible()
+    expect(page.get_by_role("heading", name="What to change in settings")).to_be_visible()
+    check_accessibility(page)
+
+    slots = ReviewSlot.objects.exclude(verdict="")
+    assert slots.count() == ITEMS
+    assert set(slots.values_list("reviewer", flat=True)) == {"user:olga"}
+    assert slots.get(item=queue[3]).note == "note 3, with j and 3"
+    assert len(set(slots.values_list("verdict", flat=True))) == 6
+
+    # The last one is taken back from the toast.
+    page.get_by_role("button", name="Undo").last.click()
+    expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    expect(page.locator("#reserved")).to_contain_text("yours until")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Help")).to_be_visible()

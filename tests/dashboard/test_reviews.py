@@ -1,0 +1,217 @@
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from contextopt.models import AuditEvent, Role, Space, Team
+from memory.models import ReviewItem, ReviewSlot
+from memory.reviewing import give_verdict, reserve_item
+from memory.reviewinputs import RulesPatch, VerdictIn
+from memory.reviewqueue import fill_queue, rules_of, set_rules
+from tests import factories
+from tests.dashboard.conftest import HTMX, log_in
+from tests.memory.factories import make_review
+
+URL = "/review/"
+CUT = VerdictIn(verdict="context_cut", note="A secret note.")
+
+
+def html_of(client: Client, url: str = URL, status: int = 200) -> str:
+    response = client.get(url)
+    assert response.status_code == status
+    return response.content.decode()
+
+
+@pytest.fixture
+def reviewer(team: Team) -> Client:
+    return log_in(factories.make_user("rita", team, Role.REVIEWER))
+
+
+@pytest.fixture
+def item(space: Space) -> ReviewItem:
+    factories.make_record(space, notes="Replay the queue. " * 20)
+    return make_review(space)
+
+
+def test_an_empty_queue_says_how_it_fills(reviewer: Client, teammate_client: Client) -> None:
+    assert "/api/v1/feedback" in html_of(reviewer)
+    assert "Nothing to review yet" in html_of(teammate_client)
+
+
+def test_a_viewer_sees_the_progress_alone(teammate_client: Client, item: ReviewItem) -> None:
+    html = html_of(teammate_client)
+    assert "1 waiting" in html
+    assert f"/review/{item.pk}/" not in html
+    assert "What is reviewed" not in html
+
+
+def test_the_next_item_is_reserved_and_shown(reviewer: Client, item: ReviewItem) -> None:
+    response = reviewer.post(f"{URL}next", follow=True)
+    html = response.content.decode()
+    assert response.redirect_chain[-1][0] == f"/review/{item.pk}/"
+    assert "yours until" in html
+    assert "cut after 100 characters" in html
+    assert "outdated" in html
+
+
+def test_a_conversations_answer_stands_beside_its_context(
+    reviewer: Client, space: Space, team: Team, settings: Any
+) -> None:
+    answer = factories.make_answer(factories.make_conversation(space), settings)
+    reviewer.post(f"/chat/answers/{answer.pk}/vote", {"rating": "down"})
+    fill_queue(team, now=timezone.now())
+    html = reviewer.post(f"{URL}next", follow=True).content.decode()
+    assert "Why is the queue stuck?" in html
+    assert "An old lock." in html
+
+
+def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, space: Space) -> None:
+    record = factories.make_record(space)
+    first, second = make_review(space), make_review(space)
+    data = {"verdict": "context_wrong", "note": "From last year.", "record_ids": [record.pk]}
+    response = reviewer.post(f"{URL}{first.pk}/verdict", data, follow=True)
+    assert response.redirect_chain[-1][0] == f"/review/{second.pk}/"
+    slot = first.slots.get()
+    assert (slot.verdict, slot.note, slot.record_ids, slot.reviewer) == (
+        "context_wrong", "From last year.", [record.pk], "user:rita"
+    )  # fmt: skip
+    assert f'action="/review/{first.pk}/undo"' in response.content.decode()
+    assert "judged it on" in html_of(reviewer, f"{URL}{first.pk}/")
+    reviewer.post(f"{URL}{first.pk}/undo")
+    assert first.slots.get().verdict == ""
+    second_undo = reviewer.post(f"{URL}{first.pk}/undo", follow=True).content.decode()
+    assert "You have not judged this one" in second_undo
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({}, "Choose a verdict."),
+        ({"verdict": "wrong"}, "Select a valid choice"),
+        ({"verdict": "model", "note": "a\x00"}, "Null characters"),
+        ({"verdict": "model", "note": "x" * 2_001}, "at most 2"),
+        ({"verdict": "model", "record_ids": ["999999999"]}, "none of this assembly"),
+        ({"verdict": "model", "record_ids": ["x"]}, "record_ids"),
+        ({"verdict": "model", "record_ids": [str(2**70)]}, "record_ids"),
+    ],
+)
+def test_a_verdict_that_cannot_be(
+    data: dict[str, Any], words: str, reviewer: Client, item: ReviewItem
+) -> None:
+    response = reviewer.post(f"{URL}{item.pk}/verdict", data)
+    assert response.status_code == 422
+    assert words in response.content.decode()
+    assert not ReviewSlot.objects.exclude(verdict="").exists()
+
+
+def test_skipped_items_come_back_when_asked_for(reviewer: Client, space: Space) -> None:
+    first, second = make_review(space), make_review(space)
+    reviewer.post(f"{URL}next")
+    response = reviewer.post(f"{URL}{first.pk}/skip")
+    assert response.headers["Location"] == f"/review/{second.pk}/"
+    assert first.slots.get().reviewer == ""
+    assert reviewer.post(f"{URL}{second.pk}/skip").headers["Location"] == URL
+    assert "You skipped 2." in html_of(reviewer)
+    assert reviewer.post(f"{URL}next", {"again": "yes"}).headers["Location"] == f"/review/{first.pk}/"
+
+
+def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team, item: ReviewItem) -> None:
+    set_rules(team=team, changes=RulesPatch(verdicts_wanted=2), actor="test")
+    give_verdict(item=item, reviewer="user:ann", data=CUT)
+    html = html_of(reviewer, f"{URL}{item.pk}/")
+    assert "A secret note." not in html
+    assert "1 of 2 verdicts given. You see them once" in html
+    assert b"A secret note." not in b"".join(reviewer.get(f"{URL}verdicts.csv"))
+    reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"})
+    assert "A secret note." in html_of(reviewer, f"{URL}{item.pk}/")
+    refused = reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "other"}, follow=True)
+    assert "your verdict stands" in refused.content.decode()
+    exported = b"".join(reviewer.get(f"{URL}verdicts.jsonl")).splitlines()
+    assert {json.loads(line)["verdict"] for line in exported} == {"context_cut", "model"}
+    assert len(b"".join(reviewer.get(f"{URL}verdicts.csv")).splitlines()) == 3
+
+
+def test_an_item_that_others_have_says_so(reviewer: Client, item: ReviewItem) -> None:
+    reserve_item(item=item, reviewer="user:ann")
+    assert "Others are at this one." in reviewer.post(f"{URL}{item.pk}/take", follow=True).content.decode()
+    response = reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"}, follow=True)
+    assert "Others are at this one." in response.content.decode()
+
+
+def test_an_open_page_keeps_its_reservation(reviewer: Client, item: ReviewItem) -> None:
+    reviewer.post(f"{URL}next")
+    headers = {**HTMX, "HX-Target": "reserved"}
+    before = item.slots.get().reserved_until
+    with time_machine.travel(timezone.now() + timedelta(minutes=5)):
+        renewed = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
+        assert (renewed.status_code, "yours until" in renewed.content.decode()) == (200, True)
+        assert item.slots.get().reserved_until > before
+    item.slots.update(reviewer="user:ann")
+    lost = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
+    assert (lost.status_code, "somebody else has it" in lost.content.decode()) == (286, True)
+
+
+def test_an_admin_assigns(owner_client: Client, reviewer: Client, item: ReviewItem) -> None:
+    owner_client.post(f"{URL}{item.pk}/assign", {"username": "rita"})
+    item.refresh_from_db()
+    assert item.assigned_to.username == "rita"
+    assert f"/review/{item.pk}/" in html_of(reviewer, f"{URL}?whose=mine")
+    wrong = owner_client.post(f"{URL}{item.pk}/assign", {"username": "nobody"}, follow=True)
+    assert "no member who may review" in wrong.content.decode()
+
+
+def test_an_admin_sets_the_rules(owner_client: Client, team: Team) -> None:
+    data = {"takes_disliked": "on", "sample_percent": "2.5", "verdicts_wanted": "2"}
+    owner_client.post(f"{URL}rules", data)
+    rules = rules_of(team.pk)
+    assert (rules.takes_disliked, rules.sample_share, rules.verdicts_wanted) == (True, 0.025, 2)
+    assert AuditEvent.objects.get().actor == "user:olga"
+    for wrong in ({"sample_percent": "101"}, {"verdicts_wanted": "4"}, {"sample_percent": "nan"}):
+        assert owner_client.post(f"{URL}rules", data | wrong).status_code == 422
+
+
+def test_filters(reviewer: Client, space: Space, item: ReviewItem) -> None:
+    done = make_review(space)
+    give_verdict(item=done, reviewer="user:rita", data=CUT)
+    for query, shown in (
+        ("", {item.pk}), ("?state=done", {done.pk}), ("?state=all", {item.pk, done.pk}),
+        ("?state=all&whose=left", {item.pk}), ("?origin=sample", set()), ("?space=other", set()),
+        ("?state=nonsense", set()),
+    ):  # fmt: skip
+        html = html_of(reviewer, URL + query)
+        assert {pk for pk in (item.pk, done.pk) if f'href="/review/{pk}/"' in html} == shown, query
+
+
+def test_what_to_change(reviewer: Client, space: Space, team: Team) -> None:
+    record = factories.make_record(space, title="Old runbook")
+    for _ in range(2):
+        data = VerdictIn(verdict="context_wrong", record_ids=[record.pk])
+        give_verdict(item=make_review(space), reviewer="user:ann", data=data)
+    html = html_of(reviewer)
+    assert "Context wrong or stale: 2 of 2 verdicts" in html
+    assert "Correct or delete it." in html
+
+
+def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space: Space) -> None:
+    factories.make_record(space)
+    counts = []
+    for size in (2, 20):
+        while ReviewItem.objects.count() < size:
+            give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
+        with CaptureQueriesContext(connection) as queue:
+            # session, user, memberships; rules, progress, agreement; items, by settings, by record
+            html_of(reviewer, f"{URL}?state=done")
+        counts.append(len(queue))
+    assert counts == [9, 9]
+    item = make_review(space)
+    with CaptureQueriesContext(connection) as page:
+        html_of(reviewer, f"{URL}{item.pk}/")
+    # session, user, memberships; item, own slot, verdicts; payload, titles, long notes, votes; slots,
+    # progress; and the trail is kept in the session
+    assert len(page) <= 16
