@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
+import psycopg
 from celery import current_app
 from django.conf import settings
 from django.db import connection
@@ -144,7 +145,8 @@ def _queue_length() -> int | None:
     """Ask the broker once; none where it does not answer."""
     broker = current_app.connection_for_read()
     failures: tuple[type[BaseException], ...] = (
-        OperationalError, *broker.connection_errors, *broker.channel_errors,
+        # The queue in PostgreSQL gives its driver's own: no such server, no such schema.
+        psycopg.Error, OperationalError, *broker.connection_errors, *broker.channel_errors,
     )  # fmt: skip
     try:
         with broker:
