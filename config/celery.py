@@ -58,7 +58,7 @@ app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
     # Jobs that nobody took in time are dropped: a worker that comes back needs one of them.
     "send_messages": {"task": "contextopt.tasks.send_messages", "schedule": 5.0, "options": {"expires": 5}},
-    "embed": {"task": "contextopt.tasks.embed", "schedule": 5.0},
+    "embed": {"task": "contextopt.tasks.embed", "schedule": 4.0, "options": {"expires": 4}},
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
     "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
