@@ -30,8 +30,7 @@ class OnnxEmbedder:
             self._load(model, tokenizer)
         except ImportError as error:
             raise EmbeddingUnavailable(f"{name} needs onnxruntime and tokenizers: {error}") from error
-        # These libraries raise no other class than this one, whatever is wrong with a file.
-        except Exception as error:
+        except Exception as error:  # tokenizers raise this very class, whatever is wrong with a file
             raise EmbeddingUnavailable(f"{name} cannot be loaded: {error}") from error
         self.dimensions = self.embed(["dimensions"]).shape[1]
 
