@@ -9,6 +9,7 @@ whenever the question has a word that is not everywhere, and the work never grow
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -30,6 +31,8 @@ WEIGHINGS = 4_000
 READ_MAX = 8_000
 """Entries of the index that are read for a word without a second thought."""
 NEWEST = 2_000
+WEEKS_MAX = 14
+"""A longer range of dates is not looked up week by week."""
 COUNTED_MAX = 64
 """A word that is more often in a row counts as so often."""
 # A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
@@ -38,6 +41,9 @@ BM25 = Bm25(k1=0.9, b=0.75)
 _AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
 
 type Lexemes = Mapping[str, tuple[str, ...]]
+
+WEEK = timedelta(weeks=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for a word that is there n
 # times: the database counts in one call what unpacking the vector would take twenty times as long for.
@@ -66,11 +72,20 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The words that are weighed, rarest first, and the corpus they are weighed by."""
+    """The words that are weighed, rarest first, and the corpus they are weighed by.
+
+    `is_sampled` says that its documents are not counted yet, so that the numbers are those of a part.
+    """
 
     terms: tuple[Term, ...]
     documents: int
     mean_length: float
+    is_sampled: bool = False
+
+    @property
+    def corpus_rows(self) -> int | None:
+        """Return about how many rows the corpus has; None where that is not known."""
+        return None if self.is_sampled or not self.documents else self.documents
 
     def parameters(self) -> dict[str, Any]:
         return {
@@ -101,6 +116,12 @@ def quoted(lexeme: str) -> str:
 def corpus_word(corpus_id: int) -> str:
     """Return the word that all rows of a corpus have; words of texts never begin with a blank."""
     return f" {corpus_id}"
+
+
+def week_words(corpus_id: int, start: datetime, end: datetime) -> list[str]:
+    """Return the words of which each row of the corpus dated from start to end has one."""
+    first, last = ((moment - EPOCH) // WEEK for moment in (start, end))
+    return [f"{corpus_word(corpus_id)}w{week}" for week in range(first, last + 1)]
 
 
 def read_lexemes(text: str) -> Lexemes:
@@ -156,7 +177,8 @@ def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Ter
         for language, found in lexemes.items()
         for lexeme in _rarest(found, counts)
     ]
-    return Terms(tuple(sorted(terms, key=lambda term: (term.documents, term.lexeme))), documents, mean_length)
+    ordered = sorted(terms, key=lambda term: (term.documents, term.lexeme))
+    return Terms(tuple(ordered), documents, mean_length, is_sampled=not rows)
 
 
 def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
@@ -194,9 +216,9 @@ def _count_now(
         return documents, mean_length, dict(cursor.fetchall())
 
 
-# A long vector is stored compressed: joined with nothing it is unpacked once and not for each word.
-_UNPACKED = """
-CASE WHEN pg_column_size({words}) > 1800 THEN {words} || ''::tsvector ELSE {words} END"""
+# A stored vector may be compressed or out of line: a copy of equal weights is unpacked once and not for
+# each word.
+_UNPACKED = "setweight({words}, 'A')"
 _SCORES = """
 SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
                  / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
@@ -214,16 +236,25 @@ SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
 
 
 def best_by_words(
-    searchable: Searchable, corpus_id: int, terms: Terms, *, filters: SearchFilters, limit: int
+    searchable: Searchable,
+    corpus_id: int,
+    terms: Terms,
+    *,
+    filters: SearchFilters,
+    limit: int,
+    passing: float | None = None,
 ) -> dict[int, float]:
-    """Return the ids of the best with their BM25, best first. Raises nothing for any text."""
+    """Return the ids of the best with their BM25, best first. Raises nothing for any text.
+
+    `passing` is about how many rows of the corpus pass the filters, where that is known.
+    """
     bound = candidates_for(terms, limit)
-    steps = list(_steps(terms, corpus_id, bound, is_filtered=filters != SearchFilters()))
+    share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
+    place = _place(searchable, corpus_id, filters)
+    steps = list(_steps(terms, place, bound, share, reads_newest=filters.is_by_date))
     if not steps:
         return {}
-    where, parameters = searchable.passing(corpus_id, filters)
-    pool = _pool_sql(searchable, steps, where, bound)
-    parameters |= {f"step_{number}": step.tsquery for number, step in enumerate(steps)}
+    pool, parameters = _pool_sql(searchable, steps, corpus_id, filters, bound)
     return _score(pool, terms, parameters, limit)
 
 
@@ -236,8 +267,7 @@ def scores_by_words(
     where, parameters = searchable.passing(corpus_id, filters)
     pool = f"""
         SELECT t.id, t.language, {_UNPACKED.format(words="t.search_vector")} AS words
-          FROM {searchable.table} t
-         WHERE t.id = ANY(%(pool_ids)s::bigint[]) AND {where} OFFSET 0"""
+          FROM {searchable.rows_sql("pool_ids")} WHERE {where} OFFSET 0"""
     return _score(pool, terms, {**parameters, "pool_ids": list(ids)}, len(ids))
 
 
@@ -256,24 +286,36 @@ def _score(pool: str, terms: Terms, parameters: dict[str, Any], limit: int) -> d
         return dict(cursor.fetchall())
 
 
-def _steps(terms: Terms, corpus_id: int, bound: int, *, is_filtered: bool) -> Iterator[Step]:
-    """Yield the look-ups whose rows together are the candidates, the most telling first."""
-    corpus = quoted(corpus_word(corpus_id))
+def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:
+    """Return the condition that a row is of the corpus, and of the weeks asked for if they are few."""
+    start, end = filters.date_from, filters.date_to
+    if searchable.has_week_words and start and end and start <= end <= start + WEEKS_MAX * WEEK:
+        return f"({' | '.join(map(quoted, week_words(corpus_id, start, end)))})"
+    return quoted(corpus_word(corpus_id))
+
+
+def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: bool) -> Iterator[Step]:
+    """Yield the look-ups whose rows together are the candidates, the most telling first.
+
+    About `share` of the documents can be candidates. Where other filters than dates hold, the newest that
+    pass may be far between: `reads_newest` says that they are not.
+    """
     counts = {term.tsquery: term.documents for term in terms.terms}
-    rare = [word for word, total in zip(counts, accumulate(counts.values()), strict=True) if total <= bound]
+    totals = zip(counts, accumulate(counts.values()), strict=True)
+    rare = [word for word, total in totals if total * share <= bound]
     common = [word for word in counts if word not in rare]
     if rare:
-        yield Step(f"{corpus} & ({' | '.join(rare)})")
+        yield Step(f"{place} & ({' | '.join(rare)})")
     if not common:
         return
     first, *others = common
-    if counts[first] > READ_MAX and not is_filtered:
+    if counts[first] > READ_MAX and reads_newest:
         yield Step(" | ".join(common), "newest")
         return
     if others:
-        yield Step(f"{corpus} & ({' | '.join(_all_of(terms, common))})")
-        yield Step(f"{corpus} & {first} & ({' | '.join(others)})")
-    yield Step(f"{corpus} & {first}")
+        yield Step(f"{place} & ({' | '.join(_all_of(terms, common))})")
+        yield Step(f"{place} & {first} & ({' | '.join(others)})")
+    yield Step(f"{place} & {first}")
 
 
 def _all_of(terms: Terms, words: Sequence[str]) -> Iterator[str]:
@@ -284,24 +326,31 @@ def _all_of(terms: Terms, words: Sequence[str]) -> Iterator[str]:
             yield f"({' & '.join(own)})"
 
 
-def _pool_sql(searchable: Searchable, steps: Sequence[Step], where: str, bound: int) -> str:
+def _pool_sql(
+    searchable: Searchable, steps: Sequence[Step], corpus_id: int, filters: SearchFilters, bound: int
+) -> tuple[str, dict[str, Any]]:
     """Return the candidates' statement. Its limits are literals: for a parameter the planner guesses."""
-    looked_up = " UNION ALL ".join(
-        f"({_step_sql(searchable, number, step, where)} LIMIT {bound})" for number, step in enumerate(steps)
-    )
-    return f"""
+    by_word, parameters = searchable.passing_words(corpus_id, filters)
+    by_date, _ = searchable.passing(corpus_id, filters)
+    selects = []
+    for number, step in enumerate(steps):
+        parameters[f"step_{number}"] = step.tsquery
+        matches = f"t.search_vector @@ %(step_{number})s::tsquery"
+        source = f"{searchable.table} t WHERE {by_word} AND {matches}"
+        if step.source == "newest":
+            source = f"({_newest_sql(searchable, by_date)}) AS t WHERE {matches}"
+        selects.append(f"(SELECT t.id, t.language, t.search_vector AS words FROM {source} LIMIT {bound})")
+    return (
+        f"""
         SELECT DISTINCT ON (id) id, language, {_UNPACKED.format(words="words")} AS words
-          FROM (SELECT * FROM ({looked_up}) AS found LIMIT {bound}) AS looked_up
-         ORDER BY id"""
+          FROM (SELECT * FROM ({" UNION ALL ".join(selects)}) AS found LIMIT {bound}) AS looked_up
+         ORDER BY id""",
+        parameters,
+    )
 
 
-def _step_sql(searchable: Searchable, number: int, step: Step, where: str) -> str:
-    table, columns = searchable.table, "t.id, t.language, t.search_vector AS words"
-    matches = f"t.search_vector @@ %(step_{number})s::tsquery"
-    if step.source == "words":
-        return f"SELECT {columns} FROM {table} t WHERE {matches} AND {where}"
-    return f"""
-        SELECT {columns}
-          FROM (SELECT t.* FROM {table} t WHERE {where}
-                 ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}) AS t
-         WHERE {matches}"""
+def _newest_sql(searchable: Searchable, where: str) -> str:
+    return (
+        f"SELECT t.* FROM {searchable.table} t WHERE {where}"
+        f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}"
+    )

@@ -1,7 +1,8 @@
-"""Statements whose best plan depends on what is asked."""
+"""Statements whose best plan depends on what is asked, and what the planner knows of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -23,3 +24,11 @@ def planned_anew() -> Iterator[None]:
         # The end of its own transaction takes the setting back.
         if is_inside:
             cursor.execute(_AS_BEFORE)
+
+
+def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:
+    """Return how many rows the planner, who keeps statistics of each column, expects of the statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
+        rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
+        return rows

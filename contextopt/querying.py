@@ -22,7 +22,7 @@ from contextopt.engine import (
     relevances,
 )
 from contextopt.engine.lexical import terms
-from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevance, rank_by_query
+from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevances, rank_by_query
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
@@ -59,8 +59,9 @@ def load_for_question(
 ) -> Asked:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them."""
     asked = prepare_query(question)
-    most = _most_details(config)
-    depth = max(DEPTH_MIN, min(most, DEPTH_MAX))
+    enough = _most_that_fit(config)
+    most = enough + SPARE_DETAILS
+    depth = max(DEPTH_MIN, min(enough, DEPTH_MAX))
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
@@ -95,7 +96,7 @@ def _matches(found: Mapping[int, Parts]) -> dict[int, Match]:
 
 
 def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) -> list[int]:
-    own = {row: own_relevance(parts, config) for row, parts in relevances(matches).items()}
+    own = own_relevances(relevances(matches), config)
     best = sorted((row for row, value in own.items() if value > 0), key=lambda row: (-own[row], -row))
     return best[:count] if config.neighbour_share else []
 
@@ -164,10 +165,9 @@ def _load_summaries(space_id: int, ids: Iterable[int], tokenizer: Tokenizer) -> 
         return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
 
 
-def _most_details(config: ContextConfig) -> int:
+def _most_that_fit(config: ContextConfig) -> int:
     by_budget = config.context_share(config.stage) // DETAIL_TOKENS + 1
-    most = by_budget if config.max_records is None else min(config.max_records, by_budget)
-    return most + SPARE_DETAILS
+    return by_budget if config.max_records is None else min(config.max_records, by_budget)
 
 
 def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:

@@ -24,6 +24,11 @@ class SearchFilters:
     ids: tuple[int, ...] | None = None
     conditions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    @property
+    def is_by_date(self) -> bool:
+        """Whether nothing but dates is asked for."""
+        return self == SearchFilters(date_from=self.date_from, date_to=self.date_to)
+
 
 @dataclass(frozen=True, slots=True)
 class Searchable:
@@ -33,6 +38,7 @@ class Searchable:
     condition that holds for all that may be found. `decay_sql` is a factor from 0 to 1 by age and type,
     with %(now)s for the moment; `date_column` orders what is otherwise equal. `conditions` maps the names
     of further equality filters to columns. What a filter asks for and the table lacks, nothing passes.
+    `has_week_words` says that the words of a row name the week of its date.
     """
 
     name: str
@@ -48,18 +54,37 @@ class Searchable:
     date_column: str = "date"
     tags_column: str = "tags"
     conditions: tuple[tuple[str, str], ...] = ()
+    has_week_words: bool = False
 
     def passing(self, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
         """Return the SQL condition on `t` that every hit fulfils, with its parameters.
 
         Its parameters are named `search_…`. It goes into each statement before ordering and limit.
         """
-        conditions = [f"({self.live_sql})", f"t.{self.corpus_column} = %(search_corpus)s"]
+        return self._passing(f"t.{self.corpus_column} = %(search_corpus)s", corpus_id, filters)
+
+    def passing_words(self, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
+        """Return the same condition for rows that are looked up by their words, the corpus's among them.
+
+        It hides the corpus from the planner, who would read all of its rows in another index to join the two.
+        """
+        return self._passing(f"t.{self.corpus_column} + 0 = %(search_corpus)s", corpus_id, filters)
+
+    def _passing(self, corpus_sql: str, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
+        conditions = [f"({self.live_sql})", corpus_sql]
         parameters: dict[str, Any] = {"search_corpus": corpus_id}
         for sql, name, value in self._wanted(filters):
             conditions.append(sql)
             parameters[name] = value
         return " AND ".join(conditions), parameters
+
+    def rows_sql(self, parameter: str) -> str:
+        """Return the rows whose ids are in the named parameter, as the table `t` of a FROM clause.
+
+        They are found before any filter is looked at: a prepared plan may take the index of a filter for
+        the cheaper way, and read all that passes it.
+        """
+        return f"(SELECT t.* FROM {self.table} t WHERE t.id = ANY(%({parameter})s::bigint[]) OFFSET 0) AS t"
 
     def _wanted(self, filters: SearchFilters) -> Iterator[tuple[str, str, object]]:
         columns = dict(self.conditions)

@@ -20,7 +20,7 @@ from contextopt.lexicalsearch import (
     scores_by_words,
     weigh_terms,
 )
-from contextopt.planning import planned_anew
+from contextopt.planning import expected_rows, planned_anew
 from contextopt.searchables import Searchable, SearchFilters
 from contextopt.vectorsearch import (
     NO_CONDITION,
@@ -143,8 +143,9 @@ def look_up(target: Target, query: Query, *, limit: int) -> Leads:
     searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
     with planned_anew():
-        lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit)
-        cosines = dict(_nearest(searchable, corpus_id, query, filters, limit))
+        passing = _passing(target, terms)
+        lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit, passing=passing)
+        cosines = dict(_nearest(target, query, limit, passing))
     return Leads(target, query, terms, lexical, cosines)
 
 
@@ -256,15 +257,23 @@ def _hit(row: Fused[tuple[str, int]], parts: Parts, decay: float) -> Hit:
     )
 
 
-def _nearest(
-    searchable: Searchable, corpus_id: int, query: Query, filters: SearchFilters, limit: int
-) -> list[tuple[int, float]]:
+def _passing(target: Target, terms: Terms) -> float | None:
+    """Return about how many rows pass the filters, None where that is not known."""
+    if target.filters == SearchFilters():
+        return terms.corpus_rows
+    where, parameters = target.searchable.passing(target.corpus_id, target.filters)
+    return expected_rows(f"SELECT FROM {target.searchable.table} t WHERE {where}", parameters)
+
+
+def _nearest(target: Target, query: Query, limit: int, rows: float | None) -> list[tuple[int, float]]:
     if query.vector is None:
         return []
     condition = NO_CONDITION
-    if filters != SearchFilters():
-        condition = Condition(*searchable.passing(corpus_id, filters))
-    return nearest(searchable, corpus_id, query.vector, condition=condition, limit=limit)
+    if target.filters != SearchFilters():
+        condition = Condition(*target.searchable.passing(target.corpus_id, target.filters))
+    return nearest(
+        target.searchable, target.corpus_id, query.vector, condition=condition, limit=limit, rows=rows
+    )
 
 
 def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
@@ -273,11 +282,12 @@ def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
         return {}
     searchable, corpus_id, vector = leads.target.searchable, leads.target.corpus_id, leads.query.vector
     where, parameters = searchable.passing(corpus_id, leads.target.filters)
-    condition = Condition(f"t.id = ANY(%(also)s::bigint[]) AND {where}", {**parameters, "also": list(ids)})
     if vector is not None:
-        return compare(searchable, corpus_id, vector, condition)
+        return compare(searchable, corpus_id, vector, ids, condition=Condition(where, parameters))
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT t.id FROM {searchable.table} t WHERE {condition.sql}", condition.params)
+        cursor.execute(
+            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}", {**parameters, "also": list(ids)}
+        )
         return {row[0]: None for row in cursor.fetchall()}
 
 

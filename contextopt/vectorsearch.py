@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 from django.db import connection, transaction
-from django.db.backends.utils import CursorWrapper
 
+from contextopt import searchables
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingState
+from contextopt.planning import expected_rows
 from contextopt.searchables import Searchable
 
-# Up to so many rows of a corpus, comparing all is as fast as the index, and exact. Where a filter is to let
-# pass so many, the index would visit too much of the rest.
+# Up to so many rows, comparing all is as fast as the index, and exact.
 EXACT_ROWS = 5_000
-EXACT_PASSING = 5_000
+# A row visited by way of the index takes as long as so many that are compared one after the other. The index
+# is of all corpora: where few of its rows come into question it visits many for each.
+INDEX_VISIT = 28
+COUNTED_ROWS = 50_000
 # How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
 EF_SEARCH = 120
 SCAN_ROWS = 20_000
@@ -32,13 +35,13 @@ AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cach
 class QueryVector:
     """A question's vector, (d,), of unit length, and the model it can be compared under.
 
-    `indexed` names the searchables whose vectors of this model have an index.
+    `indexed` gives, for the searchables whose vectors of this model have an index, about how many it has.
     """
 
     model_id: int
     dimensions: int
     values: Vectors
-    indexed: frozenset[str] = frozenset()
+    indexed: Mapping[str, float] = field(default_factory=dict)
 
     def to_sql(self) -> str:
         return "[" + ",".join(f"{value:.6g}" for value in self.values.tolist()) + "]"
@@ -57,7 +60,9 @@ NO_CONDITION = Condition()
 _ACTIVE_SQL = f"""
 SELECT m.id, m.name, m.dimensions,
        ARRAY(SELECT f.searchable::text FROM contextopt_embeddingfill f
-              WHERE f.model_id = m.id AND f.is_indexed)
+              WHERE f.model_id = m.id AND f.is_indexed),
+       ARRAY(SELECT greatest(c.reltuples, 0)::float8 FROM unnest(%s::text[]) WITH ORDINALITY AS t(name, place)
+               JOIN pg_class c ON c.oid = to_regclass(t.name) ORDER BY t.place)
   FROM contextopt_embeddingmodel m WHERE m.state = '{EmbeddingState.ACTIVE}'
 """
 
@@ -71,15 +76,18 @@ def embed_query(text: str) -> QueryVector | None:
     if not text.strip():
         return None
     with connection.cursor() as cursor:
-        cursor.execute(_ACTIVE_SQL)
+        cursor.execute(_ACTIVE_SQL, [[table.embedding_table for table in searchables.all()]])
         row = cursor.fetchone()
     if row is None:
         return None
-    model_id, name, dimensions, indexed = row
+    model_id, name, dimensions, indexed, sizes = row
     vector = get_embedder(name).embed([text])[0]
     if vector.shape != (dimensions,):
         raise EmbeddingUnavailable(f"{name} gives {vector.size} dimensions, not {dimensions}")
-    return QueryVector(model_id, dimensions, vector, frozenset(indexed)) if np.any(vector) else None
+    if not np.any(vector):
+        return None
+    rows = {table.name: size for table, size in zip(searchables.all(), sizes, strict=True)}
+    return QueryVector(model_id, dimensions, vector, {name: rows[name] for name in indexed if name in rows})
 
 
 def nearest(
@@ -89,36 +97,33 @@ def nearest(
     *,
     condition: Condition = NO_CONDITION,
     limit: int,
+    rows: float | None = None,
 ) -> list[tuple[int, float]]:
     """Return the `limit` live rows of the corpus that are nearest, as (id, cosine from 0 to 1), best first.
 
-    Exact where the corpus or what passes the filter is small, or the index is not there yet; else by the
-    index, which may miss a few. It never gives fewer than there are.
+    Exact where so few rows come into question that comparing all of them is the faster way, or the index is
+    not there yet; else by the index, which may miss a few. It never gives fewer than there are. `rows` is
+    about how many of the corpus fulfil the condition, where that is known.
     """
     if limit < 1:
         return []
     statement = _Statement(searchable, corpus_id, vector, condition, limit)
-    if searchable.name not in vector.indexed or statement.is_small():
+    if statement.is_best_compared(statement.count() if rows is None else rows):
         return statement.compare_all()
     found = statement.ask_index()
     return found if len(found) == limit else statement.compare_all()
 
 
-def similarities(
-    searchable: Searchable, corpus_id: int, vector: QueryVector, ids: Sequence[int]
-) -> dict[int, float]:
-    """Return the cosine, 0 to 1, of those of the rows that are live, in the corpus, and have a vector."""
-    if not ids:
-        return {}
-    only = Condition("t.id = ANY(%(vector_ids)s::bigint[])", {"vector_ids": list(ids)})
-    return dict(_Statement(searchable, corpus_id, vector, only, len(ids)).compare_all())
-
-
 def compare(
-    searchable: Searchable, corpus_id: int, vector: QueryVector, condition: Condition
+    searchable: Searchable,
+    corpus_id: int,
+    vector: QueryVector,
+    ids: Sequence[int],
+    *,
+    condition: Condition = NO_CONDITION,
 ) -> dict[int, float | None]:
-    """Return all live rows of the corpus that fulfil the condition, with their cosine or None."""
-    return _Statement(searchable, corpus_id, vector, condition, 0).compare_each()
+    """Return those of the rows that are live, in the corpus, and fulfil the condition: the cosine or None."""
+    return _Statement(searchable, corpus_id, vector, condition, 0).compare_each(ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,54 +134,57 @@ class _Statement:
     condition: Condition
     limit: int
 
-    def is_small(self) -> bool:
-        """Whether so few rows come into question that comparing all of them is the better way."""
+    def is_best_compared(self, rows: float) -> bool:
+        """Whether to compare the `rows` that come into question: the faster way, or the only one."""
+        indexed = self.vector.indexed.get(self.searchable.name)
+        if indexed is None or rows <= EXACT_ROWS:
+            return True
+        return rows <= INDEX_VISIT * self.limit * max(1.0, indexed / rows)
+
+    def count(self) -> float:
+        """Return about how many rows come into question; of a corpus as a whole not beyond what matters."""
+        if self.condition.sql:
+            sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
+            return expected_rows(sql, self._params())
         with connection.cursor() as cursor:
             cursor.execute(
                 f"""
                 SELECT count(*) FROM (
                     SELECT FROM {self.searchable.embedding_table} e
-                     WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {EXACT_ROWS + 1}) s
+                     WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {COUNTED_ROWS}) s
                 """,
                 {"model": self.vector.model_id, "corpus": self.corpus_id},
             )
-            rows: int = cursor.fetchone()[0]
-            return rows <= EXACT_ROWS or (bool(self.condition.sql) and self._passing(cursor) <= EXACT_PASSING)
-
-    def _passing(self, cursor: CursorWrapper) -> float:
-        """Return how many rows the planner, who keeps statistics of each column, expects to pass."""
-        cursor.execute(
-            f"EXPLAIN (FORMAT JSON) SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}",
-            self._params(),
-        )
-        rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
-        return rows
+            rows: float = cursor.fetchone()[0]
+            return rows
 
     def compare_all(self) -> list[tuple[int, float]]:
         """Compare every row that passes; they are found before any vector is looked at.
 
-        What is added hides the order from the index, which would break off before the end.
+        Looked up as one list, neighbours in the index of keys come by one descent: a join takes twice as
+        long. What is added hides the order from the index of vectors, which would break off before the end.
         """
         return self._run(
             f"""
-            WITH passing AS MATERIALIZED (
-                 SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()})
             SELECT e.{self._owner}, {self._distance()} AS distance
-              FROM passing t JOIN {self.searchable.embedding_table} e ON e.{self._owner} = t.id
-             WHERE {self._own_vectors()}
+              FROM {self.searchable.embedding_table} e
+             WHERE e.{self._owner} = ANY(ARRAY(
+                       SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()}))
+               AND {self._own_vectors()}
              ORDER BY {self._distance()} + 0 LIMIT %(vector_limit)s
             """
         )
 
-    def compare_each(self) -> dict[int, float | None]:
-        """Return the rows that pass, also those without a vector."""
+    def compare_each(self, ids: Sequence[int]) -> dict[int, float | None]:
+        """Return those of the rows that pass, also those without a vector."""
         distance = f"""
             SELECT {self._distance()} FROM {self.searchable.embedding_table} e
              WHERE e.{self._owner} = t.id AND {self._own_vectors()}"""
         with connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT t.id, ({distance}) FROM {self.searchable.table} t WHERE {self._passing_sql()}",
-                {**self._params(), "vector": self.vector.to_sql()},
+                f"SELECT t.id, ({distance}) FROM {self.searchable.rows_sql('vector_ids')}"
+                f" WHERE {self._passing_sql()}",
+                {**self._params(), "vector": self.vector.to_sql(), "vector_ids": list(ids)},
             )
             return {row: None if found is None else _to_cosine(found) for row, found in cursor.fetchall()}
 

@@ -8,7 +8,7 @@ Source: Broder 1997, On the resemblance and containment of documents (shingles, 
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 
 from contextopt.engine.text import flatten
 
@@ -26,6 +26,8 @@ _NEGATIONS = frozenset(
     }
 )
 
+type Shingles = frozenset[tuple[str, ...]]
+
 
 class SeenTexts:
     """The texts that are in so far; each further one is let in unless it repeats one of them."""
@@ -33,8 +35,7 @@ class SeenTexts:
     def __init__(self) -> None:
         self._exact: dict[tuple[str, ...], int] = {}
         self._words: dict[int, tuple[str, ...]] = {}
-        self._sizes: dict[int, int] = {}
-        self._holders: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._shingles: dict[int, Shingles] = {}
 
     def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
         """Let the text in and return None, or return the first one in that it nearly repeats.
@@ -47,25 +48,15 @@ class SeenTexts:
         if original is None:
             self._exact.setdefault(words, text_id)
             self._words[text_id] = words
-            self._sizes[text_id] = len(shingles)
-            for shingle in shingles:
-                self._holders[shingle].append(text_id)
+            self._shingles[text_id] = shingles
         return original
 
-    def _original_of(self, words: tuple[str, ...], shingles: frozenset[tuple[str, ...]]) -> int | None:
+    def _original_of(self, words: tuple[str, ...], shingles: Shingles) -> int | None:
         if (same := self._exact.get(words)) is not None:
             return same
-        shared: defaultdict[int, int] = defaultdict(int)
-        for shingle in shingles:
-            for holder in self._holders.get(shingle, ()):
-                shared[holder] += 1
-        alike = {
-            holder
-            for holder, count in shared.items()
-            if count >= RESEMBLANCE * (len(shingles) + self._sizes[holder] - count)
-        }
+        alike = [one for one, others in self._shingles.items() if _resemble(shingles, others)]
         facts = _facts(words) if alike else None
-        return next((one for one in self._words if one in alike and _facts(self._words[one]) == facts), None)
+        return next((one for one in alike if _facts(self._words[one]) == facts), None)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -76,10 +67,19 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(words) or (flatten(text[:MAX_CHARS]),)
 
 
-def _shingles(words: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+def _shingles(words: tuple[str, ...]) -> Shingles:
     if len(words) < MIN_WORDS:
         return frozenset()
-    return frozenset(words[at : at + SHINGLE_WORDS] for at in range(len(words) - SHINGLE_WORDS + 1))
+    return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
+
+
+def _resemble(one: Shingles, other: Shingles) -> bool:
+    """Whether what two texts share is at least nine tenths of what is in either."""
+    # Of sets of unlike sizes not even the smaller one as a whole is enough, and most are that.
+    if not one or min(len(one), len(other)) < RESEMBLANCE * max(len(one), len(other)):
+        return False
+    shared = len(one & other)
+    return shared >= RESEMBLANCE * (len(one) + len(other) - shared)
 
 
 def _facts(words: tuple[str, ...]) -> Counter[str]:

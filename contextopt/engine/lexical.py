@@ -40,6 +40,11 @@ def terms(text: str) -> Counter[str]:
     return counts
 
 
+def distinct_terms(text: str) -> set[str]:
+    """Return the terms of a text, each once."""
+    return set().union(*map(split_identifier, set(_WORD.findall(text))))
+
+
 def path_terms(path: str) -> Counter[str]:
     """Count the terms of a path; its folders count once, its file name twice."""
     folder, _, name = path.rpartition("/")

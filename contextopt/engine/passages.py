@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from contextopt.engine.lexical import terms
+from contextopt.engine.lexical import distinct_terms
 from contextopt.engine.text import ELLIPSIS, flatten, grapheme_boundary, unbroken
 
 MAX_PASSAGE_CHARS = 400
@@ -51,7 +51,8 @@ def split_passages(text: str) -> Iterator[str]:
 
 
 def _worth(passages: Sequence[str], query: Collection[str]) -> list[float]:
-    held = [set(query) & terms(passage).keys() for passage in passages]
+    wanted = set(query)
+    held = [wanted & distinct_terms(passage) for passage in passages]
     containing = Counter(term for found in held for term in found)
     rarity = {term: math.log(1 + len(passages) / count) for term, count in containing.items()}
     return [sum(rarity[term] for term in sorted(found)) for found in held]

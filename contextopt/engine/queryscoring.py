@@ -9,12 +9,11 @@ than reciprocal rank fusion, and what stands next to a hit often holds the answe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from contextopt.engine.config import ContextConfig
-from contextopt.engine.scoring import HORIZON_US, MAX_PART, WEIGHT_SCALE, Scored, precedence, rank, score
+from contextopt.engine.scoring import HORIZON_US, MAX_PART, WEIGHT_SCALE, Scored, precedence, score, score_all
 from contextopt.engine.values import RecordSummary
 
 PART_SCALE = 1_000_000
@@ -42,8 +41,7 @@ class Relevance(NamedTuple):
 NOT_RELEVANT = Relevance()
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """What search says of a record: BM25 (at least 0) and cosine similarity (-1 to 1, None if absent)."""
 
     lexical: float
@@ -55,10 +53,10 @@ def relevances(matches: Mapping[int, Match]) -> dict[int, Relevance]:
     best = max((match.lexical for match in matches.values()), default=0.0)
     return {
         record_id: Relevance(
-            semantic=None if match.similarity is None else MAX_PART * min(1.0, max(0.0, match.similarity)),
-            lexical=MAX_PART * match.lexical / best if best > 0 else 0.0,
+            None if similarity is None else MAX_PART * min(1.0, max(0.0, similarity)),
+            MAX_PART * lexical / best if best > 0 else 0.0,
         )
-        for record_id, match in matches.items()
+        for record_id, (lexical, similarity) in matches.items()
     }
 
 
@@ -70,7 +68,7 @@ def lend_to_neighbours(
     `threads` are runs of ids that stand next to each other in a thread, in its order. At each of the
     first three distances the better of the two sides counts; a record lends of its own parts alone.
     """
-    own = {record_id: own_relevance(parts, config) for record_id, parts in relevant.items()}
+    own = own_relevances(relevant, config)
     lent = dict(relevant)
     share = float(config.neighbour_share)
     for thread in threads:
@@ -82,12 +80,14 @@ def lend_to_neighbours(
     return lent
 
 
-def own_relevance(parts: Relevance, config: ContextConfig) -> float:
-    """Return the weighted mean of the semantic and the lexical part, 0 to 10."""
+def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> dict[int, float]:
+    """Return the weighted means of the semantic and the lexical parts, each 0 to 10."""
     semantic, lexical = float(config.semantic_weight), float(config.lexical_weight)
-    if semantic + lexical == 0:
-        return 0.0
-    return (semantic * (parts.semantic or 0.0) + lexical * parts.lexical) / (semantic + lexical)
+    total = semantic + lexical or 1.0
+    return {
+        record_id: (semantic * (parts.semantic or 0.0) + lexical * parts.lexical) / total
+        for record_id, parts in relevant.items()
+    }
 
 
 def _nearby(values: Sequence[float], at: int) -> float:
@@ -131,7 +131,7 @@ def rank_by_query(
     semantic, lexical = _query_weights(config)
     scored = [
         Scored(record, base + _weigh(relevant.get(record.id, NOT_RELEVANT), semantic, lexical))
-        for record, base in rank(records, now, config)
+        for record, base in score_all(records, now, config)
     ]
     scored.sort(key=precedence, reverse=True)
     return scored

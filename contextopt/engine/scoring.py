@@ -5,7 +5,7 @@ binary the two sums often differ in the last bit. So a score is computed in whol
 thousandths of a weight, and only shown as a decimal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -90,11 +90,19 @@ def score_decimal(value: int) -> Decimal:
 
 def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig) -> list[Scored]:
     """Sort best first: score, then the newer date, then the higher id; pinned ones before all others."""
-    now = utc("now", now)
-    weights = coefficients(config)
-    scored = [Scored(record, _score(record, now, weights)) for record in records]
+    scored = [Scored(record, value) for record, value in score_all(records, now, config)]
     scored.sort(key=precedence, reverse=True)
     return scored
+
+
+def score_all(
+    records: Iterable[RecordSummary], now: datetime, config: ContextConfig
+) -> Iterator[tuple[RecordSummary, int]]:
+    """Yield each record with its integer score, in the order given."""
+    now = utc("now", now)
+    weights = coefficients(config)
+    for record in records:
+        yield record, _score(record, now, weights)
 
 
 def precedence(scored: Scored) -> tuple[bool, int, datetime, int]:

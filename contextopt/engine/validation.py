@@ -11,6 +11,9 @@ WEIGHT_DECIMALS = 3
 
 
 def check_int(field: str, value: object, low: int, high: int) -> None:
+    # Values come by the hundred for each prompt, and nearly all are right.
+    if type(value) is int and low <= value <= high:
+        return
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidValue(field, f"must be a whole number from {low} to {high}")
     if not low <= value <= high:
@@ -46,6 +49,8 @@ def check_text(field: str, value: object) -> None:
     """A string that UTF-8 can carry: the certificate hashes bytes."""
     if not isinstance(value, str):
         raise InvalidValue(field, "must be text")
+    if value.isascii():
+        return
     try:
         value.encode()
     except UnicodeEncodeError:

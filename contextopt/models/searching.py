@@ -12,13 +12,16 @@ class Language(models.TextChoices):
     NORWEGIAN = "no", "Norwegian"
 
 
-def generated_search_vector(*, corpus: str, title: str | None, tags: str, body: str) -> models.GeneratedField:
+def generated_search_vector(
+    *, corpus: str, title: str | None, tags: str, body: str, date: str | None = None
+) -> models.GeneratedField:
     """Return the column of a row's words, made by the database with every write of its texts.
 
     The words of the title weigh A, of the tags B, of the body D; names of code are there as a whole and in
-    parts. The corpus is a word of its own (`corpus_word`), so that one look-up stays inside it. The first
-    `TEXT_INDEXED` characters of the body count.
+    parts. The corpus is a word of its own (`corpus_word`), so that one look-up stays inside it, and with
+    `date` so is each of its weeks (`week_words`). The first 100,000 characters of the body count.
     """
+    dated = () if date is None else (F(date),)
     return models.GeneratedField(
         expression=Func(
             F(corpus),
@@ -26,6 +29,7 @@ def generated_search_vector(*, corpus: str, title: str | None, tags: str, body: 
             F(title) if title else Value(""),
             F(tags),
             F(body),
+            *dated,
             function="contextopt_search_vector",
         ),
         output_field=SearchVectorField(),

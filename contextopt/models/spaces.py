@@ -146,7 +146,9 @@ class Record(RecordState, SearchableText):
     frequency = models.GeneratedField(
         expression=Least("view_count", 10), output_field=models.SmallIntegerField(), db_persist=True
     )
-    search_vector = generated_search_vector(corpus="space", title="title", tags="tags", body="notes")
+    search_vector = generated_search_vector(
+        corpus="space", title="title", tags="tags", body="notes", date="date"
+    )
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -29,7 +29,7 @@ from contextopt.models import (
     Team,
 )
 from contextopt.purging import purge_record
-from contextopt.vectorsearch import Condition, embed_query, nearest, similarities
+from contextopt.vectorsearch import Condition, compare, embed_query, nearest
 from tests.factories import make_record, make_space, make_team
 from tests.openai_server import FAILING, OpenAIServer
 
@@ -111,7 +111,9 @@ def test_a_blank_text_has_no_vector(space: Space, record_table: searchables.Sear
     assert RecordEmbedding.objects.get().record_id == filled.pk
     vector = embed_query("queue")
     assert vector is not None
-    assert set(similarities(record_table, space.pk, vector, [record.pk, filled.pk])) == {filled.pk}
+    found = compare(record_table, space.pk, vector, [record.pk, filled.pk])
+    assert found[record.pk] is None
+    assert found[filled.pk] is not None
 
 
 def test_a_job_that_died_midway_is_gone_on_with(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +160,7 @@ def test_nothing_of_another_corpus_is_near(space: Space, record_table: searchabl
     vector = embed_query("queue stuck")
     assert vector is not None
     assert [row for row, _ in nearest(record_table, space.pk, vector, limit=10)] == [mine.pk]
-    assert set(similarities(record_table, space.pk, vector, [mine.pk, foreign.pk])) == {mine.pk}
+    assert compare(record_table, space.pk, vector, [mine.pk, foreign.pk]).keys() == {mine.pk}
 
 
 def test_models_change_while_searches_go_on(space: Space, settings, endpoint: OpenAIServer) -> None:
@@ -218,7 +220,7 @@ def test_an_index_is_built_used_and_built_again_when_broken(
     space = make_space(make_team())
     monkeypatch.setattr(embeddingjobs, "INDEX_ROWS", 3)
     monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 3)
-    monkeypatch.setattr("contextopt.vectorsearch.EXACT_PASSING", 0)
+    monkeypatch.setattr("contextopt.vectorsearch.INDEX_VISIT", 0)
     for title in TITLES:
         make_record(space, title=title, notes="")
     work()
@@ -252,6 +254,7 @@ def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.Mo
     work()
     model, table = EmbeddingModel.objects.get(), searchables.get("record")
     monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0)
+    monkeypatch.setattr("contextopt.vectorsearch.INDEX_VISIT", 0)
     params = {**settings_of_tests.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
     with psycopg.connect(make_conninfo(**params)) as older:
         older.execute(f"LOCK TABLE {table.embedding_table} IN ROW EXCLUSIVE MODE")
@@ -291,6 +294,7 @@ def test_only_live_rows_of_the_corpus_are_ever_near(
 ) -> None:
     """By the index, or comparing all, with deletions that the vectors do not know of yet."""
     monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0 if with_index else 1_000)
+    monkeypatch.setattr("contextopt.vectorsearch.INDEX_VISIT", 0)
     team = Team.objects.create(slug=f"t{Team.objects.count()}", name="T")
     spaces = [make_space(team, "one"), make_space(team, "two")]
     made = [make_record(spaces[place], title=title, notes="") for place, _, title in rows]
@@ -316,7 +320,7 @@ def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> 
     vector = embed_query("queue stuck")
     assert vector is not None
     exact = float(get_embedder("wordllama-256").embed([f"{record.title}\n"])[0] @ vector.values)
-    found = similarities(searchables.get("record"), space.pk, vector, [record.pk])[record.pk]
+    found = compare(searchables.get("record"), space.pk, vector, [record.pk])[record.pk]
     assert found == pytest.approx(exact, abs=1e-3)
     assert np.isclose(np.linalg.norm(vector.values), 1, atol=1e-5)
 

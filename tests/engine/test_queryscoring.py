@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine import ContextConfig, Match, Relevance, lend_to_neighbours, relevances, score_float
-from contextopt.engine.queryscoring import own_relevance, query_score, rank_by_query
+from contextopt.engine.queryscoring import own_relevances, query_score, rank_by_query
 
 from .factories import NOW, make_record
 from .strategies import PROFILE, weights
@@ -59,7 +59,7 @@ def test_without_a_share_nothing_is_lent() -> None:
 
 def test_without_weights_nothing_is_relevant() -> None:
     config = CONFIG.replace(semantic_weight=Decimal(0), lexical_weight=Decimal(0))
-    assert own_relevance(Relevance(10.0, 10.0), config) == 0.0
+    assert own_relevances({1: Relevance(10.0, 10.0)}, config) == {1: 0.0}
 
 
 def test_ties_go_to_the_newer_then_to_the_higher_id() -> None:
