@@ -49,7 +49,7 @@ def written(task: Task) -> PhaseCompression:
 
 
 def test_the_extract_is_there_at_once_and_the_models_takes_its_place(llm: ModelServer, task: Task) -> None:
-    llm.script.append(completion(f"{GOOD}\n"))
+    llm.content = f"{GOOD}\n"
     compression = compress(task)
     assert (compression.brief_state, compression.brief) == ("pending", compression.extract)
     assert compression.extract
