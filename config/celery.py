@@ -4,6 +4,7 @@ import os
 
 from celery import Celery
 from django.conf import settings
+from kombu import Exchange, Queue
 from psycopg.conninfo import make_conninfo
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -11,13 +12,23 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # A job that outlives the visibility timeout would run twice, so the hard limit ends it before that.
 VISIBILITY_TIMEOUT_SECONDS = 120
 HARD_TIME_LIMIT_SECONDS = 90
+QUEUE = "contextopt"
+# What waits for a model's answer waits here, so that no figure and no vector waits with it.
+CHAT_QUEUE = "contextopt_chat"
 
 app = Celery("contextopt")
 app.conf.update(
     task_ignore_result=True,
     task_acks_late=True,
     task_time_limit=HARD_TIME_LIMIT_SECONDS,
-    task_default_queue="contextopt",
+    task_default_queue=QUEUE,
+    # A worker that is started without --queues takes both.
+    task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (QUEUE, CHAT_QUEUE)],
+    task_routes={
+        "contextopt.tasks.send_messages": {"queue": CHAT_QUEUE},
+        "contextopt.tasks.write_brief": {"queue": CHAT_QUEUE},
+        "dashboard.tasks.note_chat_worker": {"queue": CHAT_QUEUE},
+    },
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
@@ -66,6 +77,11 @@ app.conf.beat_schedule = {
     "fold_assemblies": {
         "task": "dashboard.tasks.fold_assemblies",
         "schedule": 3.0,
+        "options": {"expires": 30},
+    },
+    "note_chat_worker": {
+        "task": "dashboard.tasks.note_chat_worker",
+        "schedule": 15.0,
         "options": {"expires": 30},
     },
     "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field
 
 from contextopt.agentinputs import AgentContextIn, Encoding, Model
 from contextopt.engine.text import flatten
-from contextopt.errors import InvalidInput
 from contextopt.inputs import Input, Text, check_json, refuse_blank
 from contextopt.models import findings as limits
 
@@ -40,18 +39,6 @@ def check_key(key: str) -> str:
     if match is None or int(match[1]) > NUMBER_MAX:
         raise ValueError("must be a finding's id, such as F-001")
     return limits.finding_key(int(match[1]))
-
-
-def read_key(key: str, *, field: str = "id") -> int:
-    """Return the number in a finding's id.
-
-    Raises:
-        InvalidInput: it is none.
-    """
-    try:
-        return number_of(check_key(key))
-    except ValueError as error:
-        raise InvalidInput.of(field, str(error)) from None
 
 
 def number_of(key: str) -> int:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from django.db import connection, transaction
-from django.db.models import F, Max
+from django.db.models import F
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -345,11 +345,6 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
             subject = f"{current.space.slug}: record {current.pk}"
             note_event(team_id=current.space.team_id, actor=actor, action=AUDITED[change], subject=subject)
     return current
-
-
-def latest_revision_number(record: Record) -> int | None:
-    """Return the number of the newest revision: the one that an undo goes back to."""
-    return cast("int | None", record.revisions.aggregate(latest=Max("number"))["latest"])
 
 
 def summarise_again(records: Iterable[Record], tokenizer: Tokenizer) -> int:

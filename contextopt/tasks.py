@@ -34,8 +34,8 @@ RECOUNT_BATCHES = 20
 # A job begins no further message after this, so that the last one still ends within its time limit.
 SENDING_SECONDS = 20
 SWEEP_LOCK = 0x636F6E7465787431
-# Short, since one worker does all jobs: after an import of a million records, what was logged is still to
-# be seen on the pages seconds later, and a question in a chat is still to be sent.
+# Short, since one worker does all jobs but the chat's: after an import of a million records, what was
+# logged is still to be seen on the pages seconds later.
 EMBED_SECONDS = 2
 EMBED_INDEX_SECONDS = 1
 COUNT_LOCK = 0x636F6E7465787433

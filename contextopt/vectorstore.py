@@ -147,14 +147,6 @@ def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[in
         return {row: bytes(found) for row, found in cursor.fetchall()}
 
 
-def erase_vectors(searchable: Searchable, row_id: int) -> None:
-    """Delete a row's vectors under every model, inside the caller's transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"DELETE FROM {searchable.embedding_table} WHERE {searchable.owner_column} = %s", [row_id]
-        )
-
-
 def drop_some(searchable: Searchable, model: EmbeddingModel, *, limit: int) -> int:
     """Delete some of a retired model's vectors; return how many there were."""
     table = searchable.embedding_table

@@ -261,6 +261,7 @@ class TasksForm(FilterForm):
     cause = forms.ChoiceField(
         choices=[("", "All root causes"), *((name, name.replace("_", " ")) for name in ROOT_CAUSES)],
         required=False,
+        label="Root cause",
     )
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
     find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False)

@@ -15,12 +15,13 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from config.celery import CHAT_QUEUE, QUEUE
 from contextopt.embeddingstatus import embedding_status
 from contextopt.models import Assembly
 from dashboard.formats import whole
-from dashboard.models import UnfoldedAssembly, WorkerBeat
+from dashboard.models import Duty, UnfoldedAssembly, WorkerBeat
 
-# The worker folds every three seconds, and no job of its may take longer than 90.
+# Each worker has a job every few seconds, and no job may take longer than 90.
 ALIVE = timedelta(seconds=120)
 SLOW_FOLD_SECONDS = 300
 LONG_QUEUE = 1_000
@@ -35,6 +36,9 @@ class HealthJson(TypedDict):
     worker_alive: bool
     worker_seen_at: datetime | None
     queue_length: int | None
+    chat_worker_alive: bool
+    chat_worker_seen_at: datetime | None
+    chat_queue_length: int | None
     embedding_model: str
     embedding_building: str
     embedding_backlog: int
@@ -52,6 +56,9 @@ class Health:
     worker_alive: bool
     worker_seen_at: datetime | None
     queue_length: int | None
+    chat_worker_alive: bool
+    chat_worker_seen_at: datetime | None
+    chat_queue_length: int | None
     embedding_model: str
     embedding_building: str
     embedding_backlog: int
@@ -66,16 +73,14 @@ class Health:
         return self.disk_free_bytes >= DISK_NEEDED * self.disk_total_bytes
 
     @property
-    def has_short_queue(self) -> bool:
-        return self.queue_length is not None and self.queue_length < LONG_QUEUE
-
-    @property
     def is_folded(self) -> bool:
         return self.rollups_behind_seconds < SLOW_FOLD_SECONDS
 
     @property
     def is_ok(self) -> bool:
-        return self.worker_alive and self.has_short_queue and self.is_folded and self.has_disk
+        are_working = self.worker_alive and self.chat_worker_alive
+        are_short = _is_short(self.queue_length) and _is_short(self.chat_queue_length)
+        return are_working and are_short and self.is_folded and self.has_disk
 
     def to_json(self) -> HealthJson:
         return {
@@ -83,6 +88,9 @@ class Health:
             "worker_alive": self.worker_alive,
             "worker_seen_at": self.worker_seen_at,
             "queue_length": self.queue_length,
+            "chat_worker_alive": self.chat_worker_alive,
+            "chat_worker_seen_at": self.chat_worker_seen_at,
+            "chat_queue_length": self.chat_queue_length,
             "embedding_model": self.embedding_model,
             "embedding_building": self.embedding_building,
             "embedding_backlog": self.embedding_backlog,
@@ -105,22 +113,25 @@ class Sign:
     remedy: str = ""
 
 
-def note_beat() -> None:
-    """Note that a worker lives."""
-    WorkerBeat.objects.update_or_create(pk=1, defaults={"beaten_at": timezone.now()})
+def note_beat(duty: Duty) -> None:
+    """Note that a worker lives that has this duty."""
+    WorkerBeat.objects.update_or_create(pk=duty, defaults={"beaten_at": timezone.now()})
 
 
 def read_health() -> Health:
     """Read all figures, each bounded in what it costs."""
     now = timezone.now()
-    seen_at = WorkerBeat.objects.values_list("beaten_at", flat=True).first()
+    seen: dict[int, datetime] = dict(WorkerBeat.objects.values_list("pk", "beaten_at"))
     embedding = embedding_status()
     behind, seconds = _rollups_behind(now)
     disk = shutil.disk_usage(settings.BASE_DIR)
     return Health(
-        worker_alive=seen_at is not None and now - seen_at < ALIVE,
-        worker_seen_at=seen_at,
-        queue_length=_queue_length(),
+        worker_alive=_is_alive(seen.get(Duty.JOBS), now),
+        worker_seen_at=seen.get(Duty.JOBS),
+        queue_length=_queue_length(QUEUE),
+        chat_worker_alive=_is_alive(seen.get(Duty.CHAT), now),
+        chat_worker_seen_at=seen.get(Duty.CHAT),
+        chat_queue_length=_queue_length(CHAT_QUEUE),
         embedding_model=embedding.model,
         embedding_building=embedding.building,
         embedding_backlog=embedding.backlog,
@@ -132,6 +143,14 @@ def read_health() -> Health:
     )
 
 
+def _is_alive(seen_at: datetime | None, now: datetime) -> bool:
+    return seen_at is not None and now - seen_at < ALIVE
+
+
+def _is_short(queue_length: int | None) -> bool:
+    return queue_length is not None and queue_length < LONG_QUEUE
+
+
 def _rollups_behind(now: datetime) -> tuple[int, float]:
     """Return how many assemblies no rollup has, and how many seconds ago the first of them was made."""
     waiting = list(UnfoldedAssembly.objects.values_list("pk", flat=True)[: UNFOLDED_COUNTED + 1])
@@ -141,8 +160,8 @@ def _rollups_behind(now: datetime) -> tuple[int, float]:
     return len(waiting), max(0.0, (now - first).total_seconds()) if first else 0.0
 
 
-def _queue_length() -> int | None:
-    """Ask the broker once; none where it does not answer."""
+def _queue_length(name: str) -> int | None:
+    """Ask the broker once; none where it does not answer, or has no such queue."""
     broker = current_app.connection_for_read()
     failures: tuple[type[BaseException], ...] = (
         # The queue in PostgreSQL gives its driver's own: no such server, no such schema.
@@ -151,7 +170,7 @@ def _queue_length() -> int | None:
     try:
         with broker:
             channel: Any = broker.channel()
-            declared = channel.queue_declare(current_app.conf.task_default_queue, passive=True)
+            declared = channel.queue_declare(name, passive=True)
             return int(declared.message_count)
     except failures:
         return None
@@ -166,15 +185,12 @@ def _database_bytes() -> int:
 
 def health_signs(health: Health) -> list[Sign]:
     """Return the figures in words."""
-    seen = health.worker_seen_at
-    seen_words = f"last seen {timezone.localtime(seen):%-d %b %Y %H:%M:%S}" if seen else "never seen"
-    queue, building = health.queue_length, health.embedding_building
+    building = health.embedding_building
     return [
-        Sign("Worker", "alive" if health.worker_alive else "not alive", seen_words, health.worker_alive,
-             "Start it: manage.py up, or celery -A config worker --beat"),
-        Sign("Jobs waiting", "–" if queue is None else whole(queue),
-             "the broker does not answer" if queue is None else "in the queue", health.has_short_queue,
-             "Add a worker: celery -A config worker"),
+        _worker_sign("Worker", health.worker_seen_at, is_alive=health.worker_alive),
+        _queue_sign("Jobs waiting", health.queue_length, QUEUE),
+        _worker_sign("Chat worker", health.chat_worker_seen_at, is_alive=health.chat_worker_alive),
+        _queue_sign("Chat jobs waiting", health.chat_queue_length, CHAT_QUEUE),
         Sign("To be embedded", whole(health.embedding_backlog),
              f"{health.embedding_model or 'no model yet'}{f', {building} is being made' if building else ''}",
              is_good=True),
@@ -187,6 +203,18 @@ def health_signs(health: Health) -> list[Sign]:
              f"of {filesizeformat(health.disk_total_bytes)}", health.has_disk,
              "Make room: PostgreSQL stops when there is none"),
     ]  # fmt: skip
+
+
+def _worker_sign(label: str, seen_at: datetime | None, *, is_alive: bool) -> Sign:
+    seen = f"last seen {timezone.localtime(seen_at):%-d %b %Y %H:%M:%S}" if seen_at else "never seen"
+    remedy = "Start it: manage.py up, or celery -A config worker --beat"
+    return Sign(label, "alive" if is_alive else "not alive", seen, is_alive, remedy)
+
+
+def _queue_sign(label: str, length: int | None, name: str) -> Sign:
+    value = "–" if length is None else whole(length)
+    note = "the broker does not answer" if length is None else "in the queue"
+    return Sign(label, value, note, _is_short(length), f"Add a worker: celery -A config worker -Q {name}")
 
 
 def show_in_admin(_request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What is added up over assemblies, in SQL: the same columns for raw rows and for rollups."""
 
-from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.models.rollups import DIMENSIONS
 
 DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
@@ -43,7 +43,6 @@ MEASURED = {
 }
 MEASURE_COLUMNS = tuple(MEASURED)
 COLUMNS = (*DIMENSION_COLUMNS, *MEASURE_COLUMNS)
-HISTOGRAM_COLUMNS = frozenset(histogram.name for histogram in HISTOGRAMS)
 
 # The quarter of an hour that an assembly belongs to.
 QUARTER = "date_bin('15 minutes', a.created_at, timestamptz '2000-01-01 00:00Z')"

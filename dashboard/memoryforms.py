@@ -25,7 +25,9 @@ class MemoriesForm(FilterForm):
     """Filters of the team's memories; `find` is searched for by words and by meaning."""
 
     type = forms.CharField(max_length=TYPE_MAX, required=False)
-    trust = forms.ChoiceField(choices=[("", "Any trust"), *TrustLevel.choices], required=False)
+    trust = forms.ChoiceField(
+        choices=[("", "Any trust"), *TrustLevel.choices], required=False, label="Whose words"
+    )
     tag = forms.CharField(max_length=TAG_MAX, required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
     show = forms.ChoiceField(

@@ -90,7 +90,6 @@ class Series:
     total: Figures
     points: tuple[Figures, ...]
     kinds: Mapping[str, tuple[Figures, ...]] = field(default_factory=dict)
-    kind_totals: Mapping[str, Figures] = field(default_factory=dict)
     stages: tuple["StageFigures", ...] = ()
 
     @property
@@ -205,13 +204,12 @@ def read_series(wanted: OverviewFilter) -> Series:
     total = next((row for row in rows if row.grouping == _TOTAL and row.assemblies), None)
     if total is None:
         return Series(wanted.period, Figures(), _spread({}, wanted.period))
-    kinds = {row.kind: row.to_figures() for row in rows if row.grouping == _KIND and row.kind}
+    kinds = [row.kind for row in rows if row.grouping == _KIND and row.kind]
     return Series(
         wanted.period,
         total.to_figures(),
         _spread({row.bucket: row for row in rows if row.grouping == _BUCKET}, wanted.period),
         {kind: _spread(_of_kind(rows, kind), wanted.period) for kind in kinds},
-        kinds,
         tuple(row.to_stage() for row in rows if row.grouping == _STAGE and row.stage is not None),
     )
 

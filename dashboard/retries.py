@@ -174,10 +174,6 @@ class AttemptRow:
         return str(self.attempt.retry_context["latest_error"])
 
     @property
-    def plan_sent(self) -> str:
-        return str(self.attempt.retry_context["plan_summary"])
-
-    @property
     def saved_words(self) -> str:
         return percent(self.attempt.saved_percent / 100, 1)
 

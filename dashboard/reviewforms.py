@@ -13,8 +13,6 @@ from memory.models import ItemState, Origin, ReviewItem, ReviewRules, Verdict
 from memory.models.reviews import NOTE_MAX, VERDICTS_MAX
 from memory.reviewinputs import RulesPatch, VerdictIn
 
-RECORD_IDS_SHOWN = 20
-
 
 class VerdictForm(InputForm):
     """A verdict; the related records are ticked in the table of what the answer was given."""

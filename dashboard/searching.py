@@ -10,7 +10,7 @@ from contextopt import searchables
 from contextopt.models import Space, Team
 from contextopt.models import spaces as limits
 from dashboard.filters import FilterForm, MomentField
-from memory.finding import Found, Result
+from memory.finding import Found, ResultOut
 from memory.searchinputs import SearchIn
 from memory.snippets import Run, load_snippets
 
@@ -75,7 +75,7 @@ class Reason:
 class ShownHit:
     """A result with its passage, its address if it has a page, and its reasons."""
 
-    result: Result
+    result: ResultOut
     url: str | None
     runs: tuple[Run, ...]
     reasons: tuple[Reason, ...]
@@ -83,13 +83,13 @@ class ShownHit:
 
 def show_hits(found: Found, space: str | None) -> list[ShownHit]:
     """Return the results as the page lists them; one query for each kind."""
-    best = max((result.lexical_score for result in found.results), default=0.0)
+    best = max((result["lexical_score"] for result in found.results), default=0.0)
     passages = _passages(found)
     return [
         ShownHit(
             result=result,
             url=_url(result, space),
-            runs=passages.get((result.kind, result.id), ()),
+            runs=passages.get((result["kind"], result["id"]), ()),
             reasons=explain(result, best),
         )
         for result in found.results
@@ -98,22 +98,22 @@ def show_hits(found: Found, space: str | None) -> list[ShownHit]:
 
 def _passages(found: Found) -> dict[tuple[str, int], tuple[Run, ...]]:
     passages: dict[tuple[str, int], tuple[Run, ...]] = {}
-    for kind in sorted({result.kind for result in found.results}):
-        ids = [result.id for result in found.results if result.kind == kind]
+    for kind in sorted({result["kind"] for result in found.results}):
+        ids = [result["id"] for result in found.results if result["kind"] == kind]
         loaded = load_snippets(searchables.get(kind), ids, found.query.lexemes)
         passages |= {(kind, row_id): runs for row_id, runs in loaded.items()}
     return passages
 
 
-def _url(result: Result, space: str | None) -> str | None:
-    if result.kind == "record":
-        return reverse("dashboard:record", args=[space, result.id])
+def _url(result: ResultOut, space: str | None) -> str | None:
+    if result["kind"] == "record":
+        return reverse("dashboard:record", args=[space, result["id"]])
     return None
 
 
-def explain(result: Result, best_lexical: float) -> tuple[Reason, ...]:
+def explain(result: ResultOut, best_lexical: float) -> tuple[Reason, ...]:
     """Say in plain words how the hit came to its place."""
-    parts = result.parts
+    parts = result["parts"]
     return (
         Reason(
             "Words",
@@ -141,7 +141,7 @@ def explain(result: Result, best_lexical: float) -> tuple[Reason, ...]:
             f"{parts['decay']:.2f}",
             _width(parts["decay"]),
             "history",
-            "Records do not fade." if result.kind == "record" else "Memories fade until they are used.",
+            "Records do not fade." if result["kind"] == "record" else "Memories fade until they are used.",
         ),
     )
 

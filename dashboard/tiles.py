@@ -12,8 +12,6 @@ from dashboard.voting import Feedback, Votes
 type Wish = Literal["lower", "higher", "none"]
 
 TARGET_MS = 500
-TARGET_RATIO = (0.2, 0.4)
-TARGET_UTILISATION = (0.80, 0.95)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """One search over records and memories: where to look, and what is told of each hit."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -13,7 +13,7 @@ from contextopt.errors import InvalidInput, NotFound
 from contextopt.models import Space, Team
 from contextopt.searchables import Searchable, SearchFilters
 from contextopt.searching import Hit, Query, Target, prepare_query, search_all
-from memory.searchinputs import SearchIn
+from memory.searchinputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
 """Characters of a result's content; a longer one says so."""
@@ -34,12 +34,11 @@ class PartsOut(TypedDict):
     decay: float
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A hit with what is told of it; what its kind does not have is None."""
+class ResultOut(TypedDict):
+    """A hit; what its kind does not have is null. Without a vector `similarity` is null, not 0."""
 
     id: int
-    kind: str
+    kind: Kind
     title: str
     content: str
     content_cut: bool
@@ -62,18 +61,12 @@ class Result:
     trust_level: str
     parts: PartsOut
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in asdict(self).items()
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The answer; `degraded` says that the embedder was down and words alone were searched."""
 
-    results: tuple[Result, ...]
+    results: tuple[ResultOut, ...]
     query: Query
 
     @property
@@ -156,11 +149,11 @@ def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, Any]:
     return dict(shown.annotate(characters=Length(body)).in_bulk())
 
 
-def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> Result:
+def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> ResultOut:
     is_record = hit.kind == "record"
-    return Result(
+    return ResultOut(
         id=hit.id,
-        kind=hit.kind,
+        kind="record" if is_record else "memory",
         title=row.title,
         content=row.shown,
         content_cut=row.characters > CONTENT_SHOWN,

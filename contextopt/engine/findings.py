@@ -12,7 +12,6 @@ from contextopt.engine.validation import check_bool, check_choice, check_text
 
 type Decision = Literal["open", "resolved"]
 
-PHASES = ("analysis", "design", "implementation")
 DECISIONS = ("open", "resolved")
 CRITICAL_TAG = "critical"
 NAME_CHARS = 64

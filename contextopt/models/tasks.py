@@ -144,10 +144,6 @@ class AttemptQuerySet(models.QuerySet["Attempt"]):
         waiting = self.filter(state=AttemptState.WAITING, available_at__lte=timezone.now())
         return waiting.order_by("available_at")
 
-    def with_task(self) -> Self:
-        """Load the task in the same query."""
-        return self.select_related("task")
-
 
 class Attempt(models.Model):
     """What a failed attempt was answered with: one retry of a task, numbered from 1 without gaps.

@@ -1,12 +1,13 @@
 """The dashboard's own tables, by concept."""
 
-from dashboard.models.beats import WorkerBeat
+from dashboard.models.beats import Duty, WorkerBeat
 from dashboard.models.prices import ModelPrice
 from dashboard.models.rollups import DayRollup, QuarterRollup, RollupZone, StaleDay, UnfoldedAssembly
 from dashboard.models.savedviews import SavedView
 
 __all__ = [
     "DayRollup",
+    "Duty",
     "ModelPrice",
     "QuarterRollup",
     "RollupZone",

@@ -24,12 +24,6 @@ register.filter("fewer_words", formats.fewer_words)
 
 
 @register.filter
-def short_hash(digest: str) -> str:
-    """Return the first eight characters in two groups."""
-    return f"{digest[:4]} {digest[4:8]}"
-
-
-@register.filter
 def setting_words(value: object) -> str:
     """Return a setting as text, with a dash where none is set."""
     if isinstance(value, list):

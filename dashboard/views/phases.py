@@ -68,7 +68,7 @@ def phases(request: TeamRequest) -> HttpResponse:
         "panels": [_panel(chart, data) for chart in PHASE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in PHASE_CHARTS.items()},
         "rows": phase_rows(stored, series.by_phase),
-        "names": _names(form, series, before),
+        "offered": _offered(form, series, before),
         "page": page,
         "filterings": [(row, _bar(row)) for row in page.rows],
         "has_any": bool(series.total.filterings) or _has_any(request),
@@ -79,12 +79,12 @@ def phases(request: TeamRequest) -> HttpResponse:
     return response
 
 
-def _names(form: PhasesForm, *measured: PhaseSeries) -> list[str]:
+def _offered(form: PhasesForm, *measured: PhaseSeries) -> list[tuple[str, str]]:
     """Return the phases that the filter offers: those with a profile, those measured, and the chosen one."""
     chosen = form.cleaned_data.get("phase", "")
     found = {phase for series in measured for phase in series.by_phase} | {chosen}
     own = sorted(found - {OTHERS, *DEFAULT_PROFILES})
-    return [*DEFAULT_PROFILES, *own]
+    return [(name, name) for name in (*DEFAULT_PROFILES, *own)]
 
 
 def _has_any(request: TeamRequest) -> bool:

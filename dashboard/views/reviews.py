@@ -8,12 +8,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
-from pydantic_core import to_json
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Role
 from dashboard.access import BIGINT_MAX, TeamRequest, require_role, team_page
-from dashboard.exports import stream_csv
+from dashboard.exports import stream_csv, stream_jsonl
 from dashboard.pages import STOP_POLLING, render_page
 from dashboard.paging import newest_page
 from dashboard.reviewforms import QueueForm, RulesForm, VerdictForm
@@ -275,9 +274,4 @@ def reviews_csv(request: TeamRequest) -> StreamingHttpResponse:
 @team_page
 def reviews_jsonl(request: TeamRequest) -> StreamingHttpResponse:
     require_role(request, Role.REVIEWER)
-    rows = export_verdicts(request.team, request.actor)
-    return StreamingHttpResponse(
-        (to_json(row) + b"\n" for row in rows),
-        content_type="application/jsonl",
-        headers={"Content-Disposition": 'attachment; filename="contextopt-verdicts.jsonl"'},
-    )
+    return stream_jsonl("contextopt-verdicts", export_verdicts(request.team, request.actor))

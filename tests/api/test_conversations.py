@@ -11,13 +11,13 @@ from contextopt.models import Message
 from memory.models import Vote
 from tests import factories
 from tests.api.conftest import fields_of
-from tests.llm_server import Behaviour, running_llm
+from tests.model_server import ModelServer, refused
 
 
 @pytest.fixture
 def llm(settings: Any):
-    with running_llm() as server:
-        settings.LLM_BASE_URL, settings.LLM_MODEL = server.url, "small"
+    with ModelServer() as server:
+        settings.LLM_BASE_URL, settings.LLM_MODEL = server.base_url, "small"
         yield server
 
 
@@ -27,7 +27,7 @@ def conversation(space, api) -> int:
 
 
 def test_asked_queued_and_answered(api, llm, conversation):
-    llm.script.append(Behaviour(status=503))
+    llm.script.append(refused(503))
     response = api.post(f"/conversations/{conversation}/messages", {"text": "Why?"})
     assert response.status_code == 201
     message = response.json()
@@ -52,7 +52,7 @@ def test_the_prompt_is_what_was_sent(api, llm, conversation, space):
     message = api.post(f"/conversations/{conversation}/messages", {"text": "Why?"}).json()
     prompt = api.get(f"/messages/{message['id']}/prompt").json()
     tasks.send_messages()
-    assert llm.received[0].body["messages"] == prompt["messages"]
+    assert llm.seen[0].body["messages"] == prompt["messages"]
     assert prompt["is_complete"]
 
 

@@ -12,16 +12,16 @@ from contextopt import tasks
 from contextopt.models import Author, Message, Space, Team
 from memory.models import Vote
 from tests import factories
-from tests.llm_server import Behaviour, LlmServer, running_llm
+from tests.model_server import ModelServer, refused
 
 ANSWER = "Restart the workers one at a time.\n\nThe old lock goes with the last of them."
 
 
 @pytest.fixture
-def llm(settings: Any) -> Iterator[LlmServer]:
-    with running_llm() as server:
-        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.url, "sk-test", "small"
-        server.default = Behaviour(text=ANSWER)
+def llm(settings: Any) -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
+        server.content = ANSWER
         yield server
 
 
@@ -39,7 +39,7 @@ def space(team: Team) -> Space:
 def test_from_a_dead_endpoint_to_a_vote(
     scheme: str,
     width: int,
-    llm: LlmServer,
+    llm: ModelServer,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
@@ -50,7 +50,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     check_accessibility(page)
 
     # The endpoint is down: the message is queued and says so, and why, and until when.
-    llm.script.append(Behaviour(status=503, headers={"Retry-After": "60"}))
+    llm.script.append(refused(503, Retry_After="60"))
     page.get_by_label("Stage", exact=True).select_option("4")
     field = page.get_by_label("Message", exact=True)
     field.fill("Why is the queue stuck?")
@@ -72,7 +72,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     tasks.send_messages()
     expect(page.locator(".bubble.answered")).to_contain_text("Restart the workers one at a time.")
     assert Message.objects.filter(author=Author.ASSISTANT).count() == 1
-    assert len({request.headers["idempotency-key"] for request in llm.received}) == 1
+    assert len({request.headers["idempotency-key"] for request in llm.seen}) == 1
 
     # A second question by keyboard alone; Shift and Enter begins a line.
     field = page.get_by_label("Message", exact=True)

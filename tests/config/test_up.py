@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,6 +23,7 @@ from config.errors import PortInUseError
 from config.place import BASE_DIR, location
 from config.processes import MARK, LogFile, check_port, restart_delay_seconds
 from config.remains import postmaster
+from contextopt.management.commands.up import workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 60.0
@@ -163,7 +165,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert marked(checkout) == []
     assert not postgres.is_running(location(checkout))
     # The children tell of the database that was killed under them; this process has no fault of its own.
-    own = [line for line in up.printed().splitlines() if not re.match(r"(web|worker|beat): ", line)]
+    own = [line for line in up.printed().splitlines() if not re.match(r"(web|worker|chat|beat): ", line)]
     assert not any(line.startswith("Traceback") for line in own)
 
 
@@ -186,6 +188,21 @@ def test_second_one_is_refused_and_a_killed_one_is_cleared_away(
     assert left_behind.isdisjoint(process.pid for process in marked(checkout))
     assert third.end(signal.SIGINT) == 0
     assert marked(checkout) == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("", {"worker": "contextopt,contextopt_chat"}),
+        ("http://127.0.0.1:9/v1", {"worker": "contextopt", "chat": "contextopt_chat"}),
+    ],
+)
+def test_what_waits_for_a_model_has_a_worker_of_its_own(
+    endpoint: str, expected: dict[str, str], settings: Any
+) -> None:
+    settings.LLM_BASE_URL = endpoint
+    commands = {program.name: list(program.command) for program in workers()}
+    assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
 
 
 def test_port_of_another_program() -> None:

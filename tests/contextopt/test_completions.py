@@ -13,15 +13,15 @@ from contextopt.completions import (
     complete,
     is_configured,
 )
-from tests.llm_server import Behaviour, LlmServer, running_llm
+from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, completion, refused
 
 PROMPT = [ChatMessage("system", "Context."), ChatMessage("user", "Hello?")]
 
 
 @pytest.fixture
-def llm(settings: Any) -> Iterator[LlmServer]:
-    with running_llm() as server:
-        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.url, "sk-test", "small"
+def llm(settings: Any) -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
         yield server
 
 
@@ -29,68 +29,68 @@ def ask(timeout_seconds: float = 5) -> Completion:
     return complete(PROMPT, timeout_seconds=timeout_seconds, idempotency_key="key-1")
 
 
-def test_answers(llm: LlmServer) -> None:
+def test_answers(llm: ModelServer) -> None:
     answer = ask()
     assert (answer.text, answer.model, answer.prompt_tokens) == ("An answer.", "small", 7)
-    request = llm.received[0]
+    request = llm.seen[0]
     assert request.path == "/v1/chat/completions"
     assert request.headers["idempotency-key"] == "key-1"
     assert request.headers["authorization"] == "Bearer sk-test"
     assert [message["role"] for message in request.body["messages"]] == ["system", "user"]
 
 
-def test_asks_once_and_leaves_repeating_to_the_caller(llm: LlmServer) -> None:
-    llm.script.append(Behaviour(status=500))
+def test_asks_once_and_leaves_repeating_to_the_caller(llm: ModelServer) -> None:
+    llm.script.append(FAILING)
     with pytest.raises(CompletionUnavailable, match="500"):
         ask()
-    assert len(llm.received) == 1
+    assert len(llm.seen) == 1
 
 
-def test_says_how_long_a_busy_endpoint_wants_to_wait(llm: LlmServer) -> None:
-    llm.script.append(Behaviour(status=429, headers={"Retry-After": "7"}))
+def test_says_how_long_a_busy_endpoint_wants_to_wait(llm: ModelServer) -> None:
+    llm.script.append(busy("7"))
     with pytest.raises(CompletionUnavailable) as caught:
         ask()
     assert caught.value.retry_after_seconds == 7
 
 
 @pytest.mark.parametrize("header", ["soon", "nan", "inf", ""])
-def test_a_nonsense_wait_is_none(llm: LlmServer, header: str) -> None:
-    llm.script.append(Behaviour(status=503, headers={"Retry-After": header}))
+def test_a_nonsense_wait_is_none(llm: ModelServer, header: str) -> None:
+    llm.script.append(refused(503, Retry_After=header))
     with pytest.raises(CompletionUnavailable) as caught:
         ask()
     assert caught.value.retry_after_seconds is None
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_a_refusal_is_told_apart(llm: LlmServer, status: int) -> None:
-    llm.script.append(Behaviour(status=status))
+def test_a_refusal_is_told_apart(llm: ModelServer, status: int) -> None:
+    llm.script.append(refused(status))
     with pytest.raises(CompletionRefused, match=str(status)):
         ask()
 
 
 @pytest.mark.parametrize(
-    "behaviour",
+    "reply",
     [
-        Behaviour(raw=b"<html>proxy</html>"),
-        Behaviour(raw=b"{}"),
-        Behaviour(raw=b"[]"),
-        Behaviour(raw=b'{"choices": []}'),
-        Behaviour(raw=b'{"choices": [{"message": null}]}'),
-        Behaviour(raw=b'{"choices": "none"}'),
-        Behaviour(text=None),
-        Behaviour(text="  "),
-        Behaviour(drop=True),
+        Reply(body=b"<html>proxy</html>"),
+        Reply(body=b"{}"),
+        Reply(body=b"[]"),
+        Reply(body=b'{"choices": []}'),
+        Reply(body=b'{"choices": [{"message": null}]}'),
+        Reply(body=b'{"choices": "none"}'),
+        completion(None),
+        completion("  "),
+        DROPPED,
     ],
     ids=str,
 )
-def test_an_answer_that_is_none(llm: LlmServer, behaviour: Behaviour) -> None:
-    llm.script.append(behaviour)
+def test_an_answer_that_is_none(llm: ModelServer, reply: Reply) -> None:
+    llm.script.append(reply)
     with pytest.raises(CompletionUnavailable):
         ask()
 
 
-def test_a_slow_endpoint(llm: LlmServer) -> None:
-    llm.script.append(Behaviour(delay_seconds=1))
+def test_a_slow_endpoint(llm: ModelServer) -> None:
+    llm.script.append(Reply(delay_seconds=1))
     with pytest.raises(CompletionUnavailable, match=r"did not answer in 0\.2 s"):
         ask(timeout_seconds=0.2)
 

@@ -11,7 +11,7 @@ from config.settings import env_choice
 from contextopt.embedding import EmbeddingUnavailable, configured_embedder, get_embedder
 from contextopt.embedding.encoders import MINILM_HINT, load_folder, load_minilm
 from contextopt.embedding.endpoints import Endpoint, EndpointEmbedder
-from tests.openai_server import FAILING, GARBAGE, SLOW, OpenAIServer, Reply, Seen, busy, embeddings, refused
+from tests.model_server import FAILING, GARBAGE, SLOW, ModelServer, Reply, Seen, busy, embeddings, refused
 
 TEXTS = ["The queue got stuck after a deploy", "Workers wait for a lock that nobody holds", "A cake recipe"]
 MINILM = "onnx:all-MiniLM-L6-v2-int8"
@@ -19,11 +19,11 @@ MINILM = "onnx:all-MiniLM-L6-v2-int8"
 
 @pytest.fixture
 def server():
-    with OpenAIServer() as server:
+    with ModelServer() as server:
         yield server
 
 
-def make_endpoint(server: OpenAIServer, **overrides) -> EndpointEmbedder:
+def make_endpoint(server: ModelServer, **overrides) -> EndpointEmbedder:
     values = {
         "base_url": server.base_url, "api_key": "sk-secret", "model": "small", "dimensions": 8, "batch": 4,
         "timeout_seconds": 2.0,
@@ -93,7 +93,7 @@ def test_an_unknown_choice_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> N
         env_choice("EMBEDDING_MODEL", ("wordllama", "minilm"))
 
 
-def test_an_endpoint_is_asked_in_bounded_batches_with_the_key(server: OpenAIServer) -> None:
+def test_an_endpoint_is_asked_in_bounded_batches_with_the_key(server: ModelServer) -> None:
     embedder = make_endpoint(server)
     vectors = embedder.embed([*TEXTS, " ", *TEXTS])
     assert [len(seen.body["input"]) for seen in server.seen] == [4, 2]
@@ -103,13 +103,13 @@ def test_an_endpoint_is_asked_in_bounded_batches_with_the_key(server: OpenAIServ
     assert embedder.name == "endpoint:small:8"
 
 
-def test_what_passes_is_tried_again(server: OpenAIServer) -> None:
+def test_what_passes_is_tried_again(server: ModelServer) -> None:
     server.script += [busy("0.05"), FAILING]
     assert make_endpoint(server).embed(TEXTS).any(axis=1).all()
     assert len(server.seen) == 3
 
 
-def test_a_question_is_asked_once_and_nobody_waits_long(server: OpenAIServer) -> None:
+def test_a_question_is_asked_once_and_nobody_waits_long(server: ModelServer) -> None:
     server.script += [busy("0")]
     with pytest.raises(EmbeddingUnavailable, match="answers 429"):
         make_endpoint(server).embed(["one question"])
@@ -132,7 +132,7 @@ def test_a_question_is_asked_once_and_nobody_waits_long(server: OpenAIServer) ->
         (refused(404), "answers 404"),
     ],
 )
-def test_a_bad_answer_is_a_named_error(server: OpenAIServer, reply: Reply, message: str, caplog) -> None:
+def test_a_bad_answer_is_a_named_error(server: ModelServer, reply: Reply, message: str, caplog) -> None:
     server.script += [reply] * 3
     caplog.set_level(logging.DEBUG)
     with pytest.raises(EmbeddingUnavailable, match=message) as caught:
@@ -140,12 +140,12 @@ def test_a_bad_answer_is_a_named_error(server: OpenAIServer, reply: Reply, messa
     assert "sk-secret" not in caplog.text + str(caught.value) + repr(make_endpoint(server)._endpoint)
 
 
-def test_nobody_listening_is_a_named_error(server: OpenAIServer) -> None:
+def test_nobody_listening_is_a_named_error(server: ModelServer) -> None:
     with pytest.raises(EmbeddingUnavailable, match="cannot be reached"):
         make_endpoint(server, base_url="http://127.0.0.1:9/v1").embed(["word"])
 
 
-def test_one_refused_text_costs_only_its_own_vector(server: OpenAIServer) -> None:
+def test_one_refused_text_costs_only_its_own_vector(server: ModelServer) -> None:
     def respond(seen: Seen) -> Reply:
         return refused() if "poison" in seen.body["input"] else server.respond_well(seen)
 
@@ -154,7 +154,7 @@ def test_one_refused_text_costs_only_its_own_vector(server: OpenAIServer) -> Non
     assert vectors.any(axis=1).tolist() == [True, True, True, False]
 
 
-def test_an_endpoint_that_refuses_everything_is_unavailable(server: OpenAIServer) -> None:
+def test_an_endpoint_that_refuses_everything_is_unavailable(server: ModelServer) -> None:
     server.respond = lambda seen: refused()
     with pytest.raises(EmbeddingUnavailable, match="answers 400"):
         make_endpoint(server).embed(TEXTS)

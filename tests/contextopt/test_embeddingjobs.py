@@ -31,7 +31,7 @@ from contextopt.models import (
 from contextopt.purging import purge_record
 from contextopt.vectorsearch import Condition, compare, embed_query, nearest
 from tests.factories import make_record, make_space, make_team
-from tests.openai_server import FAILING, OpenAIServer
+from tests.model_server import FAILING, ModelServer
 
 TITLES = ("Queue stuck after deploy", "Price rounding in the cart", "Login page times out", "Cake recipe")
 WAIT = {"seconds": 30.0, "index_seconds": None}
@@ -43,9 +43,9 @@ def record_table() -> searchables.Searchable:
 
 
 @pytest.fixture
-def endpoint(settings) -> Iterator[OpenAIServer]:
+def endpoint(settings) -> Iterator[ModelServer]:
     """A server of embeddings that the settings may be pointed at."""
-    with OpenAIServer(dimensions=16) as server:
+    with ModelServer(dimensions=16) as server:
         settings.EMBEDDING_BASE_URL, settings.EMBEDDING_ENDPOINT_MODEL = server.base_url, "small"
         settings.EMBEDDING_DIMENSIONS, settings.EMBEDDING_API_KEY = 16, "key"
         choice._loaded.pop("endpoint:small:16", None)
@@ -163,7 +163,7 @@ def test_nothing_of_another_corpus_is_near(space: Space, record_table: searchabl
     assert compare(record_table, space.pk, vector, [mine.pk, foreign.pk]).keys() == {mine.pk}
 
 
-def test_models_change_while_searches_go_on(space: Space, settings, endpoint: OpenAIServer) -> None:
+def test_models_change_while_searches_go_on(space: Space, settings, endpoint: ModelServer) -> None:
     for title in TITLES:
         make_record(space, title=title, notes="")
     work()
@@ -191,7 +191,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Op
 
 
 def test_a_change_that_is_taken_back_leaves_the_old_model(
-    space: Space, settings, endpoint: OpenAIServer
+    space: Space, settings, endpoint: ModelServer
 ) -> None:
     make_record(space)
     work()
@@ -215,7 +215,7 @@ def test_a_model_that_cannot_be_had_does_not_stop_the_one_in_force(space: Space,
 
 @pytest.mark.django_db(transaction=True)
 def test_an_index_is_built_used_and_built_again_when_broken(
-    monkeypatch: pytest.MonkeyPatch, settings, endpoint: OpenAIServer
+    monkeypatch: pytest.MonkeyPatch, settings, endpoint: ModelServer
 ) -> None:
     space = make_space(make_team())
     monkeypatch.setattr(embeddingjobs, "INDEX_ROWS", 3)
@@ -326,7 +326,7 @@ def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> 
 
 
 def test_the_job_does_nothing_twice_and_logs_what_it_cannot_reach(
-    space: Space, settings, endpoint: OpenAIServer
+    space: Space, settings, endpoint: ModelServer
 ) -> None:
     settings.EMBEDDING_MODEL = "endpoint"
     make_record(space)

@@ -3,11 +3,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 from django.test import Client
+from django.utils import timezone
 
 from contextopt.models import Space, User
-from dashboard.health import Health, health_signs, note_beat, read_health
+from dashboard.health import Health, health_signs, read_health
 from dashboard.models import UnfoldedAssembly, WorkerBeat
-from dashboard.tasks import fold_assemblies
+from dashboard.tasks import fold_assemblies, note_chat_worker
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +17,8 @@ MOMENT = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
 def health(**changes: object) -> Health:
     figures = {
-        "worker_alive": True, "worker_seen_at": MOMENT, "queue_length": 0, "embedding_model": "wordllama",
+        "worker_alive": True, "worker_seen_at": MOMENT, "queue_length": 0, "chat_worker_alive": True,
+        "chat_worker_seen_at": MOMENT, "chat_queue_length": 0, "embedding_model": "wordllama",
         "embedding_building": "", "embedding_backlog": 0, "rollups_behind": 0, "rollups_behind_seconds": 0.0,
         "database_bytes": 1, "disk_free_bytes": 50, "disk_total_bytes": 100,
     }  # fmt: skip
@@ -27,11 +29,19 @@ def test_a_worker_lives_until_it_is_not_seen_for_two_minutes() -> None:
     assert not read_health().worker_alive
     with time_machine.travel(MOMENT, tick=False) as traveller:
         fold_assemblies()
-        note_beat()
+        fold_assemblies()
         assert read_health().worker_alive
         traveller.shift(timedelta(seconds=121))
         assert not read_health().worker_alive
     assert WorkerBeat.objects.count() == 1
+
+
+def test_each_worker_lives_for_itself() -> None:
+    fold_assemblies()
+    assert (read_health().worker_alive, read_health().chat_worker_alive) == (True, False)
+    with time_machine.travel(timezone.now() + timedelta(seconds=121), tick=False):
+        note_chat_worker()
+        assert (read_health().worker_alive, read_health().chat_worker_alive) == (False, True)
 
 
 def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
@@ -45,7 +55,7 @@ def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
 
 def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) -> None:
     factories.make_assembly(space)
-    # Beat, models, fills, backlog, unfolded, the first of them, size.
+    # Beats, models, fills, backlog, unfolded, the first of them, size.
     with django_assert_num_queries(7):
         read_health()
 
@@ -56,6 +66,9 @@ def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) 
         {"worker_alive": False},
         {"queue_length": None},
         {"queue_length": 5_000},
+        {"chat_worker_alive": False},
+        {"chat_queue_length": None},
+        {"chat_queue_length": 5_000},
         {"rollups_behind": 9, "rollups_behind_seconds": 900.0},
         {"disk_free_bytes": 1},
     ],
@@ -73,5 +86,14 @@ def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
     owner.save()
     client.force_login(owner)
     html = client.get("/admin/").content.decode()
-    for words in ("Health", "not alive", "Jobs waiting", "To be embedded", "Behind in rollups", "Disk free"):
+    for words in (
+        "Health",
+        "not alive",
+        "Jobs waiting",
+        "Chat worker",
+        "Chat jobs waiting",
+        "To be embedded",
+        "Behind in rollups",
+        "Disk free",
+    ):
         assert words in html

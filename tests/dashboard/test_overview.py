@@ -77,9 +77,9 @@ def test_the_island_has_every_chart(owner_client: Client, logged: Space) -> None
 
 def test_partials_are_parts_of_the_page(partial, logged: Space) -> None:
     whole = partial("/?range=7d", "overview")
-    assert "filter-space" in whole
+    assert 'id="id_space"' in whole
     figures = partial("/?range=7d", "figures")
-    assert "filter-space" not in figures
+    assert 'id="id_space"' not in figures
     assert "tile-ratio" in figures
 
 

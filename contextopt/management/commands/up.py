@@ -20,9 +20,11 @@ from django.db import connections, transaction
 from django.db.models import Q
 
 from config import postgres, preparation
+from config.celery import CHAT_QUEUE, QUEUE
 from config.errors import AlreadyUpError, SetupError
 from config.locks import open_lock, try_lock
 from config.processes import Program, Supervisor, check_port, end_leftovers
+from contextopt import completions
 from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
@@ -167,26 +169,45 @@ def take_place() -> IO[bytes]:
 
 
 def programs(host: str, port: int, web_workers: int, *, jobs: bool) -> list[Program]:
-    python = sys.executable
-    web = [
-        *(python, "-m", "granian", "config.wsgi:application", "--interface", "wsgi"),
+    web = Program("web", web_command(host, port, web_workers))
+    schedule = settings.VAR_DIR / "celerybeat-schedule"
+    beat = celery("beat", "--schedule", str(schedule), "--pidfile=")
+    return [web, *workers(), Program("beat", beat)] if jobs else [web]
+
+
+def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
+    return (
+        *(sys.executable, "-m", "granian", "config.wsgi:application", "--interface", "wsgi"),
         *("--host", host, "--port", str(port), "--workers", str(web_workers)),
         *("--blocking-threads", str(BLOCKING_THREADS), "--no-ws"),
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
+    )
+
+
+def workers() -> list[Program]:
+    """Return the worker, and one beside it for what waits for a model, where there is one to wait for.
+
+    Both fork: only a forked job is ended by the hard time limit, and an endpoint that sends a byte a
+    minute outlives every time-out of the HTTP client.
+    """
+    if not completions.is_configured():
+        return [Program("worker", worker_command("worker", QUEUE, CHAT_QUEUE))]
+    return [
+        Program("worker", worker_command("worker", QUEUE)),
+        Program("chat", worker_command("chat", CHAT_QUEUE)),
     ]
-    celery = [python, "-m", "celery", "-A", "config"]
-    worker = [
-        *(*celery, "worker", "--concurrency", "1", "--prefetch-multiplier", "1", "--loglevel", "INFO"),
+
+
+def worker_command(name: str, *queues: str) -> tuple[str, ...]:
+    return celery(
+        *("worker", "--hostname", f"{name}@%h", "--queues", ",".join(queues)),
+        *("--concurrency", "1", "--prefetch-multiplier", "1"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-    ]
-    schedule = settings.VAR_DIR / "celerybeat-schedule"
-    beat = [*celery, "beat", "--schedule", str(schedule), "--pidfile=", "--loglevel", "INFO"]
-    all_programs = [
-        Program("web", tuple(web)),
-        Program("worker", tuple(worker)),
-        Program("beat", tuple(beat)),
-    ]
-    return all_programs if jobs else all_programs[:1]
+    )
+
+
+def celery(command: str, *options: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "celery", "-A", "config", command, *options, "--loglevel", "INFO")
 
 
 def collect_static_files() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 from pydantic import BaseModel, StrictInt, ValidationError
+from pydantic_core import to_jsonable_python
 
 from contextopt.errors import ContextoptError, InvalidInput
 from contextopt.importing import Rejection, check_input, open_input, read_file
@@ -14,7 +15,7 @@ from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input, space_of, team_of
 from contextopt.management.searching import make_searchable
 from contextopt.models import Team
-from memory.finding import Found, Result, find, targets_of
+from memory.finding import Found, ResultOut, find, targets_of
 from memory.searchinputs import SearchIn
 
 OPTIONS = (
@@ -113,12 +114,12 @@ def parse_query(fields: Mapping[str, object], asked: Mapping[str, object]) -> tu
     return line_id, SearchIn.model_validate({**asked, **own})
 
 
-def describe_result(result: Result) -> str:
-    similarity = "–" if result.similarity is None else f"{result.similarity:.2f}"
-    excerpt = " ".join(result.content.split())[:EXCERPT]
+def describe_result(result: ResultOut) -> str:
+    similarity = "–" if result["similarity"] is None else f"{result['similarity']:.2f}"
+    excerpt = " ".join(result["content"].split())[:EXCERPT]
     return (
-        f"{result.decayed_score:.3f}  {result.kind} {result.id}  {result.title}\n"
-        f"       words {result.lexical_score:.2f}, similarity {similarity}  {excerpt}"
+        f"{result['decayed_score']:.3f}  {result['kind']} {result['id']}  {result['title']}\n"
+        f"       words {result['lexical_score']:.2f}, similarity {similarity}  {excerpt}"
     )
 
 
@@ -130,4 +131,5 @@ def _given(options: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _to_json(found: Found) -> dict[str, Any]:
-    return {"results": [result.to_json() for result in found.results], "degraded": found.degraded}
+    answer: dict[str, Any] = to_jsonable_python({"results": found.results, "degraded": found.degraded})
+    return answer

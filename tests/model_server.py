@@ -1,4 +1,4 @@
-"""A local server that speaks the protocol of OpenAI's API, well or badly, as a test scripts it."""
+"""A local model server: it speaks the protocol of OpenAI's API, well or badly, as a test scripts it."""
 
 import json
 from collections import deque
@@ -29,11 +29,13 @@ class Reply:
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
+    is_dropped: bool = False
 
 
 SLOW = Reply(delay_seconds=30)
 FAILING = Reply(status=500, body={"error": {"message": "internal", "type": "server_error"}})
 GARBAGE = Reply(body=b"<html>not what you asked for</html>")
+DROPPED = Reply(is_dropped=True)
 
 
 def busy(seconds: str = "0") -> Reply:
@@ -42,19 +44,23 @@ def busy(seconds: str = "0") -> Reply:
     return Reply(status=429, body={"error": error}, headers={"Retry-After": seconds})
 
 
-def refused(status: int = 400) -> Reply:
-    return Reply(status=status, body={"error": {"message": "no", "type": "invalid_request_error"}})
+def refused(status: int = 400, **headers: str) -> Reply:
+    """Return an error; `Retry_After="7"` gives it that header."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(
+        status=status, body={"error": {"message": "no", "type": "invalid_request_error"}}, headers=named
+    )
 
 
-def completion(content: str, **usage: int) -> Reply:
+def completion(content: str | None, model: str = "test") -> Reply:
     """Return an answer of /v1/chat/completions."""
-    tokens = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, **usage}
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return Reply(
         body={
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "test",
-            "choices": [choice], "usage": tokens,
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model,
+            "choices": [choice], "usage": usage,
         }
     )  # fmt: skip
 
@@ -75,18 +81,18 @@ def embeddings(texts: Sequence[str], dimensions: int) -> Reply:
     return Reply(body={"object": "list", "data": data, "model": "test", "usage": usage})
 
 
-class OpenAIServer:
+class ModelServer:
     """Answers `/v1/embeddings` and `/v1/chat/completions` on a free port of this machine.
 
     `script` is used up first, a reply a request; after that, and where a reply has no body, `respond`
     answers, which a test may replace. `seen` is what was asked.
 
-        with OpenAIServer() as server:
+        with ModelServer() as server:
             server.script += [busy("0.1"), FAILING]
             client = openai.OpenAI(base_url=server.base_url, api_key="secret")
     """
 
-    def __init__(self, *, dimensions: int = 8, content: str = "Done.") -> None:
+    def __init__(self, *, dimensions: int = 8, content: str = "An answer.") -> None:
         self.dimensions = dimensions
         self.content = content
         self.script: deque[Reply] = deque()
@@ -106,7 +112,7 @@ class OpenAIServer:
             texts = seen.body["input"]
             return embeddings([texts] if isinstance(texts, str) else texts, self.dimensions)
         if seen.path.endswith("/chat/completions"):
-            return completion(self.content)
+            return completion(self.content, seen.body.get("model", ""))
         return refused(404)
 
     def __enter__(self) -> Self:
@@ -124,7 +130,8 @@ class OpenAIServer:
         self.seen.append(seen)
         scripted = self.script.popleft() if self.script else Reply()
         self._closing.wait(scripted.delay_seconds)
-        return scripted if scripted.body is not None else self.respond(seen)
+        is_own = scripted.body is not None or scripted.is_dropped
+        return scripted if is_own else self.respond(seen)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -134,6 +141,13 @@ class OpenAIServer:
                 text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 reply = server._next(Seen(self.path, headers, json.loads(text)))
+                if reply.is_dropped:
+                    self.close_connection = True
+                    self.connection.close()
+                else:
+                    self._send(reply)
+
+            def _send(self, reply: Reply) -> None:
                 body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
                 try:
                     self.send_response(reply.status)

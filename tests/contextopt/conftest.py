@@ -1,0 +1,50 @@
+"""What the tests of the admin share: a superuser, and one row of everything."""
+
+import pytest
+from django.test import Client
+
+from contextopt import searchables
+from contextopt.completing import complete_task
+from contextopt.completioninputs import CompletionIn
+from contextopt.embeddingjobs import Work, work_through
+from contextopt.frequencies import ensure_counted
+from contextopt.inputs import RecordPatch
+from contextopt.memberships import invite
+from contextopt.models import HandoffSettings, RepositoryHistory, Space, StoredResponse, User
+from contextopt.peopleinputs import InvitationIn
+from contextopt.recording import update_record
+from tests import factories
+
+
+@pytest.fixture
+def root(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="x"))
+    return client
+
+
+@pytest.fixture
+def world(space: Space) -> Space:
+    """One row of everything."""
+    record = factories.make_record(space, title="Alpha")
+    factories.make_record(space, title="Beta")
+    work_through(seconds=10, index_seconds=None, work=Work())
+    key, _ = factories.make_key(space.team)
+    factories.make_user("anna", space.team)
+    invite(team=space.team, data=InvitationIn(name="Nia"), actor="test")
+    factories.make_assembly(space)
+    factories.make_message(factories.make_conversation(space))
+    factories.make_profile(space.team)
+    task = factories.make_task(space.team, files={"a.py": "x = 1\n"})
+    factories.make_attempt(task)
+    factories.make_finding(task)
+    factories.make_advance(task)
+    HandoffSettings.objects.create(team=space.team, phase="analysis")
+    repository = factories.make_repository(space.team)
+    RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
+    StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
+    ensure_counted(searchables.get("record"), space.pk)
+    report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)
+    complete_task(team=space.team, data=report, actor="test")
+    update_record(record=record, changes=RecordPatch(notes="Changed"), actor="test")
+    return space

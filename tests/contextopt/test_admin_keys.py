@@ -1,0 +1,39 @@
+"""API keys in the admin: shown once, revoked, never deleted."""
+
+from contextopt.models import ApiKey
+from tests import factories
+from tests.adminpages import page
+
+
+class TestApiKey:
+    def add(self, root, team, **overrides):
+        data = {"team": team.pk, "name": "agent", "scope": "write", "expires_at_0": "", "expires_at_1": ""}
+        return root.post(page(ApiKey, "add"), {**data, **overrides}, follow=True)
+
+    def test_secret_is_shown_once(self, root, team, client):
+        response = self.add(root, team)
+        key = ApiKey.objects.get()
+        text = response.content.decode()
+        secret = text[text.index("ctx_", text.index("shown this once")) :].split("<")[0].strip()
+        assert key.created_by == "user:root"
+        answer = client.get("/api/v1/me", headers={"X-API-Key": secret})
+        assert answer.json()["key"]["name"] == "agent"
+        assert secret not in root.get(page(ApiKey, "change", key.pk)).content.decode()
+        assert secret not in root.get(page(ApiKey, "changelist")).content.decode()
+
+    def test_revoke(self, root, team):
+        key, _ = factories.make_key(team)
+        root.post(page(ApiKey, "changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+        key.refresh_from_db()
+        assert key.revoked_at is not None
+
+    def test_scope_is_not_changed_later(self, root, team):
+        key, _ = factories.make_key(team, scope="read")
+        data = {"name": "renamed", "scope": "admin", "expires_at_0": "", "expires_at_1": ""}
+        root.post(page(ApiKey, "change", key.pk), data)
+        key.refresh_from_db()
+        assert (key.name, key.scope) == ("renamed", "read")
+
+    def test_is_never_deleted(self, root, team):
+        key, _ = factories.make_key(team)
+        assert root.post(page(ApiKey, "delete", key.pk), {"post": "yes"}).status_code == 403
