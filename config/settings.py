@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import structlog
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
@@ -303,6 +304,10 @@ UNFOLD = {
     "SITE_HEADER": "Contextopt",
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
+    # Without one, browsers ask for /favicon.ico, which is not there.
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/icon.svg")},
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",

@@ -1,6 +1,6 @@
 """The way in for people: invitations, roles, passwords. A team always keeps an admin."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 
 from django.contrib.auth.password_validation import validate_password
@@ -17,6 +17,7 @@ from contextopt.peopleinputs import AccountIn, InvitationIn
 TOKEN_MAX = 200
 # Open invitations that a team may have at once.
 OPEN_MAX = 200
+LAST_ADMIN = "A team needs an admin: make somebody else one first."
 
 
 @transaction.atomic
@@ -192,19 +193,31 @@ def change_password(*, user: User, password: str) -> None:
 
 def _hold(membership: Membership) -> Membership:
     """Lock the team's members, so that of two last admins not both can go."""
-    Team.objects.select_for_update().get(pk=membership.team_id)
+    _hold_teams([membership.team_id])
     current = Membership.objects.select_related("user").filter(pk=membership.pk).first()
     if current is None:
         raise NotFound("They are no longer in the team.")
     return current
 
 
+def _hold_teams(ids: Iterable[int]) -> None:
+    list(Team.objects.filter(pk__in=ids).select_for_update(no_key=True).order_by("pk").values_list("pk"))
+
+
 def _keep_an_admin(membership: Membership) -> None:
-    if membership.role != Role.ADMIN:
-        return
-    others = Membership.objects.filter(team_id=membership.team_id, role=Role.ADMIN).exclude(pk=membership.pk)
-    if not others.exists():
-        raise Conflict("A team needs an admin: make somebody else one first.")
+    if find_last_admins([membership.pk]):
+        raise Conflict(LAST_ADMIN)
+
+
+def find_last_admins(leaving: Collection[int]) -> list[Membership]:
+    """Return those of the memberships whose team would have no admin left without all of them.
+
+    Whoever cannot log in is no admin to count on. The teams stay held until the caller's transaction ends.
+    """
+    _hold_teams(Membership.objects.filter(pk__in=leaving).values_list("team_id", flat=True))
+    admins = Membership.objects.filter(role=Role.ADMIN, user__is_active=True)
+    safe = admins.exclude(pk__in=leaving).values("team")
+    return list(admins.filter(pk__in=leaving).exclude(team__in=safe).select_related("user", "team"))
 
 
 def note_membership(

@@ -233,12 +233,15 @@ class ProfileForm(InputForm):
 
 class KeyForm(InputForm):
     input_type = KeyIn
+    # It stands on one page with other forms that have a name.
+    ids = "key_%s"
     name = forms.CharField()
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
 
 
 class InvitationForm(InputForm):
     input_type = InvitationIn
+    ids = "invitation_%s"
     name = forms.CharField(max_length=INVITED_MAX, label="For")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
     days = forms.IntegerField(label="Days it holds", initial=7, min_value=1, max_value=DAYS_MAX)

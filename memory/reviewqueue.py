@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import BigIntegerField, Exists, F, Func, OuterRef, QuerySet
+from django.db.models import BigIntegerField, Exists, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from contextopt.auditing import note_event
@@ -14,6 +14,8 @@ from memory.models import ItemState, Origin, Rating, ReviewItem, ReviewRules, Re
 from memory.reviewinputs import RulesPatch
 
 BATCH = 1_000
+# So many batches of open items follow changed rules in one run of the job.
+RESIZED_BATCHES = 3
 # No assembly takes longer than this from its moment to being stored.
 SETTLED_AFTER = timedelta(minutes=10)
 # Multiplying by 2³² over the golden ratio spreads successive ids evenly over 32 bits.
@@ -35,7 +37,10 @@ def rules_of(team_id: int) -> ReviewRules:
 
 @transaction.atomic
 def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
-    """Change the given rules. Open items want as many verdicts as the rules say from now on."""
+    """Change the given rules. Open items want as many verdicts as the rules say from now on.
+
+    A batch of them gets its slots at once, the rest of a long queue by `fill_queue`.
+    """
     Team.objects.select_for_update().get(pk=team.pk)
     rules = rules_of(team.pk)
     given = changes.model_dump(exclude_unset=True)
@@ -51,22 +56,40 @@ def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
         team_id=team.pk, actor=actor, action="review.rules", subject="review", before=before, after=given
     )
     if "verdicts_wanted" in given:
-        _resize(team, rules.verdicts_wanted)
+        resize_items(team, rules.verdicts_wanted)
     return rules
 
 
-def _resize(team: Team, wanted: int) -> None:
-    """Give open items so many slots. A slot that somebody has reserved or judged is never taken away."""
-    items = list(ReviewItem.objects.of(team).filter(state=ItemState.OPEN).order_by("pk").select_for_update())
+@transaction.atomic
+def resize_items(team: Team, wanted: int) -> int:
+    """Give open items that have other slots than wanted theirs, a batch of them; return how many there were.
+
+    A slot that somebody has reserved or judged is never taken away.
+    """
+    items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",))[:BATCH])
     ReviewSlot.objects.filter(item__in=items, number__gt=wanted, reviewer="").delete()
     _add_slots([item.pk for item in items], wanted)
     for item in items:
-        settle_item(item)
+        # One that nobody has judged stays open however many slots it has.
+        if item.verdicts:
+            settle_item(item)
+    return len(items)
+
+
+def _misfits(team: Team, wanted: int) -> QuerySet[ReviewItem]:
+    slots = ReviewSlot.objects.filter(item=OuterRef("pk"))
+    is_misfit = Q(Exists(slots.filter(number__gt=wanted, reviewer="")))
+    for number in range(1, wanted + 1):
+        is_misfit |= Q(~Exists(slots.filter(number=number)))
+    return ReviewItem.objects.of(team).filter(is_misfit, state=ItemState.OPEN)
 
 
 def fill_queue(team: Team, *, now: datetime) -> int:
-    """Add what the team's rules ask for and is not in the queue yet; return how many items were added."""
+    """Bring the queue in line with the team's rules, as far as a run goes; return how many were added."""
     rules = rules_of(team.pk)
+    for _ in range(RESIZED_BATCHES):
+        if resize_items(team, rules.verdicts_wanted) < BATCH:
+            break
     added = _add_disliked(team, rules) if rules.takes_disliked else 0
     if rules.sample_share:
         added += _add_sample(team, rules, now)

@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Teams, people and keys."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,18 +9,25 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
-from django.db.models import Count, QuerySet
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Count, Model, QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.admin import TabularInline
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import (
+    AdminPasswordChangeForm,
+    PaginationInlineFormSet,
+    UserChangeForm,
+    UserCreationForm,
+)
 
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
 from contextopt.inputs import KeyIn
 from contextopt.keys import create_key, revoke_key
-from contextopt.memberships import note_membership
-from contextopt.models import ApiKey, Membership, StoredResponse, Team, User
+from contextopt.memberships import LAST_ADMIN, find_last_admins, note_membership
+from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, User
 
 admin.site.unregister(Group)
 
@@ -29,15 +37,89 @@ class GroupAdmin(DjangoGroupAdmin, BaseAdmin):  # type: ignore[misc]
     pass
 
 
+class UserForm(UserChangeForm):  # type: ignore[misc]
+    def clean_is_active(self) -> bool:
+        is_active = bool(self.cleaned_data["is_active"])
+        if not is_active and find_last_admins(_ids(self.instance.memberships.all())):
+            self.add_error("is_active", LAST_ADMIN)
+        return is_active
+
+
+class MembershipForm(ModelForm):  # type: ignore[type-arg]
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.instance.pk is None:
+            return cleaned
+        is_moved = cleaned.get("team") != self.instance.team
+        if (is_moved or not gives_admin(self)) and find_last_admins([self.instance.pk]):
+            self.add_error("team" if is_moved else "role", LAST_ADMIN)
+        return cleaned
+
+
+def gives_admin(form: "ModelForm[Membership]") -> bool:
+    """Say whether the form's member is an admin who can log in."""
+    user: User | None = form.cleaned_data.get("user")
+    return form.cleaned_data.get("role") == Role.ADMIN and user is not None and user.is_active
+
+
+def _ids(members: QuerySet[Membership]) -> list[int]:
+    return list(members.values_list("pk", flat=True))
+
+
+class AdminKeeper(BaseAdmin):
+    """Rows that stay while a team would have no admin without them."""
+
+    def memberships_of(self, rows: Sequence[Any]) -> QuerySet[Membership]:
+        """Return the memberships that go with the rows."""
+        raise NotImplementedError
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Django checks and deletes the selected rows without a transaction around both.
+        with transaction.atomic():
+            response: HttpResponse = super().changelist_view(request, extra_context)
+        return response
+
+    def get_deleted_objects(
+        self, objs: Sequence[Model], request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        named, counts, forbidden, protected = super().get_deleted_objects(objs, request)
+        last = find_last_admins(_ids(self.memberships_of(objs)))
+        return named, counts, forbidden, [*protected, *(f"{member}. {LAST_ADMIN}" for member in last)]
+
+
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, BaseAdmin):  # type: ignore[type-arg,misc]
-    form = UserChangeForm
+class UserAdmin(DjangoUserAdmin, AdminKeeper):  # type: ignore[type-arg,misc]
+    form = UserForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+
+    def memberships_of(self, rows: Sequence[User]) -> QuerySet[Membership]:
+        return Membership.objects.filter(user__in=rows)
+
+
+class MembershipFormSet(PaginationInlineFormSet):  # type: ignore[misc]
+    def clean(self) -> None:
+        super().clean()
+        touched = [form for form in self.forms if self._should_delete_form(form) or form.has_changed()]
+        if any(gives_admin(form) for form in touched if not self._should_delete_form(form)):
+            return
+        last = find_last_admins([form.instance.pk for form in touched if form.instance.pk])
+        for form in touched:
+            if form.instance in last:
+                self._refuse(form)
+
+    def _refuse(self, form: "ModelForm[Membership]") -> None:
+        # What a form that is to be deleted has to say, nobody is shown.
+        if self._should_delete_form(form):
+            raise ValidationError(LAST_ADMIN)
+        form.add_error("role", LAST_ADMIN)
 
 
 class MembershipInline(TabularInline):  # type: ignore[misc]
     model = Membership
+    formset = MembershipFormSet
     extra = 0
     autocomplete_fields = ("user",)
 
@@ -81,12 +163,16 @@ class TeamAdmin(OwnerAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(BaseAdmin):
+class MembershipAdmin(AdminKeeper):
+    form = MembershipForm
     list_display = ("user", "team", "role", "created_at")
     list_filter = ("role", "team")
     list_select_related = ("user", "team")
     search_fields = ("user__username", "user__email", "team__name")
     autocomplete_fields = ("user", "team")
+
+    def memberships_of(self, rows: Sequence[Membership]) -> QuerySet[Membership]:
+        return Membership.objects.filter(pk__in=[row.pk for row in rows])
 
     def save_model(
         self, request: HttpRequest, obj: Membership, form: "ModelForm[Membership]", change: bool

@@ -66,7 +66,7 @@ def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
 def invitation_create(request: TeamRequest) -> HttpResponse:
     """Make an invitation. Its link is in this one answer and nowhere else."""
     require_role(request, Role.ADMIN)
-    form = InvitationForm(request.POST)
+    form = InvitationForm(request.POST, auto_id=InvitationForm.ids)
     if not form.is_valid():
         return render_settings(request, invitation_form=form, status=422)
     try:

@@ -53,7 +53,7 @@ def settings_team(request: TeamRequest) -> HttpResponse:
 def key_create(request: TeamRequest) -> HttpResponse:
     """Make a key. Its secret is in this one answer and nowhere else."""
     require_role(request, Role.ADMIN)
-    form = KeyForm(request.POST)
+    form = KeyForm(request.POST, auto_id=KeyForm.ids)
     if not form.is_valid():
         return render_settings(request, key_form=form, status=422)
     given = cast(KeyIn, form.value)
@@ -125,7 +125,7 @@ def _invitations(request: TeamRequest) -> dict[str, Any]:
     if not request.membership.allows(Role.ADMIN):
         return {}
     rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
-    return {"invitation_form": InvitationForm(), "invitations": rows}
+    return {"invitation_form": InvitationForm(auto_id=InvitationForm.ids), "invitations": rows}
 
 
 def render_settings(
@@ -140,7 +140,7 @@ def render_settings(
     team = request.team
     context = {
         "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
-        "key_form": key_form or KeyForm(),
+        "key_form": key_form or KeyForm(auto_id=KeyForm.ids),
         "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
         "roles": Role.choices,

@@ -54,7 +54,10 @@
 
   const purge = (root) => {
     for (const plot of [root, ...root.querySelectorAll(".js-plotly-plot")]) {
-      if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
+      if (!plot.classList.contains("js-plotly-plot")) continue;
+      Plotly.purge(plot);
+      // Plotly leaves its mark but takes its listeners: draw() is to add them again.
+      plot.classList.remove("js-plotly-plot");
     }
   };
 

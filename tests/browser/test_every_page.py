@@ -19,6 +19,10 @@ WIDER = """() => [...document.querySelectorAll('main *')]
     .filter(node => !node.closest('.scroll, .chart-table, .sr, .js-plotly-plot'))
     .slice(0, 3).map(node => node.outerHTML.slice(0, 90))"""
 
+# A label leads to the first of its name, which then is another form's field.
+REPEATED = """() => [...document.querySelectorAll('[id]')].map(node => node.id)
+    .filter((id, at, ids) => ids.indexOf(id) !== at)"""
+
 
 @pytest.fixture
 def demo(team: Team) -> Team:
@@ -65,6 +69,7 @@ def test_every_page(
         page.goto(address)
         page.wait_for_load_state("networkidle")
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        assert page.evaluate(REPEATED) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], (
             address,
             page.evaluate(WIDER),

@@ -9,7 +9,7 @@ from contextopt.models import Role, Space, Team, User
 from dashboard.models import SavedView
 from dashboard.savedviews import VIEWS_MAX, save_view
 from tests import factories
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import HTMX, log_in
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW
 
@@ -32,6 +32,15 @@ def test_a_view_keeps_the_filters_and_nothing_else(teammate_client: Client, team
     assert (view.owner, view.query) == (teammate, "stage=4")
     assert response.headers["Location"] == "/assemblies/?stage=4"
     assert "Slow ones" in teammate_client.get("/assemblies/").content.decode()
+
+
+def test_the_form_follows_the_filters(teammate_client: Client) -> None:
+    """It stands outside of the list that a filter swaps."""
+    now = '<input type="hidden" name="query" id="view-query" value="stage=4"'
+    page = teammate_client.get("/assemblies/?stage=4").content.decode()
+    assert page.count('id="view-query"') == page.count(f"{now}>") == 1
+    listed = teammate_client.get("/assemblies/?stage=4", headers={**HTMX, "HX-Target": "assemblies"})
+    assert f'{now} hx-swap-oob="true">' in listed.content.decode()
 
 
 def test_saving_again_replaces(teammate_client: Client, team: Team) -> None:

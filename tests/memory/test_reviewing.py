@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AuditEvent, Message, Role, Space, Team, User
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
-from memory.models import ItemState, ReviewItem, ReviewSlot
+from memory.models import ItemState, Origin, ReviewItem, ReviewSlot
+from memory.models.feedback import ExternalMessage
 from memory.reviewing import (
     assign_item,
     find_item,
@@ -23,7 +26,15 @@ from memory.reviewing import (
     withdraw_verdict,
 )
 from memory.reviewinputs import RulesPatch, VerdictIn
-from memory.reviewqueue import fill_queue, refresh_assembly, rules_of, set_rules
+from memory.reviewqueue import (
+    BATCH,
+    add_items,
+    fill_queue,
+    refresh_assembly,
+    resize_items,
+    rules_of,
+    set_rules,
+)
 from tests import factories
 from tests.memory.factories import make_review
 
@@ -279,6 +290,38 @@ def test_open_items_follow_the_rules(team: Team, space: Space) -> None:
     }
     judged.refresh_from_db()
     assert judged.state == "done"
+
+
+def test_a_long_queue_follows_the_rules_in_batches(team: Team, space: Space) -> None:
+    assembly_id, now = factories.make_assembly(space).id, timezone.now()
+    count = BATCH + 5
+    messages = ExternalMessage.objects.bulk_create(
+        ExternalMessage(team=team, assembly_id=assembly_id, external_id=str(number))
+        for number in range(count)
+    )
+    items = [
+        ReviewItem(team=team, assembly_id=assembly_id, external_message=each, space=space)
+        for each in messages
+    ]
+    add_items(items, Origin.SAMPLE, rules_of(team.pk))
+    with CaptureQueriesContext(connection) as captured:
+        rules(team, verdicts_wanted=3)
+    assert len(captured) < 20
+    assert ReviewSlot.objects.count() == 3 * BATCH + 5
+    fill_queue(team, now=now)
+    assert ReviewSlot.objects.count() == 3 * count
+
+    ends = ReviewItem.objects.order_by("pk").first(), ReviewItem.objects.order_by("pk").last()
+    for item in filter(None, ends):
+        give_verdict(item=item, reviewer=ANN, data=CUT)
+    rules(team, verdicts_wanted=1)
+    assert ReviewSlot.objects.count() == BATCH + 3 * 5
+    fill_queue(team, now=now)
+    assert ReviewSlot.objects.count() == count
+    assert set(ReviewItem.objects.filter(state="done")) == set(ends)
+    with CaptureQueriesContext(connection) as captured:
+        assert resize_items(team, 1) == 0
+    assert not any(query["sql"].startswith(("DELETE", "INSERT", "UPDATE")) for query in captured)
 
 
 def test_changes_of_rules_are_written_down(team: Team) -> None:
