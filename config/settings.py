@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import structlog
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
@@ -248,6 +249,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
+CSRF_FAILURE_VIEW = "dashboard.errors.csrf_failure"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -303,6 +305,9 @@ UNFOLD = {
     "SITE_HEADER": "Contextopt",
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/icon.svg")},  # noqa: ARG005
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
