@@ -199,5 +199,14 @@ document.addEventListener("htmx:afterSettle", () => {
   }
 });
 
+/* On a phone the links are one row; the current one is brought into it. */
+function showPlace() {
+  const nav = document.querySelector("nav.side");
+  const current = nav?.querySelector(":scope > [aria-current]");
+  if (!current || nav.scrollWidth <= nav.clientWidth) return;
+  nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+}
+
 markTheme();
+showPlace();
 for (const toast of document.querySelectorAll(".toast")) expire(toast);
