@@ -98,7 +98,7 @@ def share_figure(data: PhaseData) -> Plot:
     heights = spread_labels([_last_rate(line) for line in measured])
     notes = texts_at(moments[-1], heights, [line.name for line in measured])
     # The names take room from the axis: fewer days have space on a phone.
-    figure.update_xaxes(nticks=4)
+    figure.update_xaxes(nticks=5)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
     return figure
 
@@ -160,7 +160,9 @@ def _last_rate(line: PhaseLine) -> float:
 def spread_labels(heights: list[float]) -> list[float]:
     """Move labels apart, upwards from the lowest and then down again from the top, in their order."""
     order = sorted(range(len(heights)), key=lambda place: (heights[place], place))
-    moved = list(heights)
+    # Half a label above the lowest end, the lowest name stands clear of the dates.
+    floor = min([0.0, *heights]) + LABEL_HEIGHT / 2
+    moved = [max(height, floor) for height in heights]
     for below, above in pairwise(order):
         moved[above] = max(moved[above], moved[below] + LABEL_HEIGHT)
     ceiling = 1.0

@@ -9,6 +9,10 @@ def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse
     return render(request, "403.html", {"reason": str(exception)}, status=403)
 
 
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 Django's signature
+    return render(request, "403_csrf.html", status=403)
+
+
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
     """Show our own reason; the resolver's own is a dictionary of patterns, which is not for visitors."""
     reason = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""

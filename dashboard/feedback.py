@@ -1,6 +1,6 @@
 """Feedback as its page shows it: filters, figures over time, and groups with their bars."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -27,6 +27,10 @@ class FeedbackForm(OverviewForm):
 
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+
+    @property
+    def space_names(self) -> dict[str, str]:
+        return {slug: space.name for slug, space in self.spaces.items()}
 
     def to_votes(self, now: datetime) -> VoteFilter:
         """Return the filter; fields that were refused count as not given."""
@@ -165,10 +169,10 @@ def stage_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
     ]  # fmt: skip
 
 
-def config_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
+def config_rows(groups: Iterable[Group], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
     return [
         GroupRow(
-            f"v{group.key}", group.space, group.figures, _bar(group.figures),
+            f"v{group.key}", names[group.space], group.figures, _bar(group.figures),
             links.to(version=group.key, space=group.space, rating="down"), _settings_address(group),
         )
         for group in groups
@@ -189,10 +193,10 @@ def named_rows(groups: Iterable[Group], links: Links, field: str) -> list[GroupR
     ]  # fmt: skip
 
 
-def record_rows(found: Iterable[RecordTrend], links: Links) -> list[GroupRow]:
+def record_rows(found: Iterable[RecordTrend], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
     return [
         GroupRow(
-            item.title, item.space, item.figures, _bar(item.figures),
+            item.title, names[item.space], item.figures, _bar(item.figures),
             links.to(record=str(item.record_id), rating="down"),
             reverse("dashboard:record", args=[item.space, item.record_id]),
         )

@@ -78,4 +78,5 @@ def fewer_words(rate: float | None) -> str:
     """Say a saving's share in words."""
     if rate is None:
         return NONE
-    return f"{percent(abs(rate))} {'more' if rate < 0 else 'fewer'}"
+    share = percent(abs(rate))
+    return "about the same" if share == percent(0.0) else f"{share} {'more' if rate < 0 else 'fewer'}"

@@ -92,7 +92,7 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
     top = max((value for line in measured for value in line.values if value is not None), default=0.0) or 1.0
     heights = spread_labels([_last(line.values) / top for line in measured])
     notes = texts_at(data.moments[-1], [height * top for height in heights], [line.name for line in measured])
-    figure.update_xaxes(nticks=4)
+    figure.update_xaxes(nticks=5)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
     return figure
 

@@ -80,6 +80,11 @@ class ShownHit:
     runs: tuple[Run, ...]
     reasons: tuple[Reason, ...]
 
+    @property
+    def has_words(self) -> bool:
+        """Say whether a word of the question is in it."""
+        return self.result.parts["lexical_rank"] is not None
+
 
 def show_hits(found: Found, space: str | None) -> list[ShownHit]:
     """Return the results as the page lists them; one query for each kind."""
@@ -108,6 +113,8 @@ def _passages(found: Found) -> dict[tuple[str, int], tuple[Run, ...]]:
 def _url(result: ResultOut, space: str | None) -> str | None:
     if result["kind"] == "record":
         return reverse("dashboard:record", args=[space, result["id"]])
+    if result["kind"] == "memory":
+        return reverse("dashboard:memory", args=[result["id"]])
     return None
 
 

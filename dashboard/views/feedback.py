@@ -116,8 +116,8 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "tiles": build_vote_tiles(series.total, before.total),
         "panels": [_panel(chart, data) for chart in VOTE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
-        "groups": _groups(wanted, links),
-        "records": record_rows(read_record_trends(wanted), links),
+        "groups": _groups(wanted, links, form.space_names),
+        "records": record_rows(read_record_trends(wanted), links, form.space_names),
         "votes_url": links.to(),
     }
     response = render_page(request, TEMPLATE, context, partials=("feedback",))
@@ -126,14 +126,14 @@ def feedback(request: TeamRequest) -> HttpResponse:
     return response
 
 
-def _groups(wanted: VoteFilter, links: Links) -> list[dict[str, Any]]:
+def _groups(wanted: VoteFilter, links: Links, names: dict[str, str]) -> list[dict[str, Any]]:
     """Return the tables of groups, each with its heading."""
     return [
         {"slug": "stage", "title": "By stage", "rows": stage_rows(read_vote_groups(wanted, "stage"), links)},
         {
             "slug": "config",
-            "title": "By settings",
-            "rows": config_rows(read_vote_groups(wanted, "config"), links),
+            "title": "By config",
+            "rows": config_rows(read_vote_groups(wanted, "config"), links, names),
         },
         {
             "slug": "phase",

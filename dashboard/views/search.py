@@ -20,5 +20,6 @@ def search(request: TeamRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "chosen_space": form.chosen_space}
     if form.is_valid() and form.cleaned_data["q"].strip():
         found = find(team=request.team, request=form.to_request(), now=timezone.now())
-        context |= {"found": found, "hits": show_hits(found, form.chosen_space)}
+        hits = show_hits(found, form.chosen_space)
+        context |= {"found": found, "hits": hits, "has_words": any(hit.has_words for hit in hits)}
     return render_page(request, "dashboard/search.html", context, partials=("results",))

@@ -199,5 +199,29 @@ document.addEventListener("htmx:afterSettle", () => {
   }
 });
 
+/* A popover closes as a menu does: by Escape, by a click beside it, by opening another. */
+function closePopovers(kept) {
+  for (const popover of document.querySelectorAll("details.popover[open]")) {
+    if (popover !== kept) popover.open = false;
+  }
+}
+
+document.addEventListener("click", (event) => closePopovers(event.target.closest("details.popover")));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const popover = event.target.closest("details.popover[open]");
+  closePopovers();
+  popover?.querySelector("summary").focus();
+});
+
+/* On a phone the links are one row; the current one is brought into it. */
+function showPlace() {
+  const nav = document.querySelector("nav.side");
+  const current = nav?.querySelector(":scope > [aria-current]");
+  if (!current || nav.scrollWidth <= nav.clientWidth) return;
+  nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+}
+
 markTheme();
+showPlace();
 for (const toast of document.querySelectorAll(".toast")) expire(toast);

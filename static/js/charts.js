@@ -45,6 +45,9 @@
     for (const plot of document.querySelectorAll("[data-chart]")) {
       const figure = resolve(figures[plot.dataset.chart]);
       figure.layout.font.family = getComputedStyle(document.body).fontFamily;
+      // Dates side by side need room that a phone does not have.
+      const { xaxis } = figure.layout;
+      if (xaxis.nticks && matchMedia("(max-width: 720px)").matches) xaxis.nticks = Math.min(xaxis.nticks, 5);
       const isNew = !plot.classList.contains("js-plotly-plot");
       Plotly.react(plot, figure.data, figure.layout, CONFIG);
       if (isNew) plot.on("plotly_click", follow);

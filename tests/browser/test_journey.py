@@ -162,6 +162,25 @@ def test_settings_help_and_theme(
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
+def test_popovers_close_as_menus_do(owner: User, space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto("/assemblies/")
+    views, name = page.locator("summary", has_text="Views"), page.get_by_label("Save these filters as")
+    views.press("Enter")
+    name.press("Escape")
+    expect(name).to_be_hidden()
+    expect(views).to_be_focused()
+    views.click()
+    page.get_by_role("heading", level=1).click()
+    expect(name).to_be_hidden()
+
+
+def test_the_current_link_is_in_sight_on_a_phone(owner: User, open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport={"width": 390, "height": 844})
+    page.goto("/settings/")
+    expect(page.get_by_role("link", name="Settings")).to_be_in_viewport(ratio=1)
+
+
 @pytest.mark.parametrize("path", ["/", "/assemblies/", "/spaces/", "/spaces/support/", "/settings/"])
 def test_no_page_scrolls_sideways_on_a_phone(
     path: str, live_server: LiveServer, team: Team, owner: User, open_page: Callable[..., Page]

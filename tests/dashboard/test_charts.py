@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
+from dashboard.agentcharts import LABEL_HEIGHT, spread_labels
 from dashboard.charts import CHARTS, ChartData
 from dashboard.handoffcharts import HandoffBar, handoff_figure
 from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
@@ -148,3 +149,11 @@ def test_the_chart_of_trust_is_one_that_plotly_knows(points: list[TrustPoint]) -
     go.Figure(coloured(figure))
     assert figure["layout"]["shapes"][0]["y0"] == 0.3
     assert ("range" in figure["layout"]["xaxis"]) is bool(points)
+
+
+def test_names_at_the_ends_of_lines_stand_apart_and_clear_of_the_dates() -> None:
+    low, same, high = spread_labels([0.0, 0.0, 1.0])
+    assert low == pytest.approx(LABEL_HEIGHT / 2)
+    assert same - low == pytest.approx(LABEL_HEIGHT)
+    assert high == 1.0
+    assert spread_labels([-0.5, 0.5]) == pytest.approx([-0.5 + LABEL_HEIGHT / 2, 0.5])

@@ -48,6 +48,8 @@ def test_tiles_groups_and_records(owner_client: Client, judged: Assembly) -> Non
     assert '<p class="value">25 <small>%</small>' in html
     assert "Queue stuck after deploy" in html
     assert "Stage 4" in html
+    assert "<td>Support notes</td>" in html
+    assert '<span class="faint">Support notes</span>' in html
     assert 'id="chart-data"' in html
     assert "rating=down" in html
 

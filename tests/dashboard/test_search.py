@@ -8,6 +8,7 @@ from contextopt.embeddingjobs import ensure_embedded
 from contextopt.models import Record, Space, Team
 from memory.snippets import split_runs
 from tests import factories
+from tests.memory.factories import make_memory
 
 URL = "/search/"
 
@@ -36,6 +37,18 @@ def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -
     assert "Number 1 by its words (BM25)." in html
     assert "It has no vector to compare." in html
     assert Record.objects.get(pk=record.pk).view_count == 0
+
+
+def test_without_a_word_in_common_it_says_that_meaning_found_them(owner_client: Client, space: Space) -> None:
+    factories.make_record(space)
+    ensure_embedded(searchables.get("record"), space.pk, limit=99)
+    assert "nearest by meaning" in html_of(owner_client, "q=zebra")
+    assert "nearest by meaning" not in html_of(owner_client, "q=queue")
+
+
+def test_a_memory_leads_to_its_page(owner_client: Client, space: Space) -> None:
+    memory = make_memory(space.team, title="", content="Amounts are integers of cents.")
+    assert f'href="/memory/{memory.pk}/">Memory</a>' in html_of(owner_client, "q=cents")
 
 
 def test_nothing_found(owner_client: Client, space: Space) -> None:
