@@ -83,7 +83,7 @@ class ShownHit:
     @property
     def has_words(self) -> bool:
         """Say whether a word of the question is in it."""
-        return self.result.parts["lexical_rank"] is not None
+        return self.result["parts"]["lexical_rank"] is not None
 
 
 def show_hits(found: Found, space: str | None) -> list[ShownHit]:
