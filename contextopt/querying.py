@@ -33,7 +33,7 @@ from contextopt.searching import Parts, SearchFilters, Target, look_up, prepare_
 # enter, within these bounds. As many are taken by recency and frequency.
 DEPTH_MIN, DEPTH_MAX = 40, 200
 # Of so many found one lends to its neighbours in a thread.
-LENDING = 2
+LENDING = 4
 # No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
 # for what repeats another.
 DETAIL_TOKENS = 12
@@ -65,7 +65,7 @@ def load_for_question(
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
-    leads = look_up(target, asked, limit=depth)
+    leads = look_up(target, asked, limit=depth, passing=base.counts.filtered)
     threads = _threads(space_id, _lenders(_matches(leads.partial), config, depth // LENDING))
     beside = {record_id for thread in threads for record_id in thread}
     matches = _matches(rate(leads, beside | known.keys()))

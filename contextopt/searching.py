@@ -135,15 +135,16 @@ class Leads:
         return {row_id: Parts(self.lexical.get(row_id, 0.0), self.cosines.get(row_id)) for row_id in ids}
 
 
-def look_up(target: Target, query: Query, *, limit: int) -> Leads:
+def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
     """Find the best `limit` by words and the best `limit` by meaning among what passes the filters.
 
-    The work is bounded whatever the size of the corpus.
+    The work is bounded whatever the size of the corpus. `passing` is about how many rows pass, where the
+    caller knows.
     """
     searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
     with planned_anew():
-        passing = _passing(target, terms)
+        passing = _passing(target, terms) if passing is None else passing
         lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit, passing=passing)
         cosines = dict(_nearest(target, query, limit, passing))
     return Leads(target, query, terms, lexical, cosines)

@@ -108,10 +108,19 @@ def nearest(
     if limit < 1:
         return []
     statement = _Statement(searchable, corpus_id, vector, condition, limit)
-    if statement.is_best_compared(statement.count() if rows is None else rows):
+    rows = statement.count() if rows is None else rows
+    if is_best_compared(searchable, vector, rows, limit=limit):
         return statement.compare_all()
     found = statement.ask_index()
     return found if len(found) == limit else statement.compare_all()
+
+
+def is_best_compared(searchable: Searchable, vector: QueryVector, rows: float, *, limit: int) -> bool:
+    """Whether to compare all `rows` that come into question: the faster way, or the only one."""
+    indexed = vector.indexed.get(searchable.name)
+    if indexed is None or rows <= EXACT_ROWS:
+        return True
+    return rows <= INDEX_VISIT * limit * max(1.0, indexed / rows)
 
 
 def compare(
@@ -133,13 +142,6 @@ class _Statement:
     vector: QueryVector
     condition: Condition
     limit: int
-
-    def is_best_compared(self, rows: float) -> bool:
-        """Whether to compare the `rows` that come into question: the faster way, or the only one."""
-        indexed = self.vector.indexed.get(self.searchable.name)
-        if indexed is None or rows <= EXACT_ROWS:
-            return True
-        return rows <= INDEX_VISIT * self.limit * max(1.0, indexed / rows)
 
     def count(self) -> float:
         """Return about how many rows come into question; of a corpus as a whole not beyond what matters."""

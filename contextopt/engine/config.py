@@ -50,9 +50,9 @@ class ContextConfig:
     total_tokens: int | None = None
     encoding: str = "cl100k_base"
     record_order: RecordOrder = "score"
-    semantic_weight: Decimal = Decimal(6)
-    lexical_weight: Decimal = Decimal(4)
-    neighbour_share: Decimal = Decimal("0.5")
+    semantic_weight: Decimal = Decimal(9)
+    lexical_weight: Decimal = Decimal(6)
+    neighbour_share: Decimal = Decimal("0.4")
     notes_chars: int | None = 500
 
     def __post_init__(self) -> None:

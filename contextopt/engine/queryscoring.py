@@ -18,9 +18,12 @@ from contextopt.engine.values import RecordSummary
 
 PART_SCALE = 1_000_000
 """Parts are rounded to this fraction."""
-NEIGHBOUR_REACH = 3
-"""So many steps along a thread a hit lends of its relevance, half as much with each step."""
+NEIGHBOUR_REACH = 6
+"""So many steps along a thread a hit lends of its relevance."""
+NEIGHBOUR_DECAY = 0.8
+"""With each further step it lends this share of what it lent the one before."""
 
+_FADING = tuple(NEIGHBOUR_DECAY**step for step in range(NEIGHBOUR_REACH))
 _PART_US = HORIZON_US // PART_SCALE
 
 
@@ -66,7 +69,7 @@ def lend_to_neighbours(
     """Return the relevances with what records lend each other along their threads.
 
     `threads` are runs of ids that stand next to each other in a thread, in its order. At each of the
-    first three distances the better of the two sides counts; a record lends of its own parts alone.
+    first six distances the better of the two sides counts; a record lends of its own parts alone.
     """
     own = own_relevances(relevant, config)
     lent = dict(relevant)
@@ -92,10 +95,10 @@ def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> 
 
 def _nearby(values: Sequence[float], at: int) -> float:
     nearby = 0.0
-    for step in range(1, NEIGHBOUR_REACH + 1):
+    for step, fading in enumerate(_FADING, 1):
         before = values[at - step] if at >= step else 0.0
         after = values[at + step] if at + step < len(values) else 0.0
-        nearby += max(before, after) / 2 ** (step - 1)
+        nearby += max(before, after) * fading
     return nearby
 
 

@@ -94,9 +94,9 @@ class ContextConfig(models.Model):
     encoding = models.CharField(max_length=64, default="cl100k_base")
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
     # For stage 5: how much the question counts, and how much of the notes is given.
-    semantic_weight = _weight("6")
-    lexical_weight = _weight("4")
-    neighbour_share = _weight("0.5", high=1)
+    semantic_weight = _weight("9")
+    lexical_weight = _weight("6")
+    neighbour_share = _weight("0.4", high=1)
     notes_chars = models.PositiveIntegerField(
         default=500, validators=[MinValueValidator(1), MaxValueValidator(100_000)]
     )

@@ -29,7 +29,7 @@ from contextopt.models import (
     Team,
 )
 from contextopt.purging import purge_record
-from contextopt.vectorsearch import Condition, compare, embed_query, nearest
+from contextopt.vectorsearch import Condition, QueryVector, compare, embed_query, is_best_compared, nearest
 from tests.factories import make_record, make_space, make_team
 from tests.model_server import FAILING, ModelServer
 
@@ -353,3 +353,22 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
     assert '"embedded": 1' in capsys.readouterr().out
     call_command("embed", "--wait")
     assert "0 embedded with wordllama-256" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rows", "of", "is_compared"),
+    [
+        (5_000, 5_000_000, True),
+        (10_000, 100_000, True),
+        (12_000, 100_000, False),
+        (15_000, 10_000_000, True),
+        (100_000, 100_000, False),
+        (100_000, None, True),
+    ],
+)
+def test_the_index_is_asked_where_it_need_not_visit_too_much_else(
+    record_table: searchables.Searchable, rows: int, of: int | None, is_compared: bool
+) -> None:
+    indexed = {} if of is None else {"record": float(of)}
+    vector = QueryVector(1, 2, np.ones(2, np.float32), indexed)
+    assert is_best_compared(record_table, vector, rows, limit=40) == is_compared

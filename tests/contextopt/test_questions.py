@@ -123,7 +123,7 @@ def test_the_log_proves_itself(dialogue: list[Record], space: Space) -> None:
     payload = AssemblyPayload.objects.get(assembly_id=result.id)
     assert verify_assembly(payload) == []
     assert payload.request["query"] == "vaccine for the dog"
-    assert payload.config["semantic_weight"] == "6.000"
+    assert payload.config["semantic_weight"] == "9.000"
 
 
 def test_repetitions_are_named(space: Space) -> None:

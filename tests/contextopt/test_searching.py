@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -110,9 +110,9 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     query = prepare_query("red blue")
     terms = lexicalsearch.weigh_terms(table, space.pk, query.lexemes)
     scores = lexicalsearch.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
-    # The title and the corpus are words of each document too.
+    # The title, the corpus and the week are words of each document too.
     documents = [Counter(text.split()) for text in texts]
-    lengths = [len(document) + 2 for document in documents]
+    lengths = [len(document) + 3 for document in documents]
     expected = {}
     for row_id, document, length in zip(ids, documents, lengths, strict=True):
         norm = 0.9 * (0.25 + 0.75 * length / (sum(lengths) / len(lengths)))
@@ -161,7 +161,11 @@ def test_a_purged_record_leaves_no_word(space: Space) -> None:
         cursor.execute(
             "SELECT tsvector_to_array(search_vector) FROM contextopt_record WHERE id = %s", [record.pk]
         )
-        assert cursor.fetchone()[0] == [f" {space.pk}", "purg"]
+        assert cursor.fetchone()[0] == [
+            f" {space.pk}",
+            *lexicalsearch.week_words(space.pk, record.date, record.date),
+            "purg",
+        ]
 
 
 class TestFilters:
@@ -237,6 +241,63 @@ def test_never_anothers_nor_a_deleted_record(space: Space, team: Team, rows, tex
     assert shared <= hits
 
 
+WEEK_EDGES = [
+    datetime(1900, 1, 1, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(2026, 3, 4, 23, 59, 59, 999_999, tzinfo=UTC),
+    datetime(2026, 3, 5, tzinfo=UTC),
+    datetime(2998, 12, 31, tzinfo=UTC),
+]
+
+
+@pytest.mark.parametrize("date", WEEK_EDGES)
+@pytest.mark.parametrize("time_zone", ["UTC", "Pacific/Kiritimati"])
+def test_a_record_knows_the_week_of_its_date(space: Space, date: datetime, time_zone: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('TimeZone', %s, true)", [time_zone])
+        record = make_record(space, date=date)
+        cursor.execute(
+            "SELECT tsvector_to_array(search_vector) FROM contextopt_record WHERE id = %s", [record.pk]
+        )
+        words = cursor.fetchone()[0]
+    assert [word for word in words if word.startswith(f" {space.pk}w")] == lexicalsearch.week_words(
+        space.pk, date, date
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    days=st.lists(st.integers(-150, 150), min_size=1, max_size=8),
+    first=st.integers(-150, 150),
+    length=st.integers(0, 120),
+)
+def test_a_range_of_dates_is_kept_whatever_weeks_it_touches(
+    space: Space, days: list[int], first: int, length: int
+) -> None:
+    Record.objects.filter(space=space).delete()
+    start, end = (NOW + timedelta(days=day) for day in (first, first + length))
+    dates = [NOW + timedelta(days=day) for day in days]
+    ids = {make_record(space, title="red", date=date).pk: date for date in dates}
+    filters = SearchFilters(date_from=start, date_to=end)
+    hits = {
+        hit.id
+        for hit in search(
+            searchables.get("record"), space.pk, prepare_query("red"), filters=filters, limit=50
+        )
+    }
+    assert hits == {row for row, date in ids.items() if start <= date <= end}
+
+
+def test_a_record_whose_date_moves_is_found_in_its_new_week(space: Space, table: Searchable) -> None:
+    record = make_record(space, title="red", date=NOW)
+    update_record(record=record, changes=RecordPatch(date=NOW - timedelta(days=40)), actor="test")
+    filters = SearchFilters(date_from=NOW - timedelta(days=41), date_to=NOW - timedelta(days=39))
+    assert [hit.id for hit in search(table, space.pk, prepare_query("red"), filters=filters, limit=5)] == [
+        record.pk
+    ]
+
+
 def test_frequent_words_alone_find_something(space: Space, table: Searchable, monkeypatch) -> None:
     """Every look-up is bounded, and each of its ways finds what it should."""
     rows = [RecordIn(title=f"red {'blue' if n % 2 else 'green'} {n}", date=NOW) for n in range(40)]
@@ -256,7 +317,7 @@ class TestFrequencies:
             make_record(space, title=f"red {number}", notes="")
         tasks.count_words()
         corpus = SearchCorpus.objects.get(corpus_id=space.pk)
-        assert (corpus.documents, corpus.mean_length) == (3, 3.0)
+        assert (corpus.documents, corpus.mean_length) == (3, 4.0)
         assert dict(corpus.frequencies.values_list("lexeme", "documents")) == {"red": 3}
         assert list(changed_corpora(table, now=timezone.now())) == []
         for number in range(12):

@@ -34,16 +34,17 @@ def test_the_score_is_the_weighted_sum() -> None:
     record = make_record(1, days_old=15, view_count=4)
     relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0)
     value = query_score(record, relevance, NOW, CONFIG)
-    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 6 * 8 + 4 * 5 + 10 * 2)
+    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 6 * 5 + 15 * 2)
 
 
-def test_a_hit_lends_half_as_much_with_each_step() -> None:
-    hits = {4: Relevance(semantic=10.0, lexical=10.0)}
-    lent = lend_to_neighbours(hits, [[1, 2, 3, 4, 5, 6, 7, 8]], CONFIG)
-    assert [lent.get(at, Relevance()).neighbour for at in range(1, 9)] == [
-        1.25, 2.5, 5.0, 0.0, 5.0, 2.5, 1.25, 0.0,
-    ]  # fmt: skip
-    assert lent[4].lexical == 10.0
+def test_a_hit_lends_less_with_each_step() -> None:
+    hits = {5: Relevance(semantic=10.0, lexical=10.0)}
+    lent = lend_to_neighbours(hits, [list(range(1, 13))], CONFIG)
+    assert 12 not in lent
+    assert [lent.get(at, Relevance()).neighbour for at in range(1, 12)] == pytest.approx(
+        [2.048, 2.56, 3.2, 4.0, 0.0, 4.0, 3.2, 2.56, 2.048, 1.6384, 1.31072]
+    )
+    assert lent[5].lexical == 10.0
 
 
 def test_the_better_side_counts_and_never_more_than_the_whole() -> None:
