@@ -25,6 +25,7 @@ from contextopt.inputs import AssemblyIn
 from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.querying import load_for_question
 from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
+from contextopt.searchables import id_array
 
 log = structlog.get_logger(__name__)
 
@@ -313,7 +314,7 @@ def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
         Jsonb(ledger),
         Jsonb(config),
         Jsonb(row.request_json()),
-        sorted(named),
+        id_array(sorted(named)),
     ]
 
 

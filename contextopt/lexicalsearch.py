@@ -16,7 +16,7 @@ from typing import Any, Literal
 from django.db import connection
 
 from contextopt.engine.lexical import Bm25
-from contextopt.searchables import Searchable, SearchFilters
+from contextopt.searchables import Searchable, SearchFilters, id_array
 
 QUERY_MAX = 10_000
 """Characters of a question that are read."""
@@ -268,7 +268,7 @@ def scores_by_words(
     pool = f"""
         SELECT t.id, t.language, {_UNPACKED.format(words="t.search_vector")} AS words
           FROM {searchable.rows_sql("pool_ids")} WHERE {where} OFFSET 0"""
-    return _score(pool, terms, {**parameters, "pool_ids": list(ids)}, len(ids))
+    return _score(pool, terms, {**parameters, "pool_ids": id_array(ids)}, len(ids))
 
 
 def candidates_for(terms: Terms, limit: int) -> int:

@@ -127,7 +127,7 @@ def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
     if not hits:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_NEIGHBOURS_SQL, {"ids": list(hits), "space": space_id})
+        cursor.execute(_NEIGHBOURS_SQL, {"ids": searchables.id_array(hits), "space": space_id})
         rows = cursor.fetchall()
     return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
 
@@ -160,7 +160,7 @@ def _load_summaries(space_id: int, ids: Iterable[int], tokenizer: Tokenizer) -> 
               FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND space_id = %s AND deleted_at IS NULL
             """,
-            [wanted, space_id],
+            [searchables.id_array(wanted), space_id],
         )
         return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
 
@@ -179,7 +179,7 @@ def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
             SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
             """,
-            [NOTES_READ, list(ids)],
+            [NOTES_READ, searchables.id_array(ids)],
         )
         return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
 

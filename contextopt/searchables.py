@@ -1,6 +1,6 @@
 """What can be searched: each app registers its tables, and one search covers them all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,6 +8,11 @@ from typing import Any
 from django.db import models
 
 from contextopt.models.searching import SearchableText
+
+
+def id_array(ids: Iterable[int]) -> str:
+    """Return the ids as PostgreSQL writes an array: of a list the driver looks at each one, for longer."""
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 @dataclass(frozen=True, slots=True)

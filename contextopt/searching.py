@@ -21,7 +21,7 @@ from contextopt.lexicalsearch import (
     weigh_terms,
 )
 from contextopt.planning import expected_rows, planned_anew
-from contextopt.searchables import Searchable, SearchFilters
+from contextopt.searchables import Searchable, SearchFilters, id_array
 from contextopt.vectorsearch import (
     NO_CONDITION,
     Condition,
@@ -287,7 +287,7 @@ def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
         return compare(searchable, corpus_id, vector, ids, condition=Condition(where, parameters))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}", {**parameters, "also": list(ids)}
+            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}", {**parameters, "also": id_array(ids)}
         )
         return {row[0]: None for row in cursor.fetchall()}
 

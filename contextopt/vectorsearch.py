@@ -11,7 +11,7 @@ from contextopt import searchables
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingState
 from contextopt.planning import expected_rows
-from contextopt.searchables import Searchable
+from contextopt.searchables import Searchable, id_array
 
 # Up to so many rows, comparing all is as fast as the index, and exact.
 EXACT_ROWS = 5_000
@@ -186,7 +186,7 @@ class _Statement:
             cursor.execute(
                 f"SELECT t.id, ({distance}) FROM {self.searchable.rows_sql('vector_ids')}"
                 f" WHERE {self._passing_sql()}",
-                {**self._params(), "vector": self.vector.to_sql(), "vector_ids": list(ids)},
+                {**self._params(), "vector": self.vector.to_sql(), "vector_ids": id_array(ids)},
             )
             return {row: None if found is None else _to_cosine(found) for row, found in cursor.fetchall()}
 
