@@ -287,7 +287,8 @@ def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
         return compare(searchable, corpus_id, vector, ids, condition=Condition(where, parameters))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}", {**parameters, "also": id_array(ids)}
+            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}",
+            {**parameters, "also": id_array(ids)},
         )
         return {row[0]: None for row in cursor.fetchall()}
 

@@ -84,6 +84,20 @@ def test_a_window_is_kept(dialogue: list[Record], space: Space) -> None:
     assert result.stats.records_filtered == 6
 
 
+def test_what_is_pinned_is_rated_whatever_its_date(space: Space) -> None:
+    for number, topic in enumerate(TOPICS):
+        make_record(space, title=topic, date=NOW - timedelta(days=400 + number), pinned=True)
+    make_record(space, title="cookie", date=NOW)
+    make_searchable(space)
+    result = ask(space, "invoice total", window_days=14)
+    parts = {entry["id"]: entry["parts"] for entry in result.entries}
+    assert len(parts) == 5
+    best = Record.objects.get(pk=result.outcome.order[0])
+    assert best.title == "invoice total rounding"
+    assert parts[best.pk]["lexical"] == 10.0
+    assert parts[best.pk]["semantic"] > 2.0
+
+
 def test_what_is_dated_after_the_moment_is_not_found(space: Space) -> None:
     make_record(space, title="Later", notes="The rabies vaccine", date=NOW + timedelta(days=2))
     make_searchable(space)
