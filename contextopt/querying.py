@@ -33,7 +33,7 @@ from contextopt.searching import Leads, Parts, SearchFilters, Target, look_up, p
 # enter, within these bounds. As many are taken by recency and frequency.
 DEPTH_MIN, DEPTH_MAX = 40, 200
 # Of so many found one lends to its neighbours in a thread.
-LENDING = 4
+LENDING = 3
 # No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
 # for what repeats another.
 DETAIL_TOKENS = 12

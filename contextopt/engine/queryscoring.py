@@ -18,7 +18,7 @@ from contextopt.engine.values import RecordSummary
 
 PART_SCALE = 1_000_000
 """Parts are rounded to this fraction."""
-NEIGHBOUR_REACH = 6
+NEIGHBOUR_REACH = 5
 """So many steps along a thread a hit lends of its relevance."""
 NEIGHBOUR_DECAY = 0.8
 """With each further step it lends this share of what it lent the one before."""
@@ -69,7 +69,7 @@ def lend_to_neighbours(
     """Return the relevances with what records lend each other along their threads.
 
     `threads` are runs of ids that stand next to each other in a thread, in its order. At each of the
-    first six distances the better of the two sides counts; a record lends of its own parts alone.
+    first five distances the better of the two sides counts; a record lends of its own parts alone.
     """
     own = own_relevances(relevant, config)
     lent = dict(relevant)
