@@ -46,12 +46,8 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
         page = cast(TeamRequest, request)
         if not request.user.is_authenticated:
             return _ask_to_log_in(page)
-        page.memberships = list(
-            Membership.objects.filter(user=page.user).select_related("team").order_by("id")
-        )
-        page.membership = _current(page)
-        page.team = page.membership.team
-        page.actor = f"user:{page.user.get_username()}"
+        if not enter_team(page):
+            raise PermissionDenied("You belong to no team yet. Ask an administrator to add you to one.")
         with timezone.override(ZoneInfo(page.team.time_zone)):
             return view(page, *args, **kwargs)
 
@@ -63,11 +59,17 @@ def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
     return HttpResponseClientRefresh() if request.htmx else redirect_to_login(request.get_full_path())
 
 
-def _current(request: TeamRequest) -> Membership:
+def enter_team(request: TeamRequest) -> bool:
+    """Set the visitor's team, the one last chosen or else the first; return whether there is one."""
+    rows = Membership.objects.filter(user=request.user).select_related("team").order_by("id")
+    request.memberships = list(rows)
     if not request.memberships:
-        raise PermissionDenied("You belong to no team yet. Ask an administrator to add you to one.")
+        return False
     chosen = request.session.get(SESSION_TEAM)
-    return next((m for m in request.memberships if m.team_id == chosen), request.memberships[0])
+    request.membership = next((m for m in request.memberships if m.team_id == chosen), request.memberships[0])
+    request.team = request.membership.team
+    request.actor = f"user:{request.user.get_username()}"
+    return True
 
 
 def require_role(request: TeamRequest, needed: Role) -> None:

@@ -9,6 +9,8 @@ from dashboard.plots import Plot, bare_layout, scatter
 
 # A single moment has no width to draw on.
 MARGIN = timedelta(hours=6)
+# From steps of a day on, the hour is always midnight.
+DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> Plot:
     plot.update_layout(margin={"l": 40, "r": 16, "t": 10, "b": 42}, showlegend=False)
     plot.update_xaxes(
         type="date", zeroline=False, nticks=5, tickangle=0, hoverformat="%-d %b %H:%M",
-        tickformat="%-d %b<br>%H:%M",
+        tickformat="%-d %b<br>%H:%M", tickformatstops=[{"dtickrange": [DAY_MS, None], "value": "%-d %b"}],
     )  # fmt: skip
     plot.update_yaxes(range=[-0.02, 1.04], tickformat=".2~f")
     if points:

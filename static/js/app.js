@@ -189,6 +189,16 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
+/* A request that gives way to a newer one is no error; htmx would log it as one. */
+document.addEventListener("htmx:beforeSend", ({ detail }) => {
+  const { xhr } = detail;
+  const finish = xhr.onabort;
+  xhr.onabort = () => {
+    detail.error = null;
+    finish();
+  };
+});
+
 const explain = () => showToast("The page could not be updated. What you see is from before.", "error");
 document.addEventListener("htmx:responseError", explain);
 document.addEventListener("htmx:sendError", explain);

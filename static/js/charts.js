@@ -3,6 +3,7 @@
 
 (() => {
   const CONFIG = { displayModeBar: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
+  const DATE_PX = 44;
   const VARIABLE = /^var\((--[\w-]+)\)$/;
 
   function makeResolver() {
@@ -45,9 +46,10 @@
     for (const plot of document.querySelectorAll("[data-chart]")) {
       const figure = resolve(figures[plot.dataset.chart]);
       figure.layout.font.family = getComputedStyle(document.body).fontFamily;
-      // Dates side by side need room that a phone does not have.
-      const { xaxis } = figure.layout;
-      if (xaxis.nticks && matchMedia("(max-width: 720px)").matches) xaxis.nticks = Math.min(xaxis.nticks, 5);
+      // Dates side by side need room that a phone does not have, and long names at the lines' ends take of it.
+      const { xaxis, margin } = figure.layout;
+      const room = plot.clientWidth - margin.l - margin.r;
+      if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
       const isNew = !plot.classList.contains("js-plotly-plot");
       Plotly.react(plot, figure.data, figure.layout, CONFIG);
       if (isNew) plot.on("plotly_click", follow);

@@ -8,7 +8,7 @@ from itertools import product
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import Membership, Space, Team, User
@@ -179,6 +179,23 @@ def test_the_current_link_is_in_sight_on_a_phone(owner: User, open_page: Callabl
     page = open_page(viewport={"width": 390, "height": 844})
     page.goto("/settings/")
     expect(page.get_by_role("link", name="Settings")).to_be_in_viewport(ratio=1)
+
+
+def test_a_filter_typed_on_gives_up_its_first_request_quietly(
+    owner: User, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto("/memory/")
+    held: list[Route] = []
+    page.route("**/memory/?find=cart&*", lambda route: held.append(route))
+    field = page.get_by_placeholder("Search by words and meaning")
+    with page.expect_request("**/memory/?find=cart&*"):
+        field.press_sequentially("cart")
+    with page.expect_response("**/memory/?find=carts&*"):
+        field.press_sequentially("s")
+    expect(page).to_have_url(re.compile("find=carts"))
+    assert len(held) == 1
+    held[0].abort()
 
 
 @pytest.mark.parametrize("path", ["/", "/assemblies/", "/spaces/", "/spaces/support/", "/settings/"])

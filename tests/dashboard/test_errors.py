@@ -25,3 +25,22 @@ def test_a_role_that_does_not_suffice_says_who_can_change_it(teammate: User) -> 
     response = log_in(teammate).get("/settings/audit/")
     assert response.status_code == 403
     assert "An admin of the team can give you another role" in response.content.decode()
+
+
+def test_a_wrong_address_keeps_the_navigation(owner: User, team: Team) -> None:
+    response = log_in(owner).get("/no-such-page/")
+    assert response.status_code == 404
+    assert 'aria-label="Main"' in response.content.decode()
+    assert team.name in response.content.decode()
+
+
+def test_a_wrong_address_shows_a_stranger_no_navigation(client: Client) -> None:
+    response = client.get("/no-such-page/")
+    assert response.status_code == 404
+    assert 'aria-label="Main"' not in response.content.decode()
+
+
+def test_a_wrong_address_without_a_team(db: None) -> None:
+    response = log_in(User.objects.create_user("nina")).get("/no-such-page/")
+    assert response.status_code == 404
+    assert 'aria-label="Main"' not in response.content.decode()
