@@ -23,6 +23,7 @@ from contextopt.lexicalsearch import (
 from contextopt.planning import expected_rows, planned_anew
 from contextopt.searchables import Searchable, SearchFilters, id_array
 from contextopt.vectorsearch import (
+    EXACT_ROWS,
     NO_CONDITION,
     Condition,
     QueryVector,
@@ -259,9 +260,10 @@ def _hit(row: Fused[tuple[str, int]], parts: Parts, decay: float) -> Hit:
 
 
 def _passing(target: Target, terms: Terms) -> float | None:
-    """Return about how many rows pass the filters, None where that is not known."""
-    if target.filters == SearchFilters():
-        return terms.corpus_rows
+    """Return about how many rows pass the filters, or a bound if that is low; None where it is not known."""
+    rows = terms.corpus_rows
+    if target.filters == SearchFilters() or (rows is not None and rows <= EXACT_ROWS):
+        return rows
     where, parameters = target.searchable.passing(target.corpus_id, target.filters)
     return expected_rows(f"SELECT FROM {target.searchable.table} t WHERE {where}", parameters)
 

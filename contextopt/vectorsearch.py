@@ -108,6 +108,8 @@ def nearest(
     if limit < 1:
         return []
     statement = _Statement(searchable, corpus_id, vector, condition, limit)
+    if searchable.name not in vector.indexed:
+        return statement.compare_all()
     rows = statement.count() if rows is None else rows
     if is_best_compared(searchable, vector, rows, limit=limit):
         return statement.compare_all()
@@ -116,11 +118,9 @@ def nearest(
 
 
 def is_best_compared(searchable: Searchable, vector: QueryVector, rows: float, *, limit: int) -> bool:
-    """Whether to compare all `rows` that come into question: the faster way, or the only one."""
-    indexed = vector.indexed.get(searchable.name)
-    if indexed is None or rows <= EXACT_ROWS:
-        return True
-    return rows <= INDEX_VISIT * limit * max(1.0, indexed / rows)
+    """Whether it is faster to compare all `rows` that come into question than to ask the index."""
+    visited = limit * max(1.0, vector.indexed[searchable.name] / max(1.0, rows))
+    return rows <= max(EXACT_ROWS, INDEX_VISIT * visited)
 
 
 def compare(

@@ -159,7 +159,7 @@ def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> 
         notes=told.notes,
         # What belongs together is read together: numbers count back from now.
         thread=told.tags[0],
-        position=-number,
+        position=RECORD_DAYS * story.records_a_day - number,
         source=SOURCE,
         external_id=f"{story.slug}-{number:04}",
         metadata={"demo": True},

@@ -93,10 +93,10 @@ def check_versions(page: Page, made: dict[int, list[object]]) -> None:
     page.goto("/")
     total = page.locator("#tile-assemblies .value")
     expect(total).to_have_text(str(sum(CONTEXTS.values())))
-    options = page.locator("#filter-config option")
+    options = page.locator("#id_config option")
     assert set(options.all_inner_texts()) == {"All configs", "v1", "v2", "v3"}
     for version, ids in made.items():
-        page.locator("#filter-config").select_option(str(version))
+        page.locator("#id_config").select_option(str(version))
         expect(total).to_have_text(str(CONTEXTS[version]))
         expect(page.locator("#tile-records .value")).to_have_text(f"{INCLUDED[version]}.0")
         page.get_by_role("button", name="Table of Records a request").click()
@@ -168,7 +168,7 @@ def test_the_health_of_the_installation(page: Page, space: Space) -> None:
     health = page.get_by_role("region", name="Health")
 
     def value(label: str) -> Locator:
-        sign = health.locator("dl > div").filter(has=page.locator("dt", has_text=label))
+        sign = health.locator("dl > div").filter(has=page.get_by_text(label, exact=True))
         return sign.locator("dd > span")
 
     expect(value("Worker")).to_have_text("not alive")

@@ -113,7 +113,8 @@ def test_a_server_of_ones_own_takes_the_embedded_ones_place(environment: dict[st
     manage("import_records", "own", "-", environment=environment, text=row)
     answer = json.loads(manage("assemble", "own", "--json", "--as-of", "2026-06-02", environment=environment))
     assert answer["stats"]["records_included"] == 1
-    assert execute(environment, "SELECT count(*) FROM contextopt_assembly") == [(1,)]
+    logged = "SELECT count(*) FROM contextopt_assembly a JOIN contextopt_space s ON s.id = a.space_id"
+    assert execute(environment, f"{logged} WHERE s.slug = 'own'") == [(1,)]
 
 
 @pytest.mark.parametrize("broker", ["postgresql", "valkey"])

@@ -363,12 +363,10 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
         (12_000, 100_000, False),
         (15_000, 10_000_000, True),
         (100_000, 100_000, False),
-        (100_000, None, True),
     ],
 )
 def test_the_index_is_asked_where_it_need_not_visit_too_much_else(
-    record_table: searchables.Searchable, rows: int, of: int | None, is_compared: bool
+    record_table: searchables.Searchable, rows: int, of: int, is_compared: bool
 ) -> None:
-    indexed = {} if of is None else {"record": float(of)}
-    vector = QueryVector(1, 2, np.ones(2, np.float32), indexed)
+    vector = QueryVector(1, 2, np.ones(2, np.float32), {"record": of})
     assert is_best_compared(record_table, vector, rows, limit=40) == is_compared
