@@ -17,6 +17,7 @@ from benchmarks.server import serving
 from benchmarks.spaces import settle
 from contextopt.assembling import assemble_space
 from contextopt.inputs import AssemblyIn
+from contextopt.management.commands.up import collect_static_files
 from contextopt.models import Assembly, Membership, Role, Team, User
 from dashboard.models import UnfoldedAssembly
 from dashboard.rollups import FOLD_ROWS, fold
@@ -67,6 +68,7 @@ class Page:
 
 def measure_dashboard(assemblies: int, *, runs: int) -> Section:
     """Time every page with every filter in turn, from the request to the whole answer."""
+    collect_static_files()
     Team.objects.filter(slug="benchmarks-dashboard").delete()
     team, user = Team.objects.create(slug="benchmarks-dashboard", name="Dashboard"), None
     try:
