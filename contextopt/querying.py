@@ -27,7 +27,7 @@ from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
 from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, read_summary
-from contextopt.searching import Leads, Parts, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.searching import Parts, SearchFilters, Target, look_up, prepare_query, rate
 
 # What only one of the two rankings has high up may be the best by both; as many of each as could
 # enter, within these bounds. As many are taken by recency and frequency.
@@ -68,9 +68,14 @@ def load_for_question(
     leads = look_up(target, asked, limit=depth, passing=base.counts.filtered)
     threads = _threads(space_id, _lenders(_matches(leads.partial), config, depth // LENDING))
     beside = {record_id for thread in threads for record_id in thread}
-    matches = _matches(rate(leads, beside | known.keys()) | _rate_pinned(leads, base.records, config, now))
-    known |= _load_summaries(space_id, matches.keys() - known.keys(), tokenizer)
-    # Neighbours pass the filters, or they would not have been rated; what was deleted meanwhile is gone.
+    # What is pinned is a candidate whatever its date, so the window is looked at afterwards.
+    anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
+    rated = _matches(rate(anywhere, beside | known.keys()))
+    known |= _load_summaries(space_id, rated.keys() - known.keys(), tokenizer)
+    window = DateRange.ending_at(now, config.effective_window_days)
+    known = {row: record for row, record in known.items() if record.pinned or record.date in window}
+    # What was deleted meanwhile is gone.
+    matches = {row: match for row, match in rated.items() if row in known}
     relevant = lend_to_neighbours(relevances(matches), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
     details = _load_details([scored.record.id for scored in ranked[:most]])
@@ -80,16 +85,6 @@ def load_for_question(
         query=Query(frozenset(terms(question)), relevant, details),
         is_degraded=asked.degraded,
     )
-
-
-def _rate_pinned(
-    leads: Leads, records: Iterable[RecordSummary], config: ContextConfig, now: datetime
-) -> dict[int, Parts]:
-    """Rate the pinned records that the window leaves out: they are candidates whatever their date."""
-    window = DateRange.ending_at(now, config.effective_window_days)
-    outside = [record.id for record in records if record.pinned and record.date not in window]
-    anywhere = replace(leads.target, filters=SearchFilters())
-    return rate(replace(leads, target=anywhere, lexical={}, cosines={}), outside) if outside else {}
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
