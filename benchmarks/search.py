@@ -27,6 +27,7 @@ HITS = 20
 WARM_UP_ROUNDS = 15
 BAR_RECORDS = 100_000
 BAR_P95_MS = 30.0
+STAGE_4 = "stage 4, logged durably"
 STAGE_5 = "stage 5, logged durably"
 STAGE_5_ALL = "stage 5, window all"
 SEARCH = "search, 20 hits"
@@ -35,7 +36,7 @@ _CONDITIONS = (
     "Each question is six words of a record's notes, in any order; stage 5 has a window of 14 of the 90 "
     "days, 20 records and 2,000 tokens, and embeds, searches, assembles and logs. Words are of a skewed "
     "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
-    "configured model, with an index."
+    "configured model, with an index. The ratio is to stage 4 without a question, in the same space and run."
 )
 
 
@@ -61,7 +62,10 @@ def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Re
                     times[name, one.filled.records].append((perf_counter() - started) * 1_000)
     for one in asked:
         delete_space(space=one.filled.space)
-    figures = [_figure(name, records, taken) for (name, records), taken in times.items()]
+    figures = [
+        _figure(name, records, Sample(tuple(taken)), Sample(tuple(times[STAGE_4, records])))
+        for (name, records), taken in times.items()
+    ]
     return Section("Search and stage 5: time of one question", tuple(figures), (_CONDITIONS,))
 
 
@@ -90,6 +94,10 @@ def _build_index() -> None:
     EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
 
 
+def _assemble_plain(filled: Filled, _question: str, recount: Recount) -> None:
+    _check(AssemblyIn(space=filled.slug), filled, recount)
+
+
 def _assemble(filled: Filled, question: str, recount: Recount) -> None:
     _check(AssemblyIn(space=filled.slug, query=question), filled, recount)
 
@@ -110,15 +118,15 @@ def _search(filled: Filled, question: str, _recount: Recount) -> None:
 
 
 _CONTENDERS: dict[str, Callable[[Filled, str, Recount], None]] = {
+    STAGE_4: _assemble_plain,
     STAGE_5: _assemble,
     STAGE_5_ALL: _assemble_all,
     SEARCH: _search,
 }
 
 
-def _figure(name: str, records: int, taken: list[float]) -> Figure:
-    sample = Sample(tuple(taken))
+def _figure(name: str, records: int, sample: Sample, plain: Sample) -> Figure:
     bar = None
     if name == STAGE_5 and records >= BAR_RECORDS:
         bar = at_most(BAR_P95_MS, sample.p95, f"p95 ≤ {BAR_P95_MS:g} ms")
-    return Figure.of(f"{records:,} records: {name}", sample, bar=bar)
+    return Figure.of(f"{records:,} records: {name}", sample, ratio=sample.median / plain.median, bar=bar)
