@@ -40,14 +40,16 @@ class Narrowing:
         return any(given) or self.config_ids is not None
 
 
-_PASSES = """
-    team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz)
-    AND (%(space_id)s::bigint IS NULL OR space_id = %(space_id)s)
+_DIMENSIONS = """
+    (%(space_id)s::bigint IS NULL OR space_id = %(space_id)s)
     AND (%(stage)s::smallint IS NULL OR stage = %(stage)s)
     AND (%(kind)s = '' OR kind = %(kind)s)
     AND (%(phase)s = '' OR phase = %(phase)s)
     AND (%(model)s = '' OR model = %(model)s)
     AND (%(config_ids)s::bigint[] IS NULL OR config_id = ANY(%(config_ids)s))
+"""
+_PASSES = f"""
+    team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) AND {_DIMENSIONS}
 """
 # Both are read from their unique index alone. A local day has up to 25 hours.
 _QUARTERS = f"""
@@ -60,18 +62,19 @@ _QUARTERS = f"""
        AND start < (SELECT max(start) + interval '25 hours' FROM days)
      ORDER BY start DESC LIMIT %(needed)s
 """
-# What is not folded yet is in no rollup, whenever it is dated.
-_FRESH = """
+# What is not folded yet is in no rollup, whenever it is dated. Of that only what passes counts: the rest
+# would stretch the range up to now, and all that lies between would be read.
+_FRESH = f"""
     SELECT count(*), min(a.created_at), max(a.created_at)
       FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(rows)s) u
-      LEFT JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s
+      LEFT JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s AND {_DIMENSIONS}
 """
 
 
 def narrow(wanted: Narrowing) -> Q:
     """Return when the next page's assemblies were made, in two queries; all times when that is not known."""
     with connection.cursor() as cursor:
-        cursor.execute(_FRESH, {"team_id": wanted.team_id, "rows": FRESH_ROWS + 1})
+        cursor.execute(_FRESH, {**_parameters(wanted), "rows": FRESH_ROWS + 1})
         waiting, first, last = cursor.fetchone()
         if waiting > FRESH_ROWS:
             return Q()

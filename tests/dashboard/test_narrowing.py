@@ -7,7 +7,7 @@ from django.http import QueryDict
 
 from contextopt.models import Assembly, ContextConfig, Space
 from dashboard.logfilters import AssembliesForm
-from dashboard.narrowing import QUARTER, join_quarters
+from dashboard.narrowing import QUARTER, Narrowing, join_quarters, narrow
 from dashboard.paging import newest_page
 from dashboard.rollups import fold
 from tests.dashboard.test_metrics import log_row
@@ -62,3 +62,14 @@ def test_quarters_that_follow_each_other_are_one_stretch() -> None:
         (NOW - 3 * QUARTER, NOW - 2 * QUARTER),
     ]
     assert list(join_quarters([])) == []
+
+
+def test_what_is_not_folded_stretches_the_range_only_when_it_passes(space: Space) -> None:
+    old, fresh = NOW - timedelta(days=50), NOW
+    log_row(space, old, stage=2)
+    fold(rows=10)
+    log_row(space, fresh, stage=4)
+    assert repr(fresh) not in str(narrow(Narrowing(space.team_id, stage=2)))
+    assert repr(fresh) in str(narrow(Narrowing(space.team_id, stage=4)))
+    log_row(space, fresh, stage=2)
+    assert repr(fresh) in str(narrow(Narrowing(space.team_id, stage=2)))
