@@ -70,6 +70,8 @@ def secret(space) -> str:
     return factories.make_key(space.team)[1]
 
 
+# A thread of the pool or of the broker may draw a random number while an example is made.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @schema.parametrize()
 @settings(
     max_examples=8,

@@ -187,7 +187,11 @@ def test_a_filter_typed_on_gives_up_its_first_request_quietly(
     page = open_page()
     page.goto("/memory/")
     held: list[Route] = []
-    page.route("**/memory/?find=cart&*", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/memory/?find=cart&*", hold)
     field = page.get_by_placeholder("Search by words and meaning")
     with page.expect_request("**/memory/?find=cart&*"):
         field.press_sequentially("cart")
