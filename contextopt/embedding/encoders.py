@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import batched
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,26 +31,23 @@ class OnnxEmbedder:
             self._load(model, tokenizer)
         except ImportError as error:
             raise EmbeddingUnavailable(f"{name} needs onnxruntime and tokenizers: {error}") from error
-        except Exception as error:  # tokenizers raise this very class, whatever is wrong with a file
+        except (OSError, ValueError) as error:
             raise EmbeddingUnavailable(f"{name} cannot be loaded: {error}") from error
         self.dimensions = self.embed(["dimensions"]).shape[1]
 
     def _load(self, model: Path, tokenizer: Path) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = THREADS
-        options.inter_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._inputs = {item.name for item in self._session.get_inputs()}
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        # From a buffer, since for a bad file tokenizers have no error of their own.
+        self._tokenizer = Tokenizer.from_buffer(tokenizer.read_bytes())
         limit = (self._tokenizer.truncation or {}).get("max_length", TOKENS_MAX)
         self._tokenizer.enable_truncation(max_length=min(limit, TOKENS_MAX))
         padding = self._tokenizer.padding or {}
         self._tokenizer.enable_padding(
             pad_id=padding.get("pad_id", 0), pad_token=padding.get("pad_token", "[PAD]")
         )
+        self._session = _open_session(model)
+        self._inputs = {item.name for item in self._session.get_inputs()}
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         # Texts of like length go together, for a batch costs what its longest text costs.
@@ -80,6 +78,29 @@ class OnnxEmbedder:
         weights = mask[:, :, None].astype(np.float32)
         means: Vectors = (tokens * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
         return means
+
+
+def _open_session(model: Path) -> Any:
+    """Read the model into a session of onnxruntime.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+        ValueError: the file is no model, or none that it can run.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # They have no base in common.
+    except (
+        refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.InvalidProtobuf,
+        refusals.NoSuchFile, refusals.NotImplemented, refusals.RuntimeException,
+    ) as error:  # fmt: skip
+        raise ValueError(str(error)) from error
 
 
 def load_minilm() -> OnnxEmbedder:

@@ -1,3 +1,4 @@
+import json
 import logging
 from pathlib import Path
 
@@ -70,9 +71,19 @@ def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.Mon
 def test_a_folder_says_which_file_is_missing_or_broken(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingUnavailable, match=r"no model\.onnx"):
         load_folder(tmp_path)
-    (tmp_path / "model.onnx").write_bytes(b"not a model")
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(EmbeddingUnavailable, match="cannot be loaded"):
+    vocabulary = {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": vocabulary}))
+    for content in (b"", b"not a model", b"\x08\x07\x12\x00"):
+        (tmp_path / "model.onnx").write_bytes(content)
+        with pytest.raises(EmbeddingUnavailable, match="ONNXRuntimeError"):
+            load_folder(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff\xfe", b"[1]", b'{"version": "1.0"}'])
+def test_a_broken_tokenizer_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.onnx").touch()
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(EmbeddingUnavailable, match="Cannot instantiate Tokenizer"):
         load_folder(tmp_path)
 
 

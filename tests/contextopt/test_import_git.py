@@ -119,10 +119,9 @@ def test_what_points_git_elsewhere_is_ignored(
     assert [row["title"] for row in rows_of(repository)] == ["One"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_repository_of_another_user_is_read(repository: Path) -> None:
     commit(repository, "One", "a")
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
     os.chown(repository, 12_345, 12_345)
     os.chown(repository / ".git", 12_345, 12_345)
     assert len(rows_of(repository)) == 1

@@ -1,5 +1,6 @@
 """Reviewers at once, each a process of its own with real transactions, and one of them killed."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -57,7 +58,7 @@ def start(team: Team, reviewer: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", REVIEWER, str(name), str(team.pk), reviewer],
         cwd=BASE_DIR,
-        env={"DJANGO_SETTINGS_MODULE": "config.settings", "LOG_LEVEL": "ERROR"},
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings", "LOG_LEVEL": "ERROR"},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -80,7 +80,8 @@ class Command(ReportingCommand):
             self.print_json({"checked": self.checked, "purged": purged, "differences": differences})
             return
         self.stdout.write(
-            f"{self.checked:,} assemblies checked, {len(differences):,} figures differ."
+            f"{self.checked:,} {'assembly' if self.checked == 1 else 'assemblies'} checked, "
+            f"{len(differences):,} figures differ."
             + (f" Of {purged:,} the text was purged: only their numbers were checked." if purged else "")
         )
         for item in differences:
