@@ -21,7 +21,7 @@ class ContextoptConfig(AppConfig):
                 text_columns=("title", "notes"),
                 live_sql="t.deleted_at IS NULL",
                 source_column="source",
-                has_week_words=True,
+                has_windows=True,
             )
         )
 

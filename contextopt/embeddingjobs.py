@@ -45,7 +45,7 @@ class Work:
 
     def add(self, prepared: Prepared) -> None:
         self.embedded += len(prepared.texts)
-        self.unchanged += prepared.unchanged
+        self.unchanged += len(prepared.unchanged)
 
 
 type OnProgress = Callable[[Work], object]

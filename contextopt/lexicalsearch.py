@@ -16,7 +16,7 @@ from typing import Any, Literal
 from django.db import connection
 
 from contextopt.engine.lexical import Bm25
-from contextopt.searchables import Searchable, SearchFilters, id_array
+from contextopt.searchables import Searchable, SearchFilters
 
 QUERY_MAX = 10_000
 """Characters of a question that are read."""
@@ -30,6 +30,8 @@ WEIGHINGS = 4_000
 """Words times candidates: what bounds the time, since each pair is one look into a row's words."""
 READ_MAX = 8_000
 """Entries of the index that are read for a word without a second thought."""
+EVERYWHERE = 0.5
+"""Words that are in a greater share of the rows do not tell them apart."""
 NEWEST = 2_000
 WEEKS_MAX = 14
 """A longer range of dates is not looked up week by week."""
@@ -218,21 +220,28 @@ def _count_now(
 
 # A stored vector may be compressed or out of line: a copy of equal weights is unpacked once and not for
 # each word.
-_UNPACKED = "setweight({words}, 'A')"
-_SCORES = """
-SELECT p.id, sum(q.weight * n.found * (%(k1)s::float8 + 1)
-                 / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
-                    + %(b)s::float8 * length(p.words) / %(mean_length)s::float8))) AS score
-  FROM ({pool}) AS p
-  JOIN unnest(%(term_languages)s::text[], %(term_queries)s::tsquery[], %(term_weights)s::float8[])
-       AS q(language, word, weight) ON q.language = p.language AND p.words @@ q.word
- CROSS JOIN LATERAL (
-       SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, {by_count}) AS found
-       OFFSET 0) AS n
- GROUP BY p.id
- ORDER BY score DESC, p.id DESC
- LIMIT %(limit)s
-"""
+def unpacked(words: str) -> str:
+    return f"setweight({words}, 'A')"
+
+
+# BM25 of a row p by those of its words that `terms_sql` joins.
+SCORE = """sum(q.weight * n.found * (%(k1)s::float8 + 1)
+           / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
+              + %(b)s::float8 * length(p.words) / %(mean_length)s::float8)))"""
+
+
+def terms_sql(join: Literal["INNER", "LEFT"]) -> str:
+    """Return the SQL that joins to rows p the words of `Terms.parameters` that each has, and how often.
+
+    The rows have the columns language and words, the last made by `unpacked`.
+    """
+    return f"""
+        {join} JOIN unnest(
+               %(term_languages)s::text[], %(term_queries)s::tsquery[], %(term_weights)s::float8[])
+             AS q(language, word, weight) ON q.language = p.language AND p.words @@ q.word
+        {join} JOIN LATERAL (
+             SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, {_BY_COUNT_SQL}) AS found
+             OFFSET 0) AS n ON true"""
 
 
 def best_by_words(
@@ -255,20 +264,13 @@ def best_by_words(
     if not steps:
         return {}
     pool, parameters = _pool_sql(searchable, steps, corpus_id, filters, bound)
-    return _score(pool, terms, parameters, limit)
-
-
-def scores_by_words(
-    searchable: Searchable, corpus_id: int, terms: Terms, ids: Sequence[int], *, filters: SearchFilters
-) -> dict[int, float]:
-    """Return the BM25 of those of the rows that have a word of the question."""
-    if not terms.terms or not ids:
-        return {}
-    where, parameters = searchable.passing(corpus_id, filters)
-    pool = f"""
-        SELECT t.id, t.language, {_UNPACKED.format(words="t.search_vector")} AS words
-          FROM {searchable.rows_sql("pool_ids")} WHERE {where} OFFSET 0"""
-    return _score(pool, terms, {**parameters, "pool_ids": id_array(ids)}, len(ids))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT p.id, {SCORE} AS score FROM ({pool}) AS p {terms_sql('INNER')}"
+            " GROUP BY p.id ORDER BY score DESC, p.id DESC LIMIT %(limit)s",
+            {**terms.parameters(), **parameters, "limit": limit},
+        )
+        return dict(cursor.fetchall())
 
 
 def candidates_for(terms: Terms, limit: int) -> int:
@@ -277,19 +279,10 @@ def candidates_for(terms: Terms, limit: int) -> int:
     return max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
 
 
-def _score(pool: str, terms: Terms, parameters: dict[str, Any], limit: int) -> dict[int, float]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _SCORES.format(pool=pool, by_count=_BY_COUNT_SQL),
-            {**terms.parameters(), **parameters, "limit": limit},
-        )
-        return dict(cursor.fetchall())
-
-
 def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:
     """Return the condition that a row is of the corpus, and of the weeks asked for if they are few."""
     start, end = filters.date_from, filters.date_to
-    if searchable.has_week_words and start and end and start <= end <= start + WEEKS_MAX * WEEK:
+    if searchable.has_windows and start and end and start <= end <= start + WEEKS_MAX * WEEK:
         return f"({' | '.join(map(quoted, week_words(corpus_id, start, end)))})"
     return quoted(corpus_word(corpus_id))
 
@@ -308,22 +301,25 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
         yield Step(f"{place} & ({' | '.join(rare)})")
     if not common:
         return
-    first, *others = common
+    first = common[0]
     if counts[first] > READ_MAX and reads_newest:
         yield Step(" | ".join(common), "newest")
         return
-    if others:
-        yield Step(f"{place} & ({' | '.join(_all_of(terms, common))})")
+    telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
+    if together := list(_all_of(terms, telling)):
+        yield Step(f"{place} & ({' | '.join(together)})")
+    others = [word for word in telling if word != first]
+    if others and sum(counts[word] for word in others) <= EVERYWHERE * terms.documents:
         yield Step(f"{place} & {first} & ({' | '.join(others)})")
     yield Step(f"{place} & {first}")
 
 
 def _all_of(terms: Terms, words: Sequence[str]) -> Iterator[str]:
-    """Yield, for each language, a condition that all its words are there."""
+    """Yield, for each language with several of the words, that all are there; not if all are in very many."""
     for code in sorted({term.language for term in terms.terms}):
-        own = [term.tsquery for term in terms.terms if term.language == code and term.tsquery in words]
-        if own:
-            yield f"({' & '.join(own)})"
+        own = [term for term in terms.terms if term.language == code and term.tsquery in words]
+        if len(own) > 1 and own[0].documents <= READ_MAX:
+            yield f"({' & '.join(term.tsquery for term in own)})"
 
 
 def _pool_sql(
@@ -342,7 +338,7 @@ def _pool_sql(
         selects.append(f"(SELECT t.id, t.language, t.search_vector AS words FROM {source} LIMIT {bound})")
     return (
         f"""
-        SELECT DISTINCT ON (id) id, language, {_UNPACKED.format(words="words")} AS words
+        SELECT DISTINCT ON (id) id, language, {unpacked("words")} AS words
           FROM (SELECT * FROM ({" UNION ALL ".join(selects)}) AS found LIMIT {bound}) AS looked_up
          ORDER BY id""",
         parameters,

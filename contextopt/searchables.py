@@ -43,7 +43,8 @@ class Searchable:
     condition that holds for all that may be found. `decay_sql` is a factor from 0 to 1 by age and type,
     with %(now)s for the moment; `date_column` orders what is otherwise equal. `conditions` maps the names
     of further equality filters to columns. What a filter asks for and the table lacks, nothing passes.
-    `has_week_words` says that the words of a row name the week of its date.
+    `has_windows` says that it is searched by dates: the words of a row name the week of its date, and its
+    vector's row has the date.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Searchable:
     date_column: str = "date"
     tags_column: str = "tags"
     conditions: tuple[tuple[str, str], ...] = ()
-    has_week_words: bool = False
+    has_windows: bool = False
 
     def passing(self, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
         """Return the SQL condition on `t` that every hit fulfils, with its parameters.

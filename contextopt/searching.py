@@ -17,17 +17,16 @@ from contextopt.lexicalsearch import (
     Terms,
     best_by_words,
     read_lexemes,
-    scores_by_words,
     weigh_terms,
 )
 from contextopt.planning import expected_rows, planned_anew
-from contextopt.searchables import Searchable, SearchFilters, id_array
+from contextopt.rating import Parts, rate_rows
+from contextopt.searchables import Searchable, SearchFilters
 from contextopt.vectorsearch import (
     EXACT_ROWS,
     NO_CONDITION,
     Condition,
     QueryVector,
-    compare,
     embed_query,
     nearest,
 )
@@ -67,14 +66,6 @@ class Query:
     lexemes: Lexemes
     vector: QueryVector | None
     degraded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """BM25, 0 where no word matched, and cosine from 0 to 1, None where there is no vector."""
-
-    lexical: float
-    similarity: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +144,17 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
 
 def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Parts]:
     """Return both parts of the leads, and of those of the rows `also` that pass the filters too."""
-    target = leads.target
-    further = set(also) - leads.lexical.keys() - leads.cosines.keys()
-    compared = _compare(leads, sorted(further | (leads.lexical.keys() - leads.cosines.keys())))
-    cosines: dict[int, float | None] = {**leads.cosines, **compared}
-    unscored = sorted((cosines.keys() | further & compared.keys()) - leads.lexical.keys())
-    scored = scores_by_words(
-        target.searchable, target.corpus_id, leads.terms, unscored, filters=target.filters
+    target, known = leads.target, leads.lexical.keys() & leads.cosines.keys()
+    rated = rate_rows(
+        target.searchable,
+        target.corpus_id,
+        leads.terms,
+        leads.query.vector,
+        sorted((leads.partial.keys() | set(also)) - known),
+        filters=target.filters,
     )
-    lexical = {**leads.lexical, **scored}
-    # A lead that is gone meanwhile is in neither answer any more, and passes as it was found.
-    return {
-        row_id: Parts(lexical.get(row_id, 0.0), cosines.get(row_id))
-        for row_id in sorted(lexical.keys() | cosines.keys())
-    }
+    # A lead that is gone meanwhile is not in the answer, and passes as it was found.
+    return dict(sorted({**leads.partial, **rated}.items()))
 
 
 def search(
@@ -271,28 +259,13 @@ def _passing(target: Target, terms: Terms) -> float | None:
 def _nearest(target: Target, query: Query, limit: int, rows: float | None) -> list[tuple[int, float]]:
     if query.vector is None:
         return []
-    condition = NO_CONDITION
-    if target.filters != SearchFilters():
-        condition = Condition(*target.searchable.passing(target.corpus_id, target.filters))
+    filters, condition = target.filters, NO_CONDITION
+    if filters != SearchFilters():
+        dates = (filters.date_from, filters.date_to) if filters.is_by_date else None
+        condition = Condition(*target.searchable.passing(target.corpus_id, filters), dates)
     return nearest(
         target.searchable, target.corpus_id, query.vector, condition=condition, limit=limit, rows=rows
     )
-
-
-def _compare(leads: Leads, ids: Sequence[int]) -> dict[int, float | None]:
-    """Return those of the rows that are of the corpus, live, and pass the filters, with their cosine."""
-    if not ids:
-        return {}
-    searchable, corpus_id, vector = leads.target.searchable, leads.target.corpus_id, leads.query.vector
-    where, parameters = searchable.passing(corpus_id, leads.target.filters)
-    if vector is not None:
-        return compare(searchable, corpus_id, vector, ids, condition=Condition(where, parameters))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.id FROM {searchable.rows_sql('also')} WHERE {where}",
-            {**parameters, "also": id_array(ids)},
-        )
-        return {row[0]: None for row in cursor.fetchall()}
 
 
 def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:

@@ -1,4 +1,8 @@
-"""HNSW indexes, one a model and table: built beside the writes, and built again where a build broke off."""
+"""Indexes over vectors, each of one model and table, built beside the writes, and again where that broke off.
+
+One is an HNSW graph, for the nearest of many. Where rows are searched by their dates, the other holds whole
+vectors in the order of dates: comparing all of a window is one walk along it.
+"""
 
 import select
 from collections.abc import Iterator
@@ -18,18 +22,40 @@ from contextopt.searchables import Searchable
 
 log = structlog.get_logger(__name__)
 
-# With the index's place among the tables, the lock of whoever builds or drops an index.
+# With the table's and the model's names, the lock of whoever builds or drops an index.
 BUILD_LOCK = 0x656D6269
 # The graph is built in memory as long as it fits; past that each row costs many times as much.
 BUILD_MEMORY = "512MB"
 
 
-def index_name(searchable: Searchable, model: EmbeddingModel) -> str:
-    return f"{searchable.name}_embedding_hnsw_{model.pk}"
+# An entry of a B-tree is at most 2,704 bytes.
+DATED_DIMENSIONS = 1_300
+
+
+def has_dated_index(searchable: Searchable, dimensions: int) -> bool:
+    """Whether vectors of so many dimensions are indexed in the order of their rows' dates too."""
+    return searchable.has_windows and dimensions <= DATED_DIMENSIONS
+
+
+def indexes_of(searchable: Searchable, model: EmbeddingModel) -> dict[str, str]:
+    """Return what the vectors of a model should have: the names of the indexes, and what each is made as."""
+    size, condition = int(model.dimensions), f"WHERE model_id = {int(model.pk)}"
+    table, owner = searchable.embedding_table, searchable.owner_column
+    named = f"{searchable.name}_embedding"
+    indexes = {
+        f"{named}_hnsw_{model.pk}": (
+            f"{table} USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops) {condition}"
+        )
+    }
+    if has_dated_index(searchable, size):
+        indexes[f"{named}_dated_{model.pk}"] = (
+            f"{table} (corpus_id, date) INCLUDE ({owner}, embedding) {condition}"
+        )
+    return indexes
 
 
 def index_is_ready(searchable: Searchable, model: EmbeddingModel) -> bool:
-    return _is_valid(index_name(searchable, model)) is True
+    return all(_is_valid(name) for name in indexes_of(searchable, model))
 
 
 def _is_valid(name: str) -> bool | None:
@@ -41,33 +67,27 @@ def _is_valid(name: str) -> bool | None:
 
 
 def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:
-    """Have the server build the index; return whether it stands after the time, None being any.
+    """Have the server build what is missing; return whether all stand after the time, None being any.
 
     A build takes minutes where there are millions of rows, and a job must not. So the server is asked and
     left: it finishes by itself, holding a lock that says so. What was broken off, by a restart say, stays
     behind as an invalid index, and is dropped and built again by the next call.
     """
-    name = index_name(searchable, model)
     with _own_connection() as own:
         if not _take_lock(own, searchable, model):
             return False
-        state = _is_valid(name)
-        if state is False:
-            own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-        if state is not True and not _create(own, searchable, model, wait_seconds):
-            return False
+        for name, definition in indexes_of(searchable, model).items():
+            state = _is_valid(name)
+            if state is False:
+                own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            if state is not True and not _create(own, name, definition, wait_seconds):
+                return False
     log.info("embedding_index_built", searchable=searchable.name, model=model.name)
     return True
 
 
-def _create(
-    own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel, wait_seconds: float | None
-) -> bool:
-    size = int(model.dimensions)
-    statement = (
-        f"CREATE INDEX CONCURRENTLY {index_name(searchable, model)} ON {searchable.embedding_table} "
-        f"USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops) WHERE model_id = {int(model.pk)}"
-    )
+def _create(own: psycopg.Connection, name: str, definition: str, wait_seconds: float | None) -> bool:
+    statement = f"CREATE INDEX CONCURRENTLY {name} ON {definition}"
     own.execute(f"SET maintenance_work_mem = '{BUILD_MEMORY}'")
     # Closing the connection must not end the build.
     own.execute("SET client_connection_check_interval = 0")
@@ -75,7 +95,7 @@ def _create(
         return _run_for(own, statement, wait_seconds)
     except (DiskFull, OutOfMemory):
         # Workers share memory that a container may not have; alone it takes longer, and needs none.
-        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(searchable, model)}")
+        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         own.execute("SET max_parallel_maintenance_workers = 0")
         return _run_for(own, statement, wait_seconds)
 
@@ -102,18 +122,18 @@ def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None
 
 
 def drop_index(searchable: Searchable, model: EmbeddingModel) -> bool:
-    """Drop a retired model's index; return false while somebody is building it."""
+    """Drop a retired model's indexes; return false while somebody is building one."""
     with _own_connection() as own:
         if not _take_lock(own, searchable, model):
             return False
-        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(searchable, model)}")
+        for name in indexes_of(searchable, model):
+            own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
     return True
 
 
 def _take_lock(own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel) -> bool:
-    row = own.execute(
-        "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [BUILD_LOCK, index_name(searchable, model)]
-    ).fetchone()
+    place = f"{searchable.name} {model.pk}"
+    row = own.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [BUILD_LOCK, place]).fetchone()
     return row is not None and bool(row[0])
 
 

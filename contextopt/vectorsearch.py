@@ -1,7 +1,9 @@
 """Search by meaning: the nearest vectors of one corpus, among the rows that pass the filters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,19 +13,24 @@ from contextopt import searchables
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingState
 from contextopt.planning import expected_rows
-from contextopt.searchables import Searchable, id_array
+from contextopt.searchables import Searchable
+from contextopt.vectorindexes import has_dated_index
 
-# Up to so many rows, comparing all is as fast as the index, and exact.
+# Up to so many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000
-# A row visited by way of the index takes as long as so many that are compared one after the other. The index
+# A row visited by way of the graph takes as long as so many that are compared one after the other. The graph
 # is of all corpora: where few of its rows come into question it visits many for each.
-INDEX_VISIT = 28
+GRAPH_VISIT = 28
+# And one that is looked up by its key as so many that stand side by side in the order of dates.
+LOOKED_UP = 4
+# What the records say differently by now, deleted ones say, is passed over: so many more are taken.
+SPARE_ROWS = 20
 COUNTED_ROWS = 50_000
-# How many neighbours the index keeps in view, and how many rows it visits at most for a filter.
+# How many neighbours the graph keeps in view, and how many rows it visits at most for a filter.
 EF_SEARCH = 120
 SCAN_ROWS = 20_000
 # For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
-BY_INDEX = f"""
+BY_GRAPH = f"""
 SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
        set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
        set_config('plan_cache_mode', 'force_custom_plan', true)
@@ -31,7 +38,7 @@ SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hns
 AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cache_mode', 'auto', true)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueryVector:
     """A question's vector, (d,), of unit length, and the model it can be compared under.
 
@@ -43,19 +50,25 @@ class QueryVector:
     values: Vectors
     indexed: Mapping[str, float] = field(default_factory=dict)
 
-    def to_sql(self) -> str:
-        return "[" + ",".join(f"{value:.6g}" for value in self.values.tolist()) + "]"
+    @cached_property
+    def text(self) -> str:
+        """The vector as PostgreSQL writes it."""
+        return f"[{','.join(map('%.6g'.__mod__, self.values.tolist()))}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """SQL on the alias t that a row must fulfil, with its named parameters; the empty one lets all pass."""
+    """SQL on the alias t that a row must fulfil, with its named parameters; the empty one lets all pass.
+
+    `dates` are the first and the last, None being any, where it says no more than that.
+    """
 
     sql: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
+    dates: tuple[datetime | None, datetime | None] | None = None
 
 
-NO_CONDITION = Condition()
+NO_CONDITION = Condition(dates=(None, None))
 
 _ACTIVE_SQL = f"""
 SELECT m.id, m.name, m.dimensions,
@@ -101,8 +114,8 @@ def nearest(
 ) -> list[tuple[int, float]]:
     """Return the `limit` live rows of the corpus that are nearest, as (id, cosine from 0 to 1), best first.
 
-    Exact where so few rows come into question that comparing all of them is the faster way, or the index is
-    not there yet; else by the index, which may miss a few. It never gives fewer than there are. `rows` is
+    Exact where so few rows come into question that comparing all of them is the faster way, or the indexes
+    are not there yet; else by the graph, which may miss a few. It never gives fewer than there are. `rows` is
     about how many of the corpus fulfil the condition, where that is known.
     """
     if limit < 1:
@@ -111,28 +124,28 @@ def nearest(
     if searchable.name not in vector.indexed:
         return statement.compare_all()
     rows = statement.count() if rows is None else rows
-    if is_best_compared(searchable, vector, rows, limit=limit):
+    by_date = condition.dates is not None and has_dated_index(searchable, vector.dimensions)
+    if not is_best_compared(searchable, vector, rows, limit=limit, by_date=by_date):
+        found = statement.ask_graph()
+    elif by_date:
+        found = statement.compare_by_date()
+    else:
         return statement.compare_all()
-    found = statement.ask_index()
     return found if len(found) == limit else statement.compare_all()
 
 
-def is_best_compared(searchable: Searchable, vector: QueryVector, rows: float, *, limit: int) -> bool:
-    """Whether it is faster to compare all `rows` that come into question than to ask the index."""
+def is_best_compared(
+    searchable: Searchable, vector: QueryVector, rows: float, *, limit: int, by_date: bool = False
+) -> bool:
+    """Whether it is faster to compare all `rows` that come into question than to ask the graph."""
     visited = limit * max(1.0, vector.indexed[searchable.name] / max(1.0, rows))
-    return rows <= max(EXACT_ROWS, INDEX_VISIT * visited)
+    looked_up = rows / LOOKED_UP if by_date else rows
+    return rows <= EXACT_ROWS or looked_up <= GRAPH_VISIT * visited
 
 
-def compare(
-    searchable: Searchable,
-    corpus_id: int,
-    vector: QueryVector,
-    ids: Sequence[int],
-    *,
-    condition: Condition = NO_CONDITION,
-) -> dict[int, float | None]:
-    """Return those of the rows that are live, in the corpus, and fulfil the condition: the cosine or None."""
-    return _Statement(searchable, corpus_id, vector, condition, 0).compare_each(ids)
+def distance_sql(searchable: Searchable, corpus_id: int, vector: QueryVector) -> tuple[str, dict[str, Any]]:
+    """Return the SQL of a row's distance on the alias t, null without a vector, with its parameters."""
+    return _Statement(searchable, corpus_id, vector, NO_CONDITION, 0).distance_of_each()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,36 +177,46 @@ class _Statement:
         """Compare every row that passes; they are found before any vector is looked at.
 
         Looked up as one list, neighbours in the index of keys come by one descent: a join takes twice as
-        long. What is added hides the order from the index of vectors, which would break off before the end.
+        long. What is added hides the order from the graph, which would break off before the end.
         """
         return self._run(
             f"""
-            SELECT e.{self._owner}, {self._distance()} AS distance
+            SELECT e.{self._owner}, {self._distance()} + 0 AS distance
               FROM {self.searchable.embedding_table} e
              WHERE e.{self._owner} = ANY(ARRAY(
                        SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()}))
                AND {self._own_vectors()}
-             ORDER BY {self._distance()} + 0 LIMIT %(vector_limit)s
+             ORDER BY distance LIMIT %(vector_limit)s
             """
         )
 
-    def compare_each(self, ids: Sequence[int]) -> dict[int, float | None]:
-        """Return those of the rows that pass, also those without a vector."""
-        distance = f"""
-            SELECT {self._distance()} FROM {self.searchable.embedding_table} e
-             WHERE e.{self._owner} = t.id AND {self._own_vectors()}"""
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"SELECT t.id, ({distance}) FROM {self.searchable.rows_sql('vector_ids')}"
-                f" WHERE {self._passing_sql()}",
-                {**self._params(), "vector": self.vector.to_sql(), "vector_ids": id_array(ids)},
-            )
-            return {row: None if found is None else _to_cosine(found) for row, found in cursor.fetchall()}
+    def compare_by_date(self) -> list[tuple[int, float]]:
+        """Compare what the vectors' own dates let pass, along the index that holds them in that order.
 
-    def ask_index(self) -> list[tuple[int, float]]:
-        """Go through the index in the order of distance until enough rows pass, or too many were visited."""
+        Whether the best of them pass is asked afterwards: a vector hears late of a new date or a deletion.
+        """
+        return self._run(
+            f"""
+            SELECT near.{self._owner}, near.distance
+              FROM (SELECT e.{self._owner}, {self._distance()} + 0 AS distance
+                      FROM {self.searchable.embedding_table} e
+                     WHERE {self._own_vectors()} AND {self._dates_sql()}
+                     ORDER BY distance LIMIT %(vector_limit)s + {SPARE_ROWS}) AS near
+              JOIN {self.searchable.table} t ON t.id = near.{self._owner}
+             WHERE {self._passing_sql()}
+             ORDER BY near.distance LIMIT %(vector_limit)s
+            """
+        )
+
+    def distance_of_each(self) -> tuple[str, dict[str, Any]]:
+        distance = f"""(SELECT {self._distance()} FROM {self.searchable.embedding_table} e
+                         WHERE e.{self._owner} = t.id AND {self._own_vectors()})"""
+        return distance, {"vector": self.vector.text, "vector_corpus": self.corpus_id}
+
+    def ask_graph(self) -> list[tuple[int, float]]:
+        """Go through the graph in the order of distance until enough rows pass, or too many were visited."""
         with transaction.atomic(savepoint=False), connection.cursor() as cursor:
-            cursor.execute(BY_INDEX, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
+            cursor.execute(BY_GRAPH, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(
                 f"""
                 SELECT e.{self._owner}, {self._distance()} AS distance
@@ -209,9 +232,9 @@ class _Statement:
     def _run(self, statement: str) -> list[tuple[int, float]]:
         with connection.cursor() as cursor:
             cursor.execute(
-                statement, {**self._params(), "vector": self.vector.to_sql(), "vector_limit": self.limit}
+                statement, {**self._params(), "vector": self.vector.text, "vector_limit": self.limit}
             )
-            rows = [(row, _to_cosine(distance)) for row, distance in cursor.fetchall()]
+            rows = [(row, to_cosine(distance)) for row, distance in cursor.fetchall()]
         return sorted(rows, key=lambda row: (-row[1], -row[0]))
 
     @property
@@ -221,13 +244,27 @@ class _Statement:
     def _own_vectors(self) -> str:
         return f"e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s"
 
+    def _dates_sql(self) -> str:
+        """Return the condition on the vectors' dates; its bounds are among the parameters."""
+        first, last = self.condition.dates or (None, None)
+        bounds = ["e.date >= %(vector_first)s"] * (first is not None) + ["e.date <= %(vector_last)s"] * (
+            last is not None
+        )
+        return " AND ".join(bounds) or "true"
+
     def _passing_sql(self) -> str:
         searchable = self.searchable
         always = f"({searchable.live_sql}) AND t.{searchable.corpus_column} = %(vector_corpus)s"
         return f"{always} AND ({self.condition.sql})" if self.condition.sql else always
 
     def _params(self) -> dict[str, Any]:
-        return {**self.condition.params, "vector_corpus": self.corpus_id}
+        first, last = self.condition.dates or (None, None)
+        return {
+            **self.condition.params,
+            "vector_corpus": self.corpus_id,
+            "vector_first": first,
+            "vector_last": last,
+        }
 
     def _distance(self) -> str:
         # The index is over this very expression, and partial: dimensions and model have to be literals. The
@@ -237,5 +274,6 @@ class _Statement:
         return f"((e.embedding::halfvec({size})) <=> {vector})"
 
 
-def _to_cosine(distance: float) -> float:
+def to_cosine(distance: float) -> float:
+    """Return the cosine from 0 to 1; what points away is as far as what stands across."""
     return min(1.0, max(0.0, 1.0 - distance))

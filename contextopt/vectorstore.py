@@ -1,12 +1,14 @@
 """Vectors in the database: which rows lack a current one, and how new ones get there."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
 import numpy as np
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 from django.utils import timezone
 
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
@@ -17,7 +19,7 @@ from contextopt.searchables import Searchable
 # The head and the end of what PostgreSQL's COPY takes as binary, and the day its clock begins.
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_END = struct.pack(">h", -1)
-POSTGRES_EPOCH_SECONDS = 946_684_800
+POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 # With the model's id, the lock of everybody who stores vectors of one model.
 STORE_LOCK = 0x656D6273
 
@@ -34,14 +36,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a batch changes: vectors to store, and rows whose vector goes."""
+    """What a batch changes: vectors to store, and rows whose vector goes. Other vectors stay as they are."""
 
     searchable: Searchable
     model: EmbeddingModel
     texts: tuple[Text, ...]
     vectors: Vectors
     gone: tuple[int, ...]
-    unchanged: int
+    unchanged: tuple[int, ...]
 
 
 def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> Prepared:
@@ -53,6 +55,7 @@ def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -
     live = _read_texts(searchable, ids)
     known = _read_hashes(searchable, model, ids)
     changed = [text for text in live if known.get(text.id) != text.hash]
+    unchanged = [text.id for text in live if known.get(text.id) == text.hash]
     vectors = _embed(model, [text.text for text in changed])
     has_vector = vectors.any(axis=1)
     kept = known.keys() & {text.id for text in live}
@@ -63,7 +66,7 @@ def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -
         texts=tuple(text for text, has in zip(changed, has_vector, strict=True) if has),
         vectors=vectors[has_vector],
         gone=tuple((known.keys() - kept) | (empty & known.keys())),
-        unchanged=len(live) - len(changed),
+        unchanged=tuple(unchanged),
     )
 
 
@@ -86,36 +89,69 @@ def store(prepared: Prepared) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [STORE_LOCK, model.pk])
         # What was deleted for good since it was read must not fail the others.
         cursor.execute(
-            f"SELECT id FROM {searchable.table} WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE", [ids]
+            f"SELECT id, {searchable.date_column} FROM {searchable.table}"
+            " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE",
+            [ids],
         )
-        there = {row[0] for row in cursor.fetchall()}
+        dates = dict(cursor.fetchall())
         cursor.execute(
             f"DELETE FROM {searchable.embedding_table}"
             f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
             [model.pk, [*ids, *prepared.gone]],
         )
-        columns = f"model_id, corpus_id, {searchable.owner_column}, content_hash, created_at, embedding"
-        statement = f"COPY {searchable.embedding_table} ({columns}) FROM STDIN (FORMAT BINARY)"
-        with cursor.copy(statement) as copy:
-            copy.write(_encode(prepared, there))
+        with cursor.copy(_copy_sql(searchable)) as copy:
+            copy.write(_encode(prepared, dates))
+        if searchable.has_windows:
+            _date_anew(cursor, prepared)
 
 
-def _encode(prepared: Prepared, there: set[int]) -> bytes:
-    """Return the rows as COPY's binary format has them; as text they take twenty times as long."""
-    now = round((timezone.now().timestamp() - POSTGRES_EPOCH_SECONDS) * 1_000_000)
-    size = prepared.model.dimensions
+def _date_anew(cursor: CursorWrapper, prepared: Prepared) -> None:
+    """Give vectors that stay the dates that their rows have now."""
+    searchable = prepared.searchable
+    cursor.execute(
+        f"""
+        UPDATE {searchable.embedding_table} e SET date = t.{searchable.date_column}
+          FROM {searchable.table} t
+         WHERE t.id = e.{searchable.owner_column} AND e.model_id = %s
+           AND e.{searchable.owner_column} = ANY(%s) AND e.date <> t.{searchable.date_column}
+        """,
+        [prepared.model.pk, list(prepared.unchanged)],
+    )
+
+
+def _copy_sql(searchable: Searchable) -> str:
+    columns = ["model_id", "corpus_id", searchable.owner_column, "content_hash", "created_at", "embedding"]
+    if searchable.has_windows:
+        columns.append("date")
+    return f"COPY {searchable.embedding_table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+
+
+def _encode(prepared: Prepared, dates: Mapping[int, datetime]) -> bytes:
+    """Return those of the rows that have a date as COPY's binary format has them.
+
+    As text they take twenty times as long.
+    """
+    now = _microseconds(timezone.now())
+    size, is_dated = prepared.model.dimensions, prepared.searchable.has_windows
     # A half vector is its length, a reserved field, and the numbers, all of two bytes.
     halves = prepared.vectors.astype(">f2")
     rows = [COPY_HEAD]
     for text, half in zip(prepared.texts, halves, strict=True):
-        if text.id in there:
+        if text.id in dates:
             rows += (
-                struct.pack(">hiqiqiqi", 6, 8, prepared.model.pk, 8, text.corpus_id, 8, text.id, 16),
+                struct.pack(
+                    ">hiqiqiqi", 6 + is_dated, 8, prepared.model.pk, 8, text.corpus_id, 8, text.id, 16
+                ),
                 text.hash,
                 struct.pack(">iqihh", 8, now, 4 + 2 * size, size, 0),
                 half.tobytes(),
+                struct.pack(">iq", 8, _microseconds(dates[text.id])) if is_dated else b"",
             )
     return b"".join([*rows, COPY_END])
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - POSTGRES_EPOCH) // timedelta(microseconds=1)
 
 
 def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:

@@ -122,6 +122,8 @@ class RecordEmbedding(Embedding):
     """A record's vector."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="embeddings", db_index=False)
+    # The record's, as it was when that was last embedded or dated: a window is compared in this order.
+    date = models.DateTimeField(editable=False)
 
     class Meta:
         constraints: ClassVar = [
