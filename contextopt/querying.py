@@ -27,7 +27,7 @@ from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
 from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, read_summary
-from contextopt.searching import Parts, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.searching import SearchFilters, Target, look_up, prepare_query, rate
 
 # What only one of the two rankings has high up may be the best by both; as many of each as could
 # enter, within these bounds. As many are taken by recency and frequency.
@@ -66,11 +66,11 @@ def load_for_question(
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up(target, asked, limit=depth, passing=base.counts.filtered)
-    threads = _threads(space_id, _lenders(_matches(leads.partial), config, depth // LENDING))
+    threads = _threads(space_id, _lenders(leads.partial, config, depth // LENDING))
     beside = {record_id for thread in threads for record_id in thread}
     # What is pinned is a candidate whatever its date, so the window is looked at afterwards.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    rated = _matches(rate(anywhere, beside | known.keys()))
+    rated = rate(anywhere, beside | known.keys())
     known |= _load_summaries(space_id, rated.keys() - known.keys(), tokenizer)
     window = DateRange.ending_at(now, config.effective_window_days)
     known = {row: record for row, record in known.items() if record.pinned or record.date in window}
@@ -94,10 +94,6 @@ def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> Sear
     window = DateRange.ending_at(now, config.effective_window_days)
     start = None if window.start is None else max(window.start, DATE_MIN)
     return SearchFilters(date_from=start, date_to=window.end)
-
-
-def _matches(found: Mapping[int, Parts]) -> dict[int, Match]:
-    return {row: Match(parts.lexical, parts.similarity) for row, parts in found.items()}
 
 
 def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) -> list[int]:

@@ -1,20 +1,13 @@
 """What a question says of rows that are known by their ids: BM25 and distance, in one statement."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from django.db import connection
 
+from contextopt.engine import Match
 from contextopt.lexicalsearch import SCORE, Terms, terms_sql, unpacked
 from contextopt.searchables import Searchable, SearchFilters, id_array
 from contextopt.vectorsearch import QueryVector, distance_sql, to_cosine
-
-
-class Parts(NamedTuple):
-    """BM25, 0 where no word matched, and cosine from 0 to 1, None where there is no vector."""
-
-    lexical: float
-    similarity: float | None
 
 
 def rate_rows(
@@ -25,8 +18,8 @@ def rate_rows(
     ids: Sequence[int],
     *,
     filters: SearchFilters,
-) -> dict[int, Parts]:
-    """Return both parts of those of the rows that are live, of the corpus, and pass the filters."""
+) -> dict[int, Match]:
+    """Return what search says of those of the rows that are live, of the corpus, and pass the filters."""
     if not ids:
         return {}
     where, parameters = searchable.passing(corpus_id, filters)
@@ -43,6 +36,6 @@ def rate_rows(
     with connection.cursor() as cursor:
         cursor.execute(statement, {**terms.parameters(), **parameters, "rated": id_array(ids)})
         return {
-            row: Parts(score, None if apart is None else to_cosine(apart))
+            row: Match(score, None if apart is None else to_cosine(apart))
             for row, score, apart in cursor.fetchall()
         }

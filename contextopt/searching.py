@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt.embedding import EmbeddingUnavailable
+from contextopt.engine import Match
 from contextopt.engine.fusion import Fused, reciprocal_rank, weighted
 from contextopt.lexicalsearch import (
     QUERY_MAX,
@@ -20,7 +21,7 @@ from contextopt.lexicalsearch import (
     weigh_terms,
 )
 from contextopt.planning import expected_rows, planned_anew
-from contextopt.rating import Parts, rate_rows
+from contextopt.rating import rate_rows
 from contextopt.searchables import Searchable, SearchFilters
 from contextopt.vectorsearch import (
     EXACT_ROWS,
@@ -35,7 +36,6 @@ __all__ = [
     "Hit",
     "Leads",
     "Method",
-    "Parts",
     "Query",
     "SearchFilters",
     "Target",
@@ -121,10 +121,10 @@ class Leads:
     cosines: Mapping[int, float]
 
     @property
-    def partial(self) -> dict[int, Parts]:
+    def partial(self) -> dict[int, Match]:
         """What is known so far; a part that is not counts as none."""
         ids = sorted({*self.lexical, *self.cosines})
-        return {row_id: Parts(self.lexical.get(row_id, 0.0), self.cosines.get(row_id)) for row_id in ids}
+        return {row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id)) for row_id in ids}
 
 
 def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
@@ -142,19 +142,20 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
     return Leads(target, query, terms, lexical, cosines)
 
 
-def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Parts]:
+def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
     """Return both parts of the leads, and of those of the rows `also` that pass the filters too."""
-    target, known = leads.target, leads.lexical.keys() & leads.cosines.keys()
+    target, found = leads.target, leads.partial
+    known = leads.lexical.keys() & leads.cosines.keys()
     rated = rate_rows(
         target.searchable,
         target.corpus_id,
         leads.terms,
         leads.query.vector,
-        sorted((leads.partial.keys() | set(also)) - known),
+        sorted((found.keys() | set(also)) - known),
         filters=target.filters,
     )
     # A lead that is gone meanwhile is not in the answer, and passes as it was found.
-    return dict(sorted({**leads.partial, **rated}.items()))
+    return dict(sorted({**found, **rated}.items()))
 
 
 def search(
@@ -201,7 +202,7 @@ def search_all(
         InvalidValue: `hybrid_alpha` is not from 0 to 1.
     """
     depth = max(limit, DEPTH_MIN)
-    found: dict[tuple[str, int], Parts] = {}
+    found: dict[tuple[str, int], Match] = {}
     decays: dict[tuple[str, int], float] = {}
     for target in targets:
         kind = target.searchable.name
@@ -218,7 +219,7 @@ def search_all(
 
 
 def fuse[Key: (int, tuple[str, int])](
-    found: Mapping[Key, Parts], *, method: Method, hybrid_alpha: float = ALPHA
+    found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float = ALPHA
 ) -> list[Fused[Key]]:
     """Order what was gathered by both its parts."""
     lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
@@ -228,17 +229,17 @@ def fuse[Key: (int, tuple[str, int])](
     return reciprocal_rank(lexical, vector)
 
 
-def _is_similar(parts: Parts, least: float | None) -> bool:
-    return least is None or (parts.similarity is not None and parts.similarity >= least)
+def _is_similar(match: Match, least: float | None) -> bool:
+    return least is None or (match.similarity is not None and match.similarity >= least)
 
 
-def _hit(row: Fused[tuple[str, int]], parts: Parts, decay: float) -> Hit:
+def _hit(row: Fused[tuple[str, int]], match: Match, decay: float) -> Hit:
     kind, row_id = row.id
     return Hit(
         kind=kind,
         id=row_id,
-        lexical=parts.lexical,
-        similarity=parts.similarity,
+        lexical=match.lexical,
+        similarity=match.similarity,
         fused=row.score,
         relevance=row.relevance,
         decay=decay,
