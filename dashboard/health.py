@@ -213,7 +213,7 @@ def _worker_sign(label: str, seen_at: datetime | None, *, is_alive: bool) -> Sig
 
 def _queue_sign(label: str, length: int | None, name: str) -> Sign:
     value = "–" if length is None else whole(length)
-    note = "the broker does not answer" if length is None else "in the queue"
+    note = "the broker does not answer, or has no such queue" if length is None else "in the queue"
     return Sign(label, value, note, _is_short(length), f"Add a worker: celery -A config worker -Q {name}")
 
 

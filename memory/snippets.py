@@ -1,5 +1,6 @@
 """The passages of found texts that a question's words are in, as plain runs of text."""
 
+import string
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,9 +12,13 @@ from contextopt.searchables import Searchable
 READ_MAX = 20_000
 # Characters that no stored text should have; a text that has them loses them here.
 BEGIN, END = "\x02", "\x03"
-OPTIONS = (
-    f'StartSel={BEGIN}, StopSel={END}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter=" … "'
-)
+GAP = " … "
+MARKS = f"StartSel={BEGIN}, StopSel={END}"
+PASSAGES = f'{MARKS}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter="{GAP}"'
+# A text of so many characters is shown whole.
+WHOLE_MAX = 240
+# Of a text's beginning and end so much is read, to see whether a passage leaves something out there.
+ENDS = 60
 
 
 class Run(NamedTuple):
@@ -24,7 +29,10 @@ class Run(NamedTuple):
 
 
 def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, tuple[Run, ...]]:
-    """Return the telling passages of the rows, in one query; without a word there, their beginning."""
+    """Return the telling passages of the rows, in one query; without a word there, their beginning.
+
+    What they leave out before and after is shown as "…".
+    """
     if not ids:
         return {}
     body = searchable.text_columns[-1]
@@ -35,7 +43,9 @@ def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) 
             SELECT t.id, ts_headline(contextopt_search_config(t.language),
                                      translate(left(t.{body}, {READ_MAX}), %(signs)s, ''),
                                      CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery,
-                                     %(options)s)
+                                     CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
+                                          ELSE %(passages)s END),
+                   left(ltrim(t.{body}, %(blanks)s), {ENDS}), right(rtrim(t.{body}, %(blanks)s), {ENDS})
               FROM {searchable.table} t WHERE t.id = ANY(%(ids)s::bigint[])
             """,
             {
@@ -43,10 +53,24 @@ def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) 
                 "signs": BEGIN + END,
                 "no": asked.get("no", ""),
                 "en": asked.get("en", ""),
-                "options": OPTIONS,
+                "whole": f"{MARKS}, HighlightAll=true",
+                "passages": PASSAGES,
+                "blanks": string.whitespace,
             },
         )
-        return {row_id: split_runs(text) for row_id, text in cursor.fetchall()}
+        return {
+            row_id: split_runs(mark_gaps(text, first, last))
+            for row_id, text, first, last in cursor.fetchall()
+        }
+
+
+def mark_gaps(marked: str, first: str, last: str) -> str:
+    """Put "…" where passages begin after the first characters of a text, or end before its last."""
+    shown = marked.replace(BEGIN, "").replace(END, "").strip()
+    first, last = (end.replace(BEGIN, "").replace(END, "") for end in (first, last))
+    before = "" if shown.startswith(first[: len(shown)]) else GAP.lstrip()
+    after = "" if not shown or shown.endswith(last[-len(shown) :]) else GAP.rstrip()
+    return f"{before}{marked.strip()}{after}"
 
 
 def split_runs(marked: str) -> tuple[Run, ...]:

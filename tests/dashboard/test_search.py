@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt import searchables
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.models import Record, Space, Team
-from memory.snippets import split_runs
+from memory.snippets import load_snippets, split_runs
 from tests import factories
 from tests.memory.factories import make_memory
 
@@ -100,3 +100,29 @@ def test_marks_become_runs() -> None:
     assert [tuple(run) for run in split_runs("a \x02b\x03 <c>\x02d")] == [
         ("a ", False), ("b", True), (" <c>", False), ("d", True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("notes", "first", "last", "gaps"),
+    [
+        ("the queue is stuck", "the", "stuck", 0),
+        ("  (the queue) is stuck.\n", "(the", "stuck.", 0),
+        ("queue stuck. " + "More was said then. " * 30, "queue", "…", 1),
+        ("To begin with. " + "Said before. " * 90 + "the queue is stuck", "…", "stuck", 1),
+        ("Nothing of that. " * 30, "Nothing", "…", 1),
+    ],
+)
+def test_a_passage_says_what_it_leaves_out(
+    space: Space, notes: str, first: str, last: str, gaps: int
+) -> None:
+    record = factories.make_record(space, title="A title", notes=notes)
+    runs = load_snippets(searchables.get("record"), [record.pk], {"en": ("queue", "stuck"), "no": ()})
+    words = "".join(run.text for run in runs[record.pk]).split(" ")
+    assert (words[0], words[-1], words.count("…")) == (first, last, gaps)
+
+
+def test_a_record_without_notes_has_no_passage(space: Space) -> None:
+    record = factories.make_record(space, title="queue", notes="")
+    assert load_snippets(searchables.get("record"), [record.pk], {"en": ("queue",), "no": ()}) == {
+        record.pk: ()
+    }
