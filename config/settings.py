@@ -309,6 +309,7 @@ UNFOLD = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/icon.svg")},
     ],
+    "STYLES": [lambda _request: static("css/admin.css")],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",

@@ -182,3 +182,10 @@ def test_the_health_of_the_installation(page: Page, space: Space) -> None:
     icon = page.locator("link[rel=icon]").get_attribute("href")
     assert icon is not None
     assert page.request.get(icon).headers["content-type"] == "image/svg+xml"
+
+
+def test_an_account_fits_a_phone(page: Page, owner: User) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    log_in(page, f"/accounts/login/?next=/admin/contextopt/user/{owner.pk}/change/")
+    expect(page.get_by_role("link", name="Reset password")).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
