@@ -290,7 +290,7 @@ CHOICES_DAYS = 100
 
 _CHOICES = """
     WITH seen AS MATERIALIZED (
-        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_dayrollup
+        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_daysummary
          WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
     )
     SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
@@ -305,7 +305,7 @@ _CHOICES = """
 
 
 def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
-    """Return what the filters may offer, in one query; what is not folded yet is not among it."""
+    """Return what the filters may offer, in one query; what is not summarised yet is not among it."""
     since = now - timedelta(days=CHOICES_DAYS)
     values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
     with connection.cursor() as cursor:

@@ -84,6 +84,9 @@ class RollupZone(models.Model):
 
     team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
     time_zone = models.CharField(max_length=64)
+    is_summarised = models.BooleanField(
+        default=False, help_text="hours and days of all spaces together hold; if not, a job makes them again"
+    )
 
     def __str__(self) -> str:
         return self.time_zone
