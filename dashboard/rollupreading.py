@@ -1,4 +1,4 @@
-"""Reading what was folded: whole days and hours where a period has them, quarters, and what is not folded yet.
+"""Reading what was folded: a period's whole days and hours, then quarters; and what is not folded yet.
 
 Summaries, which add all spaces up, are read unless a space or a config is asked for.
 """

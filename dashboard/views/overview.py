@@ -18,7 +18,15 @@ from dashboard.diagnosis import observe
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.metrics import OverviewFilter, Series, read_choices, read_score_spread, read_series
+from dashboard.metrics import (
+    OverviewFilter,
+    Series,
+    read_choices,
+    read_earlier,
+    read_score_spread,
+    read_series,
+    read_series_apart,
+)
 from dashboard.models.savedviews import ViewPage
 from dashboard.pages import STOP_POLLING, render_page, saved_views
 from dashboard.panels import ChartPanel, TableRow, bucket_label
@@ -57,7 +65,7 @@ def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    series = read_series(wanted)
+    series = _series(form, wanted)
     columns = _columns(slug, series, form, wanted)
     header = ["start", "end", "assemblies", *(column.name for column in columns)]
     return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
@@ -77,6 +85,10 @@ def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
     for number, (bucket, figures) in enumerate(series.rows):
         ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
         yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
+
+
+def _series(form: OverviewForm, wanted: OverviewFilter) -> Series:
+    return read_series_apart(wanted) if form.is_apart else read_series(wanted)
 
 
 def _polls(request: TeamRequest) -> int:
@@ -109,7 +121,7 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
 def _figures(form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
-    series, before = read_series(wanted), read_series(wanted.before())
+    series, before = _series(form, wanted), read_earlier(wanted)
     votes = read_feedback(wanted)
     data = _data(form, series, before, votes)
     return {
