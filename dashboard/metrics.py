@@ -5,10 +5,11 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import starmap
+from typing import NamedTuple
 
 from django.db import connection
 
@@ -80,6 +81,9 @@ class Figures:
     def saving_rate(self) -> float | None:
         """Tokens saved as a share of what stage 3 would have sent; negative when it cost more."""
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+
+NOTHING = Figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +180,7 @@ _EARLIER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A row of the answer, under the names of its columns."""
 
     grouping: int
@@ -247,7 +250,7 @@ def read_earlier(wanted: OverviewFilter) -> Series:
 def _to_series(wanted: OverviewFilter, rows: Sequence[_Row]) -> Series:
     total = next((row for row in rows if row.grouping == _TOTAL), None)
     if total is None:
-        return Series(wanted.period, Figures(), _spread({}, wanted.period))
+        return Series(wanted.period, NOTHING, _spread({}, wanted.period))
     kinds = dict.fromkeys(row.kind for row in rows if row.grouping == _BUCKET_KIND and row.kind)
     return Series(
         wanted.period,
@@ -265,7 +268,7 @@ def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, _Row]:
 def _spread(by_bucket: Mapping[int | None, _Row], period: Period) -> tuple[Figures, ...]:
     """Return the figures of every bucket, those without assemblies too."""
     found = (by_bucket.get(number) for number in range(1, len(period.edges)))
-    return tuple(row.to_figures() if row else Figures() for row in found)
+    return tuple(row.to_figures() if row else NOTHING for row in found)
 
 
 def _counts(vector: str | None) -> Counts:
@@ -274,10 +277,15 @@ def _counts(vector: str | None) -> Counts:
 
 def _fetch(query: str, wanted: OverviewFilter, **values: object) -> list[_Row]:
     asked = wanted.to_rollups()
-    given = {**rollup_parameters(asked), "edges": list(wanted.period.edges), **values}
+    given = {**rollup_parameters(asked), "edges": array_text(wanted.period.edges), **values}
     with connection.cursor() as cursor:
         cursor.execute(query.format(rows=rollup_rows(asked)), given)
         return [row for row in starmap(_Row, cursor.fetchall()) if row.assemblies]
+
+
+def array_text(moments: Iterable[datetime]) -> str:
+    """Return PostgreSQL's text of an array; the driver would take longer over each moment."""
+    return f"{{{','.join(moment.isoformat() for moment in moments)}}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartPanel:
-    slug: str
-    title: str
-    note: str
+class ChartTable:
     columns: tuple[str, ...]
     rows: list[TableRow]
 
@@ -30,6 +27,16 @@ class ChartPanel:
     def body(self) -> SafeString:
         """The table's rows. A quarter has hundreds of them a page, which a template loop is slow at."""
         return mark_safe("".join(map(_render_row, self.rows)))  # noqa: S308 each part is escaped
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPanel:
+    """A chart's frame. Without its table, the page's script asks for that when it is to be shown."""
+
+    slug: str
+    title: str
+    note: str
+    table: ChartTable | None = None
 
 
 def _render_row(row: TableRow) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from dashboard.metrics import OverviewFilter
+from dashboard.metrics import OverviewFilter, array_text
 from memory.models import Vote
 
 
@@ -60,7 +60,7 @@ def read_feedback(wanted: OverviewFilter) -> Feedback | None:
                 "team": wanted.team_id,
                 "start": edges[0],
                 "until": wanted.period.until,
-                "edges": list(edges),
+                "edges": array_text(edges),
                 "space": wanted.space_id,
                 "stage": wanted.stage,
                 "version": wanted.config_version,

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard import formats
+from dashboard.plots import Json, share_lists
 
 register = template.Library()
 
@@ -44,6 +45,12 @@ def json_island(value: object, element_id: str) -> SafeString:
         text = text.replace(sign, escaped)
     island = '<script id="{}" type="application/json">{}</script>'
     return format_html(island, element_id, mark_safe(text))  # noqa: S308 escaped above
+
+
+@register.filter
+def chart_island(figures: dict[str, Json]) -> SafeString:
+    """Return the figures of a page by slug, for `charts.js` to draw."""
+    return json_island(share_lists(figures), "chart-data")
 
 
 @register.filter

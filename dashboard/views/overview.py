@@ -1,6 +1,7 @@
 """The overview: what was measured, and what to look at."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -29,7 +30,7 @@ from dashboard.metrics import (
 )
 from dashboard.models.savedviews import ViewPage
 from dashboard.pages import STOP_POLLING, render_page, saved_views
-from dashboard.panels import ChartPanel, TableRow, bucket_label
+from dashboard.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.projections import project_month
 from dashboard.rollupreading import is_behind
@@ -37,6 +38,7 @@ from dashboard.tiles import Tile, build_tiles, month_tile, votes_tile
 from dashboard.voting import Feedback, Votes, read_feedback
 
 TEMPLATE = "dashboard/overview.html"
+TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
 # An hour of polls; then the page says that it has stopped.
 MAX_POLLS = 120
 # The chart that there is only where votes are collected.
@@ -61,6 +63,21 @@ def overview(request: TeamRequest) -> HttpResponse:
 
 @require_GET
 @team_page
+def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show a chart's table view: a page of its own, or the table alone for the Overview to put in."""
+    form = OverviewForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    series = _series(form, wanted)
+    columns = _columns(slug, series, form, wanted)
+    panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
+    context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
+    template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
+    return render_page(request, template, {**context, "query": form.query()})
+
+
+@require_GET
+@team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
@@ -77,7 +94,7 @@ def _columns(slug: str, series: Series, form: OverviewForm, wanted: OverviewFilt
     feedback = read_feedback(wanted) if slug == VOTES else None
     if feedback is None:
         raise Http404("No such chart.")
-    return votes_columns(_data(form, series, series, feedback))
+    return votes_columns(feedback.points)
 
 
 def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
@@ -128,7 +145,7 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
         "period": series.period,
         "total": series.total,
         "tiles": [*_tiles(wanted, series, before, votes), month_tile(project_month(wanted, now))],
-        "panels": _panels(data, form),
+        "panels": _panels(data),
         "charts": _charts(data, form),
         "observations": observe(series.total, list(series.stages), read_score_spread(wanted)),
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
@@ -163,15 +180,14 @@ def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
     return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
 
 
-def _panels(data: ChartData, form: OverviewForm) -> list[ChartPanel]:
-    rows = _row_frames(data)
-    panels = [
-        _panel(slug, chart.title, chart.note, columns_of(chart, data.series, is_apart=form.is_apart), rows)
-        for slug, chart in CHARTS.items()
-    ]
-    if data.votes:
-        panels.append(_panel(VOTES, "Liked answers", "thumbs up, by stage", votes_columns(data), rows))
-    return panels
+def _panels(data: ChartData) -> list[ChartPanel]:
+    return [_panel(slug) for slug in (*CHARTS, *([VOTES] if data.votes else []))]
+
+
+def _panel(slug: str) -> ChartPanel:
+    if slug == VOTES:
+        return ChartPanel(VOTES, "Liked answers", "thumbs up, by stage")
+    return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 
 def _link(form: OverviewForm, kind: str | None = None) -> Link:
@@ -192,24 +208,16 @@ def _span(bucket: Bucket) -> str:
     return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _row_frames(data: ChartData) -> list[tuple[str, str, bool]]:
-    """Return each bucket in words with the address of its assemblies, and whether it is not over yet."""
-    period = data.series.period
-    return [
-        (
+def _table(columns: list[Cells], series: Series, link: Link) -> ChartTable:
+    """Return the buckets in words, each with the address of its assemblies; one may not be over yet."""
+    period = series.period
+    rows = [
+        TableRow(
             bucket_label(bucket, period),
-            data.link(bucket) if figures.assemblies else "",
+            link(bucket) if figures.assemblies else "",
+            tuple(column.show(column.values[number]) for column in columns),
             bucket.end > period.until,
         )
-        for bucket, figures in data.series.rows
+        for number, (bucket, figures) in enumerate(series.rows)
     ]
-
-
-def _panel(
-    slug: str, title: str, note: str, columns: list[Cells], frames: list[tuple[str, str, bool]]
-) -> ChartPanel:
-    rows = [
-        TableRow(label, url, tuple(column.show(column.values[number]) for column in columns), is_incomplete)
-        for number, (label, url, is_incomplete) in enumerate(frames)
-    ]
-    return ChartPanel(slug, title, note, tuple(column.name for column in columns), rows)
+    return ChartTable(tuple(column.name for column in columns), rows)

@@ -132,7 +132,7 @@ def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
     figure = votes_figure(apart([SOME] * 5)).to_plotly_json()
     go.Figure(coloured(figure))
     assert [trace["name"] for trace in figure["data"]] == ["stage 4"]
-    assert votes_columns(apart([SOME] * 5))[0].values == (0.9,) * 5
+    assert votes_columns(apart([SOME] * 5).votes)[0].values == (0.9,) * 5
 
 
 def test_the_chart_of_hand_offs_is_one_that_plotly_knows() -> None:

@@ -19,7 +19,7 @@ from memory.feedback import give_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, figures_of, log_in
 from tests.dashboard.test_metrics import ask, log_row
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -43,11 +43,6 @@ def html_of(client: Client, url: str = "/") -> str:
     response = client.get(url)
     assert response.status_code == 200
     return response.content.decode()
-
-
-def figures_of(html: str) -> dict[str, object]:
-    island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
-    return json.loads(island)
 
 
 def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Space) -> None:
