@@ -208,7 +208,7 @@ const explain = () => showToast("The page could not be updated. What you see is 
 document.addEventListener("htmx:responseError", explain);
 document.addEventListener("htmx:sendError", explain);
 document.addEventListener("htmx:afterSettle", (event) => {
-  if (event.target.matches(".chart-table")) return;
+  if (event.detail.target.matches(".chart-table")) return;
   for (const id of openTables) {
     const button = document.getElementById(id);
     if (button) showTable(button, true);

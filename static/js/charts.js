@@ -76,12 +76,13 @@
     }
   };
 
-  document.addEventListener("htmx:beforeCleanupElement", (event) => {
-    if (event.target.matches(".js-plotly-plot") && !event.target.hasAttribute("hx-preserve")) purge(event.target);
+  document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
+    // It may be the blank between two elements.
+    if (target.matches?.(".js-plotly-plot") && !target.hasAttribute("hx-preserve")) purge(target);
   });
   document.addEventListener("htmx:beforeHistorySave", () => purge(document.body));
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (!event.target.matches(".chart-table")) draw();
+    if (!event.detail.target.matches(".chart-table")) draw();
   });
   document.addEventListener("themechange", draw);
   document.addEventListener("plotshown", (event) => {

@@ -14,6 +14,7 @@ from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_
 from dashboard.memorycharts import TrustPoint, trust_figure
 from dashboard.metrics import Figures, Series
 from dashboard.periods import custom_period, recent_period
+from dashboard.plots import share_lists
 from dashboard.voting import Votes
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -82,6 +83,23 @@ def test_an_area_is_not_drawn_over_gaps() -> None:
 def test_buckets_are_shown_by_the_teams_clock() -> None:
     trace = CHARTS["saved"].build(data_of([SOME] * 5)).to_plotly_json()["data"][0]
     assert trace["x"][0] == datetime(2026, 6, 11)
+
+
+def test_lists_are_shared_and_fractions_short() -> None:
+    figures = {slug: chart.build(data_of([SOME] * 5)).to_plotly_json() for slug, chart in CHARTS.items()}
+    figures["time"]["data"][0]["y"] = [1 / 3, None, 7, 12_345_678]
+    island = share_lists(figures)
+    trace = island["figures"]["time"]["data"][0]
+    assert "x" not in trace
+    assert island["lists"][trace["lists"]["y"]] == (0.333333, None, 7, 12_345_678)
+    assert trace["lists"]["x"] == island["figures"]["saved"]["data"][0]["lists"]["x"]
+    for slug, figure in figures.items():
+        for before, after in zip(figure["data"], island["figures"][slug]["data"], strict=True):
+            found = {name: list(island["lists"][number]) for name, number in after["lists"].items()}
+            assert {name: list(before[name]) for name in found if name != "y"} == {
+                name: values for name, values in found.items() if name != "y"
+            }
+            assert before.keys() == {*after.keys(), *found} - {"lists"}
 
 
 def test_hours_have_a_clock_on_the_axis() -> None:
