@@ -50,10 +50,11 @@ VOTES = "votes"
 def overview(request: TeamRequest) -> HttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
-    if not Assembly.objects.of(request.team).exists():
+    figures = _figures(form)
+    if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
-    context = {**_frame(request, form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    context = {**_frame(request, form), **figures, "polls": polls + 1, "is_polling": polls < MAX_POLLS}
     status = 200 if polls < MAX_POLLS else STOP_POLLING
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
