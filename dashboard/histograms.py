@@ -40,9 +40,9 @@ class Histogram:
 
     def percentiles(self, counts: Sequence[float], shares: Sequence[float]) -> tuple[float | None, ...]:
         """Return the percentile of each share; see `percentile`."""
-        upto = list(accumulate(counts))
-        if not upto or upto[-1] <= 0:
+        if not counts or sum(counts) <= 0:
             return (None,) * len(shares)
+        upto = list(accumulate(counts))
         return tuple(self._value_at(max(1.0, -(-upto[-1] * share // 1)), counts, upto) for share in shares)
 
     def _value_at(self, rank: float, counts: Sequence[float], upto: Sequence[float]) -> float:
