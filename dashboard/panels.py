@@ -40,7 +40,8 @@ class ChartPanel:
 
 
 def _render_row(row: TableRow) -> str:
-    label = escape(row.label) + (' <span class="faint">so far</span>' if row.is_incomplete else "")
+    so_far = ' <span class="faint">so far</span>' if row.is_incomplete else ""
+    label = f'<span class="nowrap">{escape(row.label)}</span>{so_far}'
     cells = "".join(f'<td class="n">{escape(cell)}</td>' for cell in row.cells)
     link = f'<a class="link" href="{escape(row.url)}">List</a>' if row.url else ""
     return f'<tr><th scope="row">{label}</th>{cells}<td>{link}</td></tr>'
