@@ -71,7 +71,7 @@ _FRESH = measured(
 )
 _ZONE_HAS = "coalesce((SELECT {what} FROM dashboard_rollupzone WHERE team_id = %(team_id)s), false)"
 _HAS_ZONE = _ZONE_HAS.format(what="time_zone = %(zone)s")
-_IS_SUMMARISED = _ZONE_HAS.format(what="time_zone = %(zone)s AND is_summarised")
+_IS_SUMMARISED = _ZONE_HAS.format(what="time_zone = %(zone)s AND summarised_since <= %(start)s")
 _NAMES = columns(SUMMARY_COLUMNS)
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from zoneinfo import ZoneInfo
 
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F
+from django.utils import timezone
 
 from contextopt.models import Space, Team
 from dashboard.measures import (
@@ -32,6 +34,8 @@ FOLD_ROWS = 10_000
 JOB_SECONDS = 15.0
 LOCK = 0x636F6E7465787432
 DAY = timedelta(days=1)
+# A million assemblies take a second or two for so long.
+SUMMARISED_AT_ONCE = timedelta(days=30)
 ALWAYS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 _QUARTERS, _DAYS = "dashboard_quarterrollup", "dashboard_dayrollup"
@@ -155,13 +159,13 @@ SELECT min(start), max(start) FROM (
 _ANY_WORK = """
 SELECT EXISTS (SELECT FROM dashboard_unfoldedassembly) OR EXISTS (SELECT FROM dashboard_staleday)
     OR EXISTS (SELECT FROM contextopt_team t JOIN dashboard_rollupzone z ON z.team_id = t.id
-                WHERE z.time_zone <> t.time_zone OR NOT z.is_summarised)
+                WHERE z.time_zone <> t.time_zone OR z.summarised_since IS DISTINCT FROM %(always)s)
 """
 
 # Teams that have none yet begin with their present time zone.
 _ENSURE_ZONES = """
-INSERT INTO dashboard_rollupzone (team_id, time_zone, is_summarised)
-SELECT id, time_zone, true FROM contextopt_team t
+INSERT INTO dashboard_rollupzone (team_id, time_zone, summarised_since)
+SELECT id, time_zone, %(always)s FROM contextopt_team t
  WHERE NOT EXISTS (SELECT FROM dashboard_rollupzone z WHERE z.team_id = t.id)
    FOR KEY SHARE SKIP LOCKED
 ON CONFLICT DO NOTHING
@@ -172,7 +176,7 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
     """Fold what is new and make again what is stale, for about so long; return how many were folded."""
     folded, deadline = 0, monotonic() + seconds
     with connection.cursor() as cursor:
-        cursor.execute(_ANY_WORK)
+        cursor.execute(_ANY_WORK, {"always": ALWAYS[0]})
         if not cursor.fetchone()[0]:
             return 0
     while step := fold(FOLD_ROWS):
@@ -185,8 +189,9 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
         rebuild_day(stale.team, stale.day)
     for zone in RollupZone.objects.exclude(time_zone=F("team__time_zone")).select_related("team"):
         take_zone(zone.team)
-    for zone in RollupZone.objects.filter(is_summarised=False).select_related("team"):
-        summarise(zone.team)
+    for zone in RollupZone.objects.exclude(summarised_since=ALWAYS[0]).select_related("team"):
+        while monotonic() < deadline and not summarise(zone.team):
+            pass
     return folded
 
 
@@ -196,7 +201,7 @@ def fold(rows: int = FOLD_ROWS) -> int | None:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
         if not cursor.fetchone()[0]:
             return None
-        cursor.execute(_ENSURE_ZONES)
+        cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         cursor.execute(_FOLD, {"rows": rows})
         return int(cursor.fetchone()[0])
 
@@ -235,16 +240,23 @@ def take_zone(team: Team) -> None:
     """Have the team's day rollups and summaries be of the days of its present time zone."""
     with _alone(team) as cursor:
         zone = Team.objects.values_list("time_zone", flat=True).get(pk=team.pk)
-        RollupZone.objects.filter(team=team).update(time_zone=zone, is_summarised=True)
+        RollupZone.objects.filter(team=team).update(time_zone=zone, summarised_since=ALWAYS[0])
         _make_days(cursor, team, *ALWAYS)
         _make_summaries(cursor, team, *ALWAYS)
 
 
-def summarise(team: Team) -> None:
-    """Make the team's summaries again from its rollups."""
+def summarise(team: Team) -> bool:
+    """Make the newest of the team's summaries that do not hold again; return whether all hold now."""
     with _alone(team) as cursor:
-        RollupZone.objects.filter(team=team).update(is_summarised=True)
-        _make_summaries(cursor, team, *ALWAYS)
+        zone = RollupZone.objects.get(team=team)
+        end = zone.summarised_since or ALWAYS[1]
+        day = min(end, timezone.now()).astimezone(ZoneInfo(zone.time_zone)) - SUMMARISED_AT_ONCE
+        first = day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+        if not QuarterRollup.objects.filter(team=team, start__lt=first).exists():
+            first = ALWAYS[0]
+        _make_summaries(cursor, team, first, end)
+        RollupZone.objects.filter(team=team).update(summarised_since=first)
+    return first == ALWAYS[0]
 
 
 def _make_days(cursor: CursorWrapper, team: Team, first: datetime, last: datetime) -> None:
@@ -265,5 +277,5 @@ def _alone(team: Team) -> Iterator[CursorWrapper]:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         list(Team.objects.filter(pk=team.pk).select_for_update(no_key=True).values_list("pk"))
         list(Space.objects.filter(team=team).select_for_update(no_key=True).values_list("pk"))
-        cursor.execute(_ENSURE_ZONES)
+        cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         yield cursor

@@ -15,8 +15,8 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(
             model_name='rollupzone',
-            name='is_summarised',
-            field=models.BooleanField(default=False, help_text='hours and days of all spaces together hold; if not, a job makes them again'),
+            name='summarised_since',
+            field=models.DateTimeField(help_text='summaries hold from then on; a job makes the older ones again, the newest first', null=True),
         ),
         migrations.CreateModel(
             name='DaySummary',

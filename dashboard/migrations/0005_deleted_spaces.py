@@ -7,8 +7,8 @@ from django.db import migrations
 NOTES = """
 CREATE FUNCTION dashboard_note_space_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE dashboard_rollupzone SET is_summarised = false
-     WHERE is_summarised AND team_id IN (SELECT team_id FROM gone);
+    UPDATE dashboard_rollupzone SET summarised_since = NULL
+     WHERE summarised_since IS NOT NULL AND team_id IN (SELECT team_id FROM gone);
     RETURN NULL;
 END $$;
 

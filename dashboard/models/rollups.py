@@ -84,8 +84,8 @@ class RollupZone(models.Model):
 
     team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
     time_zone = models.CharField(max_length=64)
-    is_summarised = models.BooleanField(
-        default=False, help_text="hours and days of all spaces together hold; if not, a job makes them again"
+    summarised_since = models.DateTimeField(
+        null=True, help_text="summaries hold from then on; a job makes the older ones again, the newest first"
     )
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Rollups added up over spaces and their settings: what a page reads that is not filtered by either.
 
 They are a fraction of the rollups, however many spaces there are. A deleted space takes its rollups along,
-but its share of a summary cannot be told from the others': `RollupZone.is_summarised` says that they hold.
+but its share of a summary cannot be told from the others': `RollupZone.summarised_since` says which hold.
 """
 
 from typing import ClassVar

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
+import time_machine
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -32,7 +33,7 @@ from dashboard.models import (
     UnfoldedAssembly,
 )
 from dashboard.periods import custom_period
-from dashboard.rollups import fold, keep_rollups, rebuild, take_zone
+from dashboard.rollups import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_space, make_team
 
@@ -248,7 +249,7 @@ def test_a_deleted_space_takes_its_rollups_along(logged: Space) -> None:
     assert sum(DaySummary.objects.values_list("assemblies", flat=True)) == 13
     assert_figures_are_those_of_the_rows(logged.team)
     keep_rollups()
-    assert RollupZone.objects.get().is_summarised
+    assert RollupZone.objects.get().summarised_since == ALWAYS[0]
     assert DaySummary.objects.get().assemblies == HourSummary.objects.get().assemblies == 1
     assert_figures_are_those_of_the_rows(logged.team)
 
@@ -316,6 +317,30 @@ def test_summaries_are_read(logged: Space) -> None:
     QuarterRollup.objects.filter(start__lt=NOW.replace(minute=0)).delete()
     DayRollup.objects.all().delete()
     assert_figures(whole(logged.team), list(Assembly.objects.of(logged.team)))
+
+
+def test_summaries_are_made_again_the_newest_first(team: Team) -> None:
+    space, gone = make_space(team), make_space(team, "gone")
+    for days in range(0, 80, 4):
+        log_row(space, NOW - timedelta(days=days))
+        log_row(gone, NOW - timedelta(days=days))
+    keep_rollups()
+    delete_space(space=gone)
+    with time_machine.travel(NOW, tick=False):
+        assert not summarise(team)
+        since = RollupZone.objects.get().summarised_since
+        assert since == (NOW - timedelta(days=30)).replace(hour=0, minute=0, second=0, microsecond=0)
+        assert set(DaySummary.objects.filter(start__gte=since).values_list("assemblies", flat=True)) == {1}
+        assert set(DaySummary.objects.filter(start__lt=since).values_list("assemblies", flat=True)) == {2}
+        for days in (7, 80):
+            first, until = NOW.date() - timedelta(days=days - 1), NOW + timedelta(minutes=1)
+            period = custom_period(first, NOW.date(), until, ZoneInfo("UTC"))
+            log = Assembly.objects.of(team).filter(created_at__gte=period.start)
+            assert_figures(OverviewFilter(team.pk, period), list(log))
+        assert not summarise(team)
+        assert summarise(team)
+    assert set(DaySummary.objects.values_list("assemblies", flat=True)) == {1}
+    assert not RollupZone.objects.exclude(summarised_since=ALWAYS[0]).exists()
 
 
 def test_hours_that_an_edge_divides_are_read_by_quarters(team: Team) -> None:
