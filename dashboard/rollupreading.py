@@ -52,14 +52,15 @@ class RollupFilter:
         return self.space_id is None and self.config_version is None
 
 
+# The configs of a version as an array: so the index alone tells which rollups are theirs.
 _CONDITIONS = {
     "space_id": "space_id = %(space_id)s",
     "stage": "stage = %(stage)s",
     "kind": "kind = %(kind)s",
     "phase": "phase = %(phase)s",
-    "config_version": "config_id IN (SELECT c.id FROM contextopt_contextconfig c"
+    "config_version": "config_id = ANY(ARRAY(SELECT c.id FROM contextopt_contextconfig c"
     " JOIN contextopt_space s ON s.id = c.space_id"
-    " WHERE s.team_id = %(team_id)s AND c.version = %(config_version)s)",
+    " WHERE s.team_id = %(team_id)s AND c.version = %(config_version)s))",
     "model": "model = %(model)s",
 }
 
