@@ -95,6 +95,7 @@ def _pages(team: Team) -> list[Page]:
     shown = assemble_space(team_id=team.pk, request=AssemblyIn(space=SLUG), actor="benchmarks")
     return [
         *(Page(f"overview, {what}", f"/?{query}", BAR_OVERVIEW_MS) for what, query in OVERVIEWS),
+        Page("overview, a chart's table, 90 days", "/overview/time/?range=90d", BAR_OVERVIEW_MS),
         *(Page(f"assemblies, {what}", f"/assemblies/?{query}", BAR_LIST_MS) for what, query in LISTS),
         Page("inspector", f"/assemblies/{shown.id}/", BAR_LIST_MS),
         Page("phases, 90 days", "/phases/?range=90d", BAR_OVERVIEW_MS),

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -41,7 +43,7 @@ class PhaseLine:
         return self.phase or "others"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PhaseData:
     """What a figure is built from; `link` gives the address of the filterings of a phase and bucket."""
 
@@ -53,8 +55,15 @@ class PhaseData:
     def of(cls, series: PhaseSeries, link: PhaseLink) -> "PhaseData":
         return cls(series.period, tuple(_lines(series)), link)
 
-    def links(self, line: PhaseLine) -> list[str]:
-        return [self.link(line.phase, bucket) for bucket in self.period.buckets]
+    @cached_property
+    def moments(self) -> list[datetime]:
+        return wall_clock(self.period)
+
+    @cached_property
+    def links(self) -> dict[str, list[str]]:
+        """The addresses of each line's points, by phase."""
+        buckets = self.period.buckets
+        return {line.phase: [self.link(line.phase, bucket) for bucket in buckets] for line in self.lines}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,8 @@ def saved_figure(data: PhaseData) -> Plot:
     last = 0.5 if data.period.is_incomplete else 1.0
     bars = [
         bar(
-            name=line.name, x=wall_clock(data.period), y=[_saved(point) for point in line.points],
-            customdata=data.links(line),
+            name=line.name, x=data.moments, y=[_saved(point) for point in line.points],
+            customdata=data.links[line.phase],
             marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
         )
         for line in data.lines
@@ -87,7 +96,6 @@ def saved_figure(data: PhaseData) -> Plot:
 
 def share_figure(data: PhaseData) -> Plot:
     """The share of the full context that was left out, a line a phase."""
-    moments = wall_clock(data.period)
     measured = [line for line in data.lines if any(point.full_tokens for point in line.points)]
     traces = [_line(data, line) for line in measured]
     figure = lay_out(data.period, traces, ".0%", ".0%")
@@ -96,7 +104,7 @@ def share_figure(data: PhaseData) -> Plot:
     )
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
     heights = spread_labels([_last_rate(line) for line in measured])
-    notes = texts_at(moments[-1], heights, [line.name for line in measured])
+    notes = texts_at(data.moments[-1], heights, [line.name for line in measured])
     # The names take room from the axis: fewer days have space on a phone.
     figure.update_xaxes(nticks=5)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
@@ -147,8 +155,8 @@ def _lines(series: PhaseSeries) -> list[PhaseLine]:
 def _line(data: PhaseData, line: PhaseLine) -> Json:
     marker: dict[str, Any] = {"color": line.colour, "size": 5}
     return scatter(
-        name=line.name, x=wall_clock(data.period), y=[point.rate for point in line.points],
-        customdata=data.links(line), mode="lines+markers", marker=marker,
+        name=line.name, x=data.moments, y=[point.rate for point in line.points],
+        customdata=data.links[line.phase], mode="lines+markers", marker=marker,
         line={"color": line.colour, "width": 2, "dash": line.dash},
     )  # fmt: skip
 

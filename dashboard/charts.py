@@ -8,6 +8,7 @@ columns, and register it in `CHARTS`: page, table view and CSV follow from that.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from dashboard.formats import decimals, milliseconds, money, percent, tenths, whole
@@ -34,7 +35,7 @@ type Link = Callable[[Bucket], str]
 type Pick = Callable[[Figures], float | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChartData:
     """What a figure is built from; `link` gives the address of the assemblies of a bucket.
 
@@ -47,13 +48,18 @@ class ChartData:
     kind_links: Mapping[str, Link] = field(default_factory=dict)
     votes: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def moments(self) -> list[datetime]:
         return wall_clock(self.series.period)
 
-    @property
+    @cached_property
     def links(self) -> list[str]:
         return [self.link(bucket) for bucket in self.series.period.buckets]
+
+    @cached_property
+    def links_of_kinds(self) -> dict[str, list[str]]:
+        buckets = self.series.period.buckets
+        return {kind: [link(bucket) for bucket in buckets] for kind, link in self.kind_links.items()}
 
     def values(self, pick: Pick) -> list[float | None]:
         return [pick(figures) for figures in self.series.points]
@@ -137,7 +143,7 @@ def stacked_figure(data: ChartData) -> Plot:
     bars = [
         _bar(
             data, kind_name(kind), [_saved(figures) for figures in points],
-            [data.kind_links[kind](bucket) for bucket in data.series.period.buckets], KIND_COLOURS[kind],
+            data.links_of_kinds[kind], KIND_COLOURS[kind],
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
@@ -319,7 +325,11 @@ def _labelled(name: str, values: Sequence[float | None], colour: str, label_at: 
 
 def wall_clock(period: Period) -> list[datetime]:
     """Bucket starts by the team's wall clock: the chart knows no time zones."""
-    return [bucket.start.astimezone(period.zone).replace(tzinfo=None) for bucket in period.buckets]
+    return [_by_the_wall(edge, period) for edge in period.edges[:-1]]
+
+
+def _by_the_wall(moment: datetime, period: Period) -> datetime:
+    return moment.astimezone(period.zone).replace(tzinfo=None)
 
 
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
@@ -350,10 +360,10 @@ def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: s
 
 def _time_axis(period: Period) -> dict[str, Any]:
     """The same for every chart of a page, so that one day is at one place in all of them."""
-    moments, is_hourly = wall_clock(period), period.step == "hour"
-    half = (moments[-1] - moments[0]) / max(1, len(moments) - 1) / 2
+    first, last = (_by_the_wall(period.edges[place], period) for place in (0, -2))
+    half, is_hourly = (last - first) / max(1, len(period.edges) - 2) / 2, period.step == "hour"
     return {
-        "type": "date", "range": [moments[0] - half, moments[-1] + half], "fixedrange": True,
+        "type": "date", "range": [first - half, last + half], "fixedrange": True,
         "showgrid": False, "zeroline": False, "nticks": 6, "tickangle": 0, "linecolor": "var(--line)",
         "tickformat": "%H:%M" if is_hourly else "%-d %b",
         "hoverformat": "%-d %b %H:%M" if is_hourly else "%A %-d %B",

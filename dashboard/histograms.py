@@ -4,7 +4,7 @@ A histogram has one bucket more than it has edges: what is below the first edge,
 last. Edges never change without `rebuild_rollups`.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -36,17 +36,20 @@ class Histogram:
         It lies in the same bucket as the nearest-rank percentile of the values; none when nothing was
         counted.
         """
-        total = sum(counts)
-        if total <= 0:
-            return None
-        rank = max(1.0, -(-total * share // 1))
-        reached = 0.0
-        for bucket, (count, upto) in enumerate(zip(counts, accumulate(counts), strict=True)):
-            if count and upto >= rank:
-                low, high = self.bounds(bucket)
-                return low + (high - low) * (rank - reached - 0.5) / count
-            reached = upto
-        raise ValueError("a histogram holds a negative count")
+        return self.percentiles(counts, (share,))[0]
+
+    def percentiles(self, counts: Sequence[float], shares: Sequence[float]) -> tuple[float | None, ...]:
+        """Return the percentile of each share; see `percentile`."""
+        if not counts or sum(counts) <= 0:
+            return (None,) * len(shares)
+        upto = list(accumulate(counts))
+        return tuple(self._value_at(max(1.0, -(-upto[-1] * share // 1)), counts, upto) for share in shares)
+
+    def _value_at(self, rank: float, counts: Sequence[float], upto: Sequence[float]) -> float:
+        """Return the value of a rank; `upto` holds how many lie in each bucket and those below it."""
+        bucket = bisect_left(upto, rank)
+        low, high = self.bounds(bucket)
+        return low + (high - low) * (rank - (upto[bucket] - counts[bucket]) - 0.5) / counts[bucket]
 
 
 def _octaves(first: float, octaves: int, steps: int) -> tuple[float, ...]:

@@ -1,6 +1,6 @@
 """The overview's charts with the kinds told apart, and its votes by stage. Pure, as `dashboard.charts`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.agentcharts import DASHES, LABEL_MARGIN, spread_labels
@@ -10,13 +10,13 @@ from dashboard.charts import (
     SHARE_HOVER,
     Chart,
     ChartData,
-    Link,
     kind_name,
     lay_out,
 )
 from dashboard.formats import percent
 from dashboard.metrics import Series
 from dashboard.plots import Json, Plot, scatter, texts_at
+from dashboard.voting import Votes
 
 STAGE_COLOURS = {2: "var(--response)", 3: "var(--history)", 4: "var(--context)", 5: "var(--system)"}
 
@@ -35,7 +35,7 @@ class _Line:
     name: str
     colour: str
     values: Sequence[float | None]
-    link: Link
+    links: list[str]
 
 
 def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
@@ -57,17 +57,17 @@ def apart_figure(chart: Chart, data: ChartData) -> Plot:
     lines = [
         _Line(
             kind_name(kind), KIND_COLOURS[kind], [chart.leading.pick(point) for point in points],
-            data.kind_links[kind],
+            data.links_of_kinds[kind],
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
     return _lines_figure(data, lines, chart.tick_format, chart.hover_format)
 
 
-def votes_columns(data: ChartData) -> list[Cells]:
+def votes_columns(votes: Mapping[int, tuple[Votes, ...]]) -> list[Cells]:
     return [
         Cells(f"Stage {stage}", tuple(point.rate for point in points), percent)
-        for stage, points in data.votes.items()
+        for stage, points in votes.items()
     ]
 
 
@@ -76,7 +76,7 @@ def votes_figure(data: ChartData) -> Plot:
     lines = [
         _Line(
             f"stage {stage}", STAGE_COLOURS.get(stage, "var(--ink-3)"), [point.rate for point in points],
-            data.link,
+            data.links,
         )
         for stage, points in data.votes.items()
     ]  # fmt: skip
@@ -104,7 +104,7 @@ def _trace(data: ChartData, line: _Line, dash: str) -> Json:
     symbols = [*(["circle"] * (count - 1)), last]
     return scatter(
         name=line.name, x=data.moments, y=line.values, mode="lines+markers",
-        customdata=[line.link(bucket) for bucket in data.series.period.buckets],
+        customdata=line.links,
         marker={"color": line.colour, "size": 5, "symbol": symbols},
         line={"color": line.colour, "width": 2, "dash": dash},
     )  # fmt: skip

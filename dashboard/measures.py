@@ -2,6 +2,7 @@
 
 from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.models.rollups import DIMENSIONS
+from dashboard.models.summaries import SUMMARY_DIMENSIONS
 
 DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
 _RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
@@ -43,6 +44,7 @@ MEASURED = {
 }
 MEASURE_COLUMNS = tuple(MEASURED)
 COLUMNS = (*DIMENSION_COLUMNS, *MEASURE_COLUMNS)
+SUMMARY_COLUMNS = (*SUMMARY_DIMENSIONS, *MEASURE_COLUMNS)
 
 # The quarter of an hour that an assembly belongs to.
 QUARTER = "date_bin('15 minutes', a.created_at, timestamptz '2000-01-01 00:00Z')"

@@ -5,14 +5,15 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import starmap
+from typing import NamedTuple
 
 from django.db import connection
 
 from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION
-from dashboard.measures import added_up
 from dashboard.periods import Bucket, Period
 from dashboard.rollupreading import RollupFilter, rollup_parameters, rollup_rows
 
@@ -82,6 +83,9 @@ class Figures:
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
 
+NOTHING = Figures()
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """Figures of each bucket of a period, and of the whole; of all kinds together and of each alone."""
@@ -113,43 +117,70 @@ class StageFigures:
 
 
 # Rollups are first added up to what a page tells apart, and these few rows once more for each way to look.
-_SERIES = """
+_FOUND = """
     WITH found AS MATERIALIZED (
-        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, kind, stage, {sums},
-               sum(tokens_saved * price.dollars_per_million / 1000000)::float8 AS dollars,
-               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced
+        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
+               sum(assemblies) AS assemblies, sum(truncated) AS truncated,
+               sum(records_included) AS records_included,
+               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts,
+               sum(tokens_before) AS tokens_before, sum(tokens_after) AS tokens_after,
+               sum(tokens_saved) AS tokens_saved,
+               sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
+               sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
+               sum(tokens_saved * (price.dollars_per_million / 1000000)::float8) AS dollars,
+               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced,
+               sum(ms_histogram) AS ms_histogram {histograms}
           FROM ({rows}) AS rollups
           LEFT JOIN dashboard_modelprice price USING (model)
-         GROUP BY 1, 2, 3
+         GROUP BY {groups}
     )
-    SELECT grouping(bucket, kind, stage), bucket, kind, stage,
-           sum(assemblies)::bigint AS assemblies, sum(truncated)::bigint AS truncated,
-           sum(records_included)::bigint AS records_included,
-           sum(assemblies) FILTER (WHERE kind = 'space')::bigint AS contexts,
-           sum(tokens_before)::bigint AS tokens_before, sum(tokens_after)::bigint AS tokens_after,
-           sum(tokens_saved)::bigint AS tokens_saved,
-           sum(ratios) / nullif(sum(with_ratio), 0)::float8 AS ratio,
-           sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
-           sum(dollars) AS dollars, sum(priced)::bigint AS priced,
-           sum(ms_histogram)::text AS ms_counts,
-           CASE WHEN grouping(bucket) = 1 THEN sum(tokens_histogram)::text END AS token_counts,
-           CASE WHEN grouping(bucket) = 1 THEN sum(utilisation_histogram)::text END AS utilisation_counts,
-           CASE WHEN grouping(bucket) = 1 THEN sum(ratio_histogram)::text END AS ratio_counts
-      FROM found
-     GROUP BY GROUPING SETS ((), (bucket), (kind), (bucket, kind), (stage))
-     ORDER BY stage
+"""
+_FIGURES = """
+    sum(assemblies)::bigint, sum(truncated)::bigint, sum(records_included)::bigint, sum(contexts)::bigint,
+    sum(tokens_before)::bigint, sum(tokens_after)::bigint, sum(tokens_saved)::bigint,
+    sum(ratios) / nullif(sum(with_ratio), 0)::float8,
+    sum(utilisations) / nullif(sum(with_utilisation), 0)::float8,
+    sum(dollars), sum(priced)::bigint
 """
 # What `grouping` says of each: a bit for each column that was not told apart.
-_TOTAL, _BUCKET, _KIND, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b101, 0b001, 0b110
-_NAMES = (
-    "grouping", "bucket", "kind", "stage", "assemblies", "truncated", "records_included", "contexts",
-    "tokens_before", "tokens_after", "tokens_saved", "ratio", "utilisation", "dollars", "priced",
-    "ms_counts", "token_counts", "utilisation_counts", "ratio_counts",
-)  # fmt: skip
+_TOTAL, _BUCKET, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b001, 0b110
+# A histogram is added up where it is asked for alone: that takes most of the time.
+_SERIES = (
+    _FOUND.format(
+        told="kind, stage,",
+        histograms=""",
+               sum(tokens_histogram) FILTER (WHERE stage IS NOT NULL) AS tokens_histogram,
+               sum(utilisation_histogram) FILTER (WHERE with_utilisation > 0) AS utilisation_histogram,
+               sum(ratio_histogram) FILTER (WHERE with_ratio > 0) AS ratio_histogram""",
+        groups="bucket, kind, stage",
+        rows="{rows}",
+    )
+    + f"""
+    SELECT grouping(bucket, kind, stage) AS grouped, bucket, kind, stage, {_FIGURES},
+           CASE WHEN grouping(stage) = 1 AND (grouping(kind) = 1 OR %(apart)s)
+                THEN sum(ms_histogram)::text END,
+           CASE WHEN grouping(stage) = 0 THEN sum(tokens_histogram)::text END,
+           CASE WHEN grouping(bucket, stage) = 3
+                THEN (SELECT sum(utilisation_histogram)::text FROM found) END,
+           CASE WHEN grouping(bucket, stage) = 3 THEN (SELECT sum(ratio_histogram)::text FROM found) END
+      FROM found
+     GROUP BY GROUPING SETS ((), (bucket), (bucket, kind), (stage))
+     ORDER BY kind, stage
+"""
+)
+# Of the period before, a page shows the whole and two lines to compare with.
+_EARLIER = (
+    _FOUND.format(told="", histograms="", groups="bucket", rows="{rows}")
+    + f"""
+    SELECT CASE WHEN grouping(bucket) = 1 THEN {_TOTAL} ELSE {_BUCKET} END, bucket, NULL, NULL, {_FIGURES},
+           CASE WHEN grouping(bucket) = 1 THEN sum(ms_histogram)::text END, NULL, NULL, NULL
+      FROM found
+     GROUP BY GROUPING SETS ((), (bucket))
+"""
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A row of the answer, under the names of its columns."""
 
     grouping: int
@@ -167,14 +198,13 @@ class _Row:
     utilisation: float | None
     dollars: float | None
     priced: int | None
-    ms_counts: str
+    ms_counts: str | None
     token_counts: str | None
     utilisation_counts: str | None
     ratio_counts: str | None
 
     def to_figures(self) -> Figures:
-        counts = _counts(self.ms_counts)
-        p50, p95, p99 = (ASSEMBLY_MS.percentile(counts, share) for share in (0.5, 0.95, 0.99))
+        p50, p95, p99 = ASSEMBLY_MS.percentiles(_counts(self.ms_counts), (0.5, 0.95, 0.99))
         return Figures(
             assemblies=self.assemblies,
             ratio=self.ratio,
@@ -199,12 +229,29 @@ class _Row:
 
 
 def read_series(wanted: OverviewFilter) -> Series:
-    """Return the figures of each bucket and of the whole period, in one query."""
-    rows = _fetch(wanted)
-    total = next((row for row in rows if row.grouping == _TOTAL and row.assemblies), None)
+    """Return the figures of each bucket and of the whole period, in one query.
+
+    Of each kind alone, times are not measured.
+    """
+    return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
+
+
+def read_series_apart(wanted: OverviewFilter) -> Series:
+    """Return what `read_series` does, with the times of each kind too."""
+    return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
+
+
+def read_earlier(wanted: OverviewFilter) -> Series:
+    """Return the figures of the period before, without kinds and stages; buckets have no times."""
+    before = wanted.before()
+    return _to_series(before, _fetch(_EARLIER, before))
+
+
+def _to_series(wanted: OverviewFilter, rows: Sequence[_Row]) -> Series:
+    total = next((row for row in rows if row.grouping == _TOTAL), None)
     if total is None:
-        return Series(wanted.period, Figures(), _spread({}, wanted.period))
-    kinds = [row.kind for row in rows if row.grouping == _KIND and row.kind]
+        return Series(wanted.period, NOTHING, _spread({}, wanted.period))
+    kinds = dict.fromkeys(row.kind for row in rows if row.grouping == _BUCKET_KIND and row.kind)
     return Series(
         wanted.period,
         total.to_figures(),
@@ -221,19 +268,24 @@ def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, _Row]:
 def _spread(by_bucket: Mapping[int | None, _Row], period: Period) -> tuple[Figures, ...]:
     """Return the figures of every bucket, those without assemblies too."""
     found = (by_bucket.get(number) for number in range(1, len(period.edges)))
-    return tuple(row.to_figures() if row else Figures() for row in found)
+    return tuple(row.to_figures() if row else NOTHING for row in found)
 
 
 def _counts(vector: str | None) -> Counts:
     return tuple(json.loads(vector)) if vector else ()
 
 
-def _fetch(wanted: OverviewFilter) -> list[_Row]:
+def _fetch(query: str, wanted: OverviewFilter, **values: object) -> list[_Row]:
     asked = wanted.to_rollups()
-    query = _SERIES.format(sums=added_up(), rows=rollup_rows(asked))
+    given = {**rollup_parameters(asked), "edges": array_text(wanted.period.edges), **values}
     with connection.cursor() as cursor:
-        cursor.execute(query, {**rollup_parameters(asked), "edges": list(wanted.period.edges)})
-        return [_Row(*row) for row in cursor.fetchall() if row[4]]
+        cursor.execute(query.format(rows=rollup_rows(asked)), given)
+        return [row for row in starmap(_Row, cursor.fetchall()) if row.assemblies]
+
+
+def array_text(moments: Iterable[datetime]) -> str:
+    """Return PostgreSQL's text of an array; the driver would take longer over each moment."""
+    return f"{{{','.join(moment.isoformat() for moment in moments)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +342,7 @@ CHOICES_DAYS = 100
 
 _CHOICES = """
     WITH seen AS MATERIALIZED (
-        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_dayrollup
+        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_daysummary
          WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
     )
     SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
@@ -305,7 +357,7 @@ _CHOICES = """
 
 
 def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
-    """Return what the filters may offer, in one query; what is not folded yet is not among it."""
+    """Return what the filters may offer, in one query; what is not summarised yet is not among it."""
     since = now - timedelta(days=CHOICES_DAYS)
     values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
     with connection.cursor() as cursor:

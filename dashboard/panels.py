@@ -19,10 +19,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartPanel:
-    slug: str
-    title: str
-    note: str
+class ChartTable:
     columns: tuple[str, ...]
     rows: list[TableRow]
 
@@ -32,8 +29,19 @@ class ChartPanel:
         return mark_safe("".join(map(_render_row, self.rows)))  # noqa: S308 each part is escaped
 
 
+@dataclass(frozen=True, slots=True)
+class ChartPanel:
+    """A chart's frame. Without its table, the page's script asks for that when it is to be shown."""
+
+    slug: str
+    title: str
+    note: str
+    table: ChartTable | None = None
+
+
 def _render_row(row: TableRow) -> str:
-    label = escape(row.label) + (' <span class="faint">so far</span>' if row.is_incomplete else "")
+    so_far = ' <span class="faint">so far</span>' if row.is_incomplete else ""
+    label = f'<span class="nowrap">{escape(row.label)}</span>{so_far}'
     cells = "".join(f'<td class="n">{escape(cell)}</td>' for cell in row.cells)
     link = f'<a class="link" href="{escape(row.url)}">List</a>' if row.url else ""
     return f'<tr><th scope="row">{label}</th>{cells}<td>{link}</td></tr>'

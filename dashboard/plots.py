@@ -4,7 +4,7 @@ Plotly's own classes check every property as it is set, which takes longer than 
 together; the tests have them check what is built here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,34 @@ class Plot:
 
     def to_plotly_json(self) -> Json:
         return {"data": self.traces, "layout": self.layout}
+
+
+def share_lists(figures: Mapping[str, Json]) -> Json:
+    """Return figures with each list of their traces sent once, however many of them have it.
+
+    A trace names its lists by their numbers in `lists`; `charts.js` puts them back.
+    """
+    numbers: dict[tuple[Any, ...], int] = {}
+    shared = {
+        slug: {**figure, "data": [_without_lists(trace, numbers) for trace in figure["data"]]}
+        for slug, figure in figures.items()
+    }
+    return {"lists": list(numbers), "figures": shared}
+
+
+def _without_lists(trace: Json, numbers: dict[tuple[Any, ...], int]) -> Json:
+    lists = {name: value for name, value in trace.items() if isinstance(value, list | tuple)}
+    kept = {name: value for name, value in trace.items() if name not in lists}
+    placed = {
+        name: numbers.setdefault(_brief(value) if name == "y" else tuple(value), len(numbers))
+        for name, value in lists.items()
+    }
+    return {**kept, "lists": placed}
+
+
+def _brief(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Round fractions to the six figures that nobody sees more than."""
+    return tuple(float(f"{value:.6g}") if type(value) is float else value for value in values)
 
 
 def bare_layout(muted: str) -> Json:

@@ -1,4 +1,4 @@
-"""Folding the log into rollups: each assembly once, in the order of commits, in bounded steps.
+"""Folding the log into rollups and summaries: each assembly once, as transactions commit, in bounded steps.
 
 A step takes notes of `UnfoldedAssembly` away and adds their assemblies in one transaction, so it may be
 killed, run twice or run late without counting anything twice. Only one step runs at a time.
@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
+from zoneinfo import ZoneInfo
 
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F
+from django.utils import timezone
 
 from contextopt.models import Space, Team
 from dashboard.measures import (
@@ -19,27 +21,33 @@ from dashboard.measures import (
     DIMENSION_COLUMNS,
     MEASURE_COLUMNS,
     QUARTER,
+    SUMMARY_COLUMNS,
     added_up,
     columns,
     measured,
 )
-from dashboard.models import DayRollup, QuarterRollup, RollupZone, StaleDay
+from dashboard.models import DayRollup, DaySummary, HourSummary, QuarterRollup, RollupZone, StaleDay
+from dashboard.models.summaries import SUMMARY_DIMENSIONS
 
 FOLD_ROWS = 10_000
 # A job begins no further step after this long; no step takes as long again.
 JOB_SECONDS = 15.0
 LOCK = 0x636F6E7465787432
 DAY = timedelta(days=1)
+# A million assemblies take a second or two for so long.
+SUMMARISED_AT_ONCE = timedelta(days=30)
+ALWAYS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 _QUARTERS, _DAYS = "dashboard_quarterrollup", "dashboard_dayrollup"
+_HOUR_SUMMARIES, _DAY_SUMMARIES = "dashboard_hoursummary", "dashboard_daysummary"
 
 
-def _add(table: str, query: str) -> str:
-    """Return the SQL that adds the rows of a query to a table of rollups."""
+def _add(table: str, query: str, dimensions: tuple[str, ...] = DIMENSION_COLUMNS) -> str:
+    """Return the SQL that adds the rows of a query to a table of rollups or summaries."""
     sums = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in MEASURE_COLUMNS)
     return (
-        f"INSERT INTO {table} (team_id, start, {columns(COLUMNS)}) {query} "
-        f"ON CONFLICT (team_id, start, {columns(DIMENSION_COLUMNS)}) DO UPDATE SET {sums}"
+        f"INSERT INTO {table} (team_id, start, {columns((*dimensions, *MEASURE_COLUMNS))}) {query} "
+        f"ON CONFLICT (team_id, start, {columns(dimensions)}) DO UPDATE SET {sums}"
     )
 
 
@@ -51,6 +59,31 @@ _IN_DAYS = f"""
      WHERE {{condition}}
      GROUP BY q.team_id, 2, {columns(DIMENSION_COLUMNS, "q.")}
 """
+
+# Rollups of all spaces and settings added up to the hours or days of their team's zone.
+_SUMMARISED = f"""
+    SELECT q.team_id, date_trunc('{{unit}}', q.start, z.time_zone) AS start,
+           {columns(SUMMARY_DIMENSIONS, "q.")}, {added_up()}
+      FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
+     WHERE {{condition}}
+     GROUP BY q.team_id, 2, {columns(SUMMARY_DIMENSIONS, "q.")}
+"""
+
+
+def _summarise(hours: str) -> str:
+    """Return common table expressions that add up `hours`, themselves summed up, to both tables."""
+    named = f"team_id, start, {columns(SUMMARY_COLUMNS)}"
+    days = _SUMMARISED.format(unit="day", source="hours", condition="true")
+    return f"""
+hours AS MATERIALIZED (
+    {hours}
+), hour_summaries AS (
+    {_add(_HOUR_SUMMARIES, f"SELECT {named} FROM hours", SUMMARY_DIMENSIONS)}
+), day_summaries AS (
+    {_add(_DAY_SUMMARIES, f"SELECT {named} FROM ({days}) AS days", SUMMARY_DIMENSIONS)}
+)
+"""
+
 
 # A team or space that is being deleted is passed over, not waited for: its assemblies go with it.
 _FOLD = f"""
@@ -74,7 +107,7 @@ WITH noted AS MATERIALIZED (
     {_add(_QUARTERS, "SELECT team_id, start, " + columns(COLUMNS) + " FROM quarters")}
 ), folded_days AS (
     {_add(_DAYS, "SELECT * FROM (" + _IN_DAYS.format(source="quarters", condition="true") + ") days")}
-)
+), {_summarise(_SUMMARISED.format(unit="hour", source="quarters", condition="true"))}
 SELECT count(*) FROM taken
 """
 
@@ -106,13 +139,12 @@ SELECT date_trunc('day', %(start)s::timestamptz, time_zone),
   FROM dashboard_rollupzone WHERE team_id = %(team)s
 """
 
-_ADD_DAYS = _add(
-    _DAYS,
-    _IN_DAYS.format(
-        source=_QUARTERS,
-        condition="q.team_id = %(team)s AND q.start >= %(first)s AND q.start < %(last)s",
-    ),
-)
+_STRETCH = "q.team_id = %(team)s AND q.start >= %(first)s AND q.start < %(last)s"
+_ADD_DAYS = _add(_DAYS, _IN_DAYS.format(source=_QUARTERS, condition=_STRETCH))
+_ADD_SUMMARIES = f"""
+WITH {_summarise(_SUMMARISED.format(unit="hour", source=_QUARTERS, condition=_STRETCH))}
+SELECT
+"""
 _ENDS = """
 SELECT min(start), max(start) FROM (
     (SELECT created_at AS start FROM contextopt_assembly WHERE team_id = %(team)s ORDER BY 1 LIMIT 1)
@@ -127,13 +159,13 @@ SELECT min(start), max(start) FROM (
 _ANY_WORK = """
 SELECT EXISTS (SELECT FROM dashboard_unfoldedassembly) OR EXISTS (SELECT FROM dashboard_staleday)
     OR EXISTS (SELECT FROM contextopt_team t JOIN dashboard_rollupzone z ON z.team_id = t.id
-                WHERE z.time_zone <> t.time_zone)
+                WHERE z.time_zone <> t.time_zone OR z.summarised_since IS DISTINCT FROM %(always)s)
 """
 
 # Teams that have none yet begin with their present time zone.
 _ENSURE_ZONES = """
-INSERT INTO dashboard_rollupzone (team_id, time_zone)
-SELECT id, time_zone FROM contextopt_team t
+INSERT INTO dashboard_rollupzone (team_id, time_zone, summarised_since)
+SELECT id, time_zone, %(always)s FROM contextopt_team t
  WHERE NOT EXISTS (SELECT FROM dashboard_rollupzone z WHERE z.team_id = t.id)
    FOR KEY SHARE SKIP LOCKED
 ON CONFLICT DO NOTHING
@@ -144,7 +176,7 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
     """Fold what is new and make again what is stale, for about so long; return how many were folded."""
     folded, deadline = 0, monotonic() + seconds
     with connection.cursor() as cursor:
-        cursor.execute(_ANY_WORK)
+        cursor.execute(_ANY_WORK, {"always": ALWAYS[0]})
         if not cursor.fetchone()[0]:
             return 0
     while step := fold(FOLD_ROWS):
@@ -157,6 +189,9 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
         rebuild_day(stale.team, stale.day)
     for zone in RollupZone.objects.exclude(time_zone=F("team__time_zone")).select_related("team"):
         take_zone(zone.team)
+    for zone in RollupZone.objects.exclude(summarised_since=ALWAYS[0]).select_related("team"):
+        while monotonic() < deadline and not summarise(zone.team):
+            pass
     return folded
 
 
@@ -166,7 +201,7 @@ def fold(rows: int = FOLD_ROWS) -> int | None:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
         if not cursor.fetchone()[0]:
             return None
-        cursor.execute(_ENSURE_ZONES)
+        cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         cursor.execute(_FOLD, {"rows": rows})
         return int(cursor.fetchone()[0])
 
@@ -198,20 +233,41 @@ def rebuild_day(team: Team, day: datetime) -> None:
         cursor.execute(_TOUCHED_DAYS, stretch)
         first, last = cursor.fetchone()
         _make_days(cursor, team, first, last)
+        _make_summaries(cursor, team, first, last)
 
 
 def take_zone(team: Team) -> None:
-    """Have the team's day rollups be of the days of its present time zone."""
+    """Have the team's day rollups and summaries be of the days of its present time zone."""
     with _alone(team) as cursor:
-        RollupZone.objects.filter(team=team).update(
-            time_zone=Team.objects.values_list("time_zone", flat=True).get(pk=team.pk)
-        )
-        _make_days(cursor, team, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+        zone = Team.objects.values_list("time_zone", flat=True).get(pk=team.pk)
+        RollupZone.objects.filter(team=team).update(time_zone=zone, summarised_since=ALWAYS[0])
+        _make_days(cursor, team, *ALWAYS)
+        _make_summaries(cursor, team, *ALWAYS)
+
+
+def summarise(team: Team) -> bool:
+    """Make the newest of the team's summaries that do not hold again; return whether all hold now."""
+    with _alone(team) as cursor:
+        zone = RollupZone.objects.get(team=team)
+        end = zone.summarised_since or ALWAYS[1]
+        day = min(end, timezone.now()).astimezone(ZoneInfo(zone.time_zone)) - SUMMARISED_AT_ONCE
+        first = day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+        if not QuarterRollup.objects.filter(team=team, start__lt=first).exists():
+            first = ALWAYS[0]
+        _make_summaries(cursor, team, first, end)
+        RollupZone.objects.filter(team=team).update(summarised_since=first)
+    return first == ALWAYS[0]
 
 
 def _make_days(cursor: CursorWrapper, team: Team, first: datetime, last: datetime) -> None:
     DayRollup.objects.filter(team=team, start__gte=first, start__lt=last).delete()
     cursor.execute(_ADD_DAYS, {"team": team.pk, "first": first, "last": last})
+
+
+def _make_summaries(cursor: CursorWrapper, team: Team, first: datetime, last: datetime) -> None:
+    for summary in (HourSummary, DaySummary):
+        summary.objects.filter(team=team, start__gte=first, start__lt=last).delete()
+    cursor.execute(_ADD_SUMMARIES, {"team": team.pk, "first": first, "last": last})
 
 
 @contextmanager
@@ -221,5 +277,5 @@ def _alone(team: Team) -> Iterator[CursorWrapper]:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         list(Team.objects.filter(pk=team.pk).select_for_update(no_key=True).values_list("pk"))
         list(Space.objects.filter(team=team).select_for_update(no_key=True).values_list("pk"))
-        cursor.execute(_ENSURE_ZONES)
+        cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         yield cursor

@@ -27,6 +27,7 @@ from dashboard.views import (
 app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("overview/<slug:slug>/", overview.overview_table, name="overview_table"),
     path("overview/<slug:slug>.csv", overview.overview_csv, name="overview_csv"),
     path("assemblies/", assemblies.assemblies, name="assemblies"),
     path("assemblies.csv", assemblies.assemblies_csv, name="assemblies_csv"),

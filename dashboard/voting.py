@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from dashboard.metrics import OverviewFilter
-from memory.models import Vote
+from dashboard.metrics import OverviewFilter, array_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Feedback:
     points: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
 
-# Votes are few beside assemblies, and each is of one of them.
+# Votes are few beside assemblies, and each is of one of them. The last row says that the team has any.
 _VOTES = """
 SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
        count(*) FILTER (WHERE v.rating = 'up')
@@ -47,6 +46,8 @@ SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]
    AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
    AND (%(model)s::text IS NULL OR a.model = %(model)s)
  GROUP BY 1, 2
+ UNION ALL
+SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team)s)
 """
 
 
@@ -60,7 +61,7 @@ def read_feedback(wanted: OverviewFilter) -> Feedback | None:
                 "team": wanted.team_id,
                 "start": edges[0],
                 "until": wanted.period.until,
-                "edges": list(edges),
+                "edges": array_text(edges),
                 "space": wanted.space_id,
                 "stage": wanted.stage,
                 "version": wanted.config_version,
@@ -70,9 +71,7 @@ def read_feedback(wanted: OverviewFilter) -> Feedback | None:
             },
         )
         rows = cursor.fetchall()
-    if not rows:
-        return Feedback() if Vote.objects.filter(team_id=wanted.team_id).exists() else None
-    return _by_stage(rows, len(edges) - 1)
+    return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
 
 
 def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:

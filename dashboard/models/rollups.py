@@ -84,6 +84,9 @@ class RollupZone(models.Model):
 
     team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
     time_zone = models.CharField(max_length=64)
+    summarised_since = models.DateTimeField(
+        null=True, help_text="summaries hold from then on; a job makes the older ones again, the newest first"
+    )
 
     def __str__(self) -> str:
         return self.time_zone

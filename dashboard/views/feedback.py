@@ -30,7 +30,7 @@ from dashboard.feedback import (
 from dashboard.feedbackcharts import VOTE_CHARTS, VoteChart, VoteData
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
-from dashboard.panels import ChartPanel, TableRow, bucket_label
+from dashboard.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.votes import message_boxes, read_assembly_feedback
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
@@ -158,7 +158,8 @@ def _panel(chart: VoteChart, data: VoteData) -> ChartPanel:
         )
         for bucket, figures in data.series.rows
     ]
-    return ChartPanel(chart.slug, chart.title, chart.note, tuple(c.name for c in chart.columns), rows)
+    table = ChartTable(tuple(column.name for column in chart.columns), rows)
+    return ChartPanel(chart.slug, chart.title, chart.note, table)
 
 
 @require_GET

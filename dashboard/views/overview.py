@@ -1,6 +1,7 @@
 """The overview: what was measured, and what to look at."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -18,10 +19,18 @@ from dashboard.diagnosis import observe
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.metrics import OverviewFilter, Series, read_choices, read_score_spread, read_series
+from dashboard.metrics import (
+    OverviewFilter,
+    Series,
+    read_choices,
+    read_earlier,
+    read_score_spread,
+    read_series,
+    read_series_apart,
+)
 from dashboard.models.savedviews import ViewPage
 from dashboard.pages import STOP_POLLING, render_page, saved_views
-from dashboard.panels import ChartPanel, TableRow, bucket_label
+from dashboard.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.projections import project_month
 from dashboard.rollupreading import is_behind
@@ -29,6 +38,7 @@ from dashboard.tiles import Tile, build_tiles, month_tile, votes_tile
 from dashboard.voting import Feedback, Votes, read_feedback
 
 TEMPLATE = "dashboard/overview.html"
+TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
 # An hour of polls; then the page says that it has stopped.
 MAX_POLLS = 120
 # The chart that there is only where votes are collected.
@@ -40,10 +50,11 @@ VOTES = "votes"
 def overview(request: TeamRequest) -> HttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
-    if not Assembly.objects.of(request.team).exists():
+    figures = _figures(form)
+    if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
-    context = {**_frame(request, form), **_figures(form), "polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    context = {**_frame(request, form), **figures, "polls": polls + 1, "is_polling": polls < MAX_POLLS}
     status = 200 if polls < MAX_POLLS else STOP_POLLING
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
@@ -53,11 +64,26 @@ def overview(request: TeamRequest) -> HttpResponse:
 
 @require_GET
 @team_page
+def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show a chart's table view: a page of its own, or the table alone for the Overview to put in."""
+    form = OverviewForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    series = _series(form, wanted)
+    columns = _columns(slug, series, form, wanted)
+    panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
+    context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
+    template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
+    return render_page(request, template, {**context, "query": form.query()})
+
+
+@require_GET
+@team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    series = read_series(wanted)
+    series = _series(form, wanted)
     columns = _columns(slug, series, form, wanted)
     header = ["start", "end", "assemblies", *(column.name for column in columns)]
     return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
@@ -69,7 +95,7 @@ def _columns(slug: str, series: Series, form: OverviewForm, wanted: OverviewFilt
     feedback = read_feedback(wanted) if slug == VOTES else None
     if feedback is None:
         raise Http404("No such chart.")
-    return votes_columns(_data(form, series, series, feedback))
+    return votes_columns(feedback.points)
 
 
 def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
@@ -77,6 +103,10 @@ def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
     for number, (bucket, figures) in enumerate(series.rows):
         ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
         yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
+
+
+def _series(form: OverviewForm, wanted: OverviewFilter) -> Series:
+    return read_series_apart(wanted) if form.is_apart else read_series(wanted)
 
 
 def _polls(request: TeamRequest) -> int:
@@ -109,14 +139,14 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
 def _figures(form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
-    series, before = read_series(wanted), read_series(wanted.before())
+    series, before = _series(form, wanted), read_earlier(wanted)
     votes = read_feedback(wanted)
     data = _data(form, series, before, votes)
     return {
         "period": series.period,
         "total": series.total,
         "tiles": [*_tiles(wanted, series, before, votes), month_tile(project_month(wanted, now))],
-        "panels": _panels(data, form),
+        "panels": _panels(data),
         "charts": _charts(data, form),
         "observations": observe(series.total, list(series.stages), read_score_spread(wanted)),
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
@@ -151,15 +181,14 @@ def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
     return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
 
 
-def _panels(data: ChartData, form: OverviewForm) -> list[ChartPanel]:
-    rows = _row_frames(data)
-    panels = [
-        _panel(slug, chart.title, chart.note, columns_of(chart, data.series, is_apart=form.is_apart), rows)
-        for slug, chart in CHARTS.items()
-    ]
-    if data.votes:
-        panels.append(_panel(VOTES, "Liked answers", "thumbs up, by stage", votes_columns(data), rows))
-    return panels
+def _panels(data: ChartData) -> list[ChartPanel]:
+    return [_panel(slug) for slug in (*CHARTS, *([VOTES] if data.votes else []))]
+
+
+def _panel(slug: str) -> ChartPanel:
+    if slug == VOTES:
+        return ChartPanel(VOTES, "Liked answers", "thumbs up, by stage")
+    return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 
 def _link(form: OverviewForm, kind: str | None = None) -> Link:
@@ -180,24 +209,16 @@ def _span(bucket: Bucket) -> str:
     return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _row_frames(data: ChartData) -> list[tuple[str, str, bool]]:
-    """Return each bucket in words with the address of its assemblies, and whether it is not over yet."""
-    period = data.series.period
-    return [
-        (
+def _table(columns: list[Cells], series: Series, link: Link) -> ChartTable:
+    """Return the buckets in words, each with the address of its assemblies; one may not be over yet."""
+    period = series.period
+    rows = [
+        TableRow(
             bucket_label(bucket, period),
-            data.link(bucket) if figures.assemblies else "",
+            link(bucket) if figures.assemblies else "",
+            tuple(column.show(column.values[number]) for column in columns),
             bucket.end > period.until,
         )
-        for bucket, figures in data.series.rows
+        for number, (bucket, figures) in enumerate(series.rows)
     ]
-
-
-def _panel(
-    slug: str, title: str, note: str, columns: list[Cells], frames: list[tuple[str, str, bool]]
-) -> ChartPanel:
-    rows = [
-        TableRow(label, url, tuple(column.show(column.values[number]) for column in columns), is_incomplete)
-        for number, (label, url, is_incomplete) in enumerate(frames)
-    ]
-    return ChartPanel(slug, title, note, tuple(column.name for column in columns), rows)
+    return ChartTable(tuple(column.name for column in columns), rows)

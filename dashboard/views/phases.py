@@ -25,7 +25,7 @@ from dashboard.filters import PhasesForm
 from dashboard.forms import ProfileForm
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
-from dashboard.panels import ChartPanel, TableRow, bucket_label
+from dashboard.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.periods import Bucket
 from dashboard.phases import (
     OTHERS,
@@ -126,7 +126,7 @@ def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
             )
         )
     columns = tuple(line.name for line in data.lines)
-    return ChartPanel(chart.slug, chart.title, chart.note, columns, rows)
+    return ChartPanel(chart.slug, chart.title, chart.note, ChartTable(columns, rows))
 
 
 @require_GET

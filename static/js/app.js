@@ -77,7 +77,8 @@ async function copyFrom(button) {
   }
 }
 
-/* What is open stays open when its surroundings are drawn again. */
+/* What is open stays open when its surroundings are drawn again. A table that is not in the page is fetched
+   each time that it is to be shown; meanwhile an open one stays as it was. */
 const openTables = new Set();
 
 function showTable(button, open) {
@@ -86,6 +87,9 @@ function showTable(button, open) {
   button.setAttribute("aria-expanded", String(open));
   panel.hidden = !open;
   plot.hidden = open;
+  const address = button.dataset.table;
+  if (address && open) htmx.ajax("GET", address, { source: panel, target: panel, swap: "innerHTML" });
+  if (address && !open) panel.replaceChildren();
   if (!open) document.dispatchEvent(new CustomEvent("plotshown", { detail: plot }));
 }
 
@@ -114,7 +118,8 @@ listen("click", "[data-theme-choice]", (button) => chooseTheme(button.dataset.th
 listen("click", "[data-dismiss]", (button) => button.closest(".toast").remove());
 listen("click", "[data-copy]", (button) => copyFrom(button));
 listen("click", "[data-open]", (button) => document.getElementById(button.dataset.open).showModal());
-listen("click", "[data-table]", (button) => {
+listen("click", "[data-table]", (button, event) => {
+  event.preventDefault();
   const open = button.getAttribute("aria-expanded") !== "true";
   if (open) openTables.add(button.id);
   else openTables.delete(button.id);
@@ -202,7 +207,8 @@ document.addEventListener("htmx:beforeSend", ({ detail }) => {
 const explain = () => showToast("The page could not be updated. What you see is from before.", "error");
 document.addEventListener("htmx:responseError", explain);
 document.addEventListener("htmx:sendError", explain);
-document.addEventListener("htmx:afterSettle", () => {
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.target.matches(".chart-table")) return;
   for (const id of openTables) {
     const button = document.getElementById(id);
     if (button) showTable(button, true);

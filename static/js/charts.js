@@ -38,10 +38,20 @@
     if (typeof target === "string" && target.startsWith("/") && !target.startsWith("//")) location.assign(target);
   }
 
+  // A list that several traces have is in the island once.
+  function readFigures(island) {
+    const { lists, figures } = JSON.parse(island.textContent);
+    for (const trace of Object.values(figures).flatMap((figure) => figure.data)) {
+      for (const [name, number] of Object.entries(trace.lists)) trace[name] = lists[number];
+      delete trace.lists;
+    }
+    return figures;
+  }
+
   function draw() {
     const island = document.getElementById("chart-data");
     if (!island || !window.Plotly) return;
-    const figures = JSON.parse(island.textContent);
+    const figures = readFigures(island);
     const { resolve, done } = makeResolver();
     for (const plot of document.querySelectorAll("[data-chart]")) {
       const figure = resolve(figures[plot.dataset.chart]);
@@ -66,11 +76,14 @@
     }
   };
 
-  document.addEventListener("htmx:beforeCleanupElement", (event) => {
-    if (event.target.matches(".js-plotly-plot") && !event.target.hasAttribute("hx-preserve")) purge(event.target);
+  document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
+    // It may be the blank between two elements.
+    if (target.matches?.(".js-plotly-plot") && !target.hasAttribute("hx-preserve")) purge(target);
   });
   document.addEventListener("htmx:beforeHistorySave", () => purge(document.body));
-  document.addEventListener("htmx:afterSettle", draw);
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (!event.detail.target.matches(".chart-table")) draw();
+  });
   document.addEventListener("themechange", draw);
   document.addEventListener("plotshown", (event) => {
     if (event.detail.classList.contains("js-plotly-plot")) Plotly.Plots.resize(event.detail);

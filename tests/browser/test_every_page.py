@@ -43,7 +43,8 @@ def inner_pages(team: Team) -> list[str]:
     return [
         *(f"/assemblies/{each.pk}/" for each in (asked, plain, handed)),
         f"/assemblies/compare/?id={asked.pk}&id={plain.pk}",
-        "/spaces/demo-support/", "/spaces/demo-support/settings/", "/spaces/demo-support/import/",
+        "/overview/saved/?range=90d", "/spaces/demo-support/", "/spaces/demo-support/settings/",
+        "/spaces/demo-support/import/",
         "/spaces/demo-support/preview/?question=import", "/spaces/demo-support/records/new/",
         f"/spaces/demo-support/records/{record.pk}/",
         "/search/?q=import+stopped", f"/tasks/{task.pk}/", f"/tasks/{task.pk}/findings/1/", "/tasks/new/",

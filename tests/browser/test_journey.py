@@ -15,6 +15,9 @@ from contextopt.models import Membership, Space, Team, User
 from tests import factories
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
+# As the page does by itself every half minute.
+POLL = """() => htmx.ajax('GET', document.querySelector('#figures').getAttribute('hx-get'),
+    { source: '#figures', target: '#figures', swap: 'outerHTML' })"""
 PLACES = ("", " in staging", " at night", ", again", ", second try", " on the new cluster", " for the pilot")
 
 
@@ -98,6 +101,63 @@ def test_from_records_to_numbers(
     page.get_by_role("link", name="Dropped").click()
     expect(page.locator("#ledger .tag.kept")).to_have_count(0)
     expect(page).to_have_url(re.compile(r"\?show=dropped$"))
+
+
+def test_a_table_stays_open_over_polls_and_filters(
+    live_server: LiveServer,
+    team: Team,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    fill_by_api(live_server, team)
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/?range=7d")
+    button, table = page.get_by_role("button", name="Table of Tokens saved"), page.locator("#table-saved")
+    expect(button).to_have_attribute("aria-expanded", "false")
+    assert table.inner_html() == ""
+    button.press("Enter")
+    expect(table.locator("tbody tr")).to_have_count(7)
+    expect(button).to_have_attribute("aria-expanded", "true")
+    expect(button).to_be_focused()
+    expect(page.locator("#plot-saved")).to_be_hidden()
+    page.get_by_role("button", name="Table of Assembly time").click()
+    expect(page.locator("#table-time tbody tr")).to_have_count(7)
+    check_accessibility(page)
+
+    # What a poll brings is in all open tables, which are not taken away meanwhile.
+    last = table.locator("tbody tr").last
+    before = last.inner_text()
+    _, key = factories.make_key(team, name="second")
+    call(live_server, key, "/assemblies", {"space": "support", "stage": 4})
+    page.evaluate("document.querySelector('#table-time').dataset.mark = 'same'")
+    with page.expect_response("**/overview/time/?range=7d"), page.expect_response("**/overview/saved/?*"):
+        page.evaluate(POLL)
+    expect(page.locator("#tile-assemblies .value")).to_have_text("7")
+    expect(last).not_to_have_text(before)
+    expect(page.locator("#table-time")).to_have_attribute("data-mark", "same")
+    expect(button).to_have_attribute("aria-expanded", "true")
+
+    # So is what a filter leaves, and the links keep the filter.
+    with page.expect_response("**/overview/saved/?range=7d&stage=3"):
+        page.get_by_label("Stage", exact=True).select_option("3")
+    expect(table.get_by_role("link")).to_have_attribute("href", re.compile("stage=3"))
+    expect(page.locator("#plot-ratio .main-svg").first).to_be_visible()
+    button.press("Space")
+    expect(table).to_be_hidden()
+    expect(page.locator("#plot-saved .bars path")).not_to_have_count(0)
+
+
+def test_a_table_is_a_page_where_there_is_no_script(
+    live_server: LiveServer, team: Team, open_page: Callable[..., Page]
+) -> None:
+    fill_by_api(live_server, team)
+    page = open_page(java_script_enabled=False)
+    page.goto("/?range=7d&stage=4")
+    page.get_by_role("button", name="Table of Tokens saved").click()
+    expect(page).to_have_url(re.compile(r"/overview/saved/\?range=7d&.*stage=4"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Tokens saved")
+    page.get_by_role("link", name="List").click()
+    expect(page.locator("#assemblies tbody tr")).to_have_count(5)
 
 
 def test_the_pages_of_a_space(

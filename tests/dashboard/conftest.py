@@ -1,5 +1,6 @@
 """The cast, each at a browser of their own."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -61,3 +62,13 @@ def partial(owner_client: Client) -> Callable[..., str]:
         return html
 
     return get
+
+
+def figures_of(html: str) -> dict[str, object]:
+    """Return the figures of a page, its lists put back as its script does."""
+    island = json.loads(
+        html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
+    )
+    for trace in (trace for figure in island["figures"].values() for trace in figure["data"]):
+        trace.update({name: island["lists"][number] for name, number in trace.pop("lists").items()})
+    return island["figures"]

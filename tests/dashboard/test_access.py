@@ -18,6 +18,7 @@ from tests.memory.factories import make_review, make_strategy
 PAGES = {
     "overview": False,
     "overview_csv": False,
+    "overview_table": False,
     "assemblies": False,
     "assemblies_csv": False,
     "assemblies_jsonl": False,
@@ -55,6 +56,13 @@ PAGES = {
     "settings": False,
     "password": False,
     "demo_status": False,
+}
+# The chart that an address is asked of.
+CHARTS = {
+    "overview_csv": "ratio",
+    "overview_table": "ratio",
+    "phases_csv": "share",
+    "feedback_csv": "liked",
 }
 # What only some may look at: the role it needs, and whether it names something of the team.
 CLOSED_PAGES = {
@@ -142,9 +150,7 @@ def address(team: Team, space: Space, record: Record, assembly: Assembly, settin
 
     def get(name: str) -> str:
         known = {
-            "slug": {"overview_csv": "ratio", "phases_csv": "share", "feedback_csv": "liked"}.get(
-                name, space.slug
-            ),
+            "slug": CHARTS.get(name, space.slug),
             "record_id": record.pk,
             "assembly_id": assembly.pk,
             "key_id": key.pk,

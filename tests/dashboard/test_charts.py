@@ -14,6 +14,7 @@ from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_
 from dashboard.memorycharts import TrustPoint, trust_figure
 from dashboard.metrics import Figures, Series
 from dashboard.periods import custom_period, recent_period
+from dashboard.plots import share_lists
 from dashboard.voting import Votes
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -84,6 +85,23 @@ def test_buckets_are_shown_by_the_teams_clock() -> None:
     assert trace["x"][0] == datetime(2026, 6, 11)
 
 
+def test_lists_are_shared_and_fractions_short() -> None:
+    figures = {slug: chart.build(data_of([SOME] * 5)).to_plotly_json() for slug, chart in CHARTS.items()}
+    figures["time"]["data"][0]["y"] = [1 / 3, None, 7, 12_345_678]
+    island = share_lists(figures)
+    trace = island["figures"]["time"]["data"][0]
+    assert "x" not in trace
+    assert island["lists"][trace["lists"]["y"]] == (0.333333, None, 7, 12_345_678)
+    assert trace["lists"]["x"] == island["figures"]["saved"]["data"][0]["lists"]["x"]
+    for slug, figure in figures.items():
+        for before, after in zip(figure["data"], island["figures"][slug]["data"], strict=True):
+            found = {name: list(island["lists"][number]) for name, number in after["lists"].items()}
+            assert {name: list(before[name]) for name in found if name != "y"} == {
+                name: values for name, values in found.items() if name != "y"
+            }
+            assert before.keys() == {*after.keys(), *found} - {"lists"}
+
+
 def test_hours_have_a_clock_on_the_axis() -> None:
     period = recent_period("24h", NOW, ZoneInfo("UTC"))
     series = Series(period, SOME, (SOME,) * 24)
@@ -132,7 +150,7 @@ def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
     figure = votes_figure(apart([SOME] * 5)).to_plotly_json()
     go.Figure(coloured(figure))
     assert [trace["name"] for trace in figure["data"]] == ["stage 4"]
-    assert votes_columns(apart([SOME] * 5))[0].values == (0.9,) * 5
+    assert votes_columns(apart([SOME] * 5).votes)[0].values == (0.9,) * 5
 
 
 def test_the_chart_of_hand_offs_is_one_that_plotly_knows() -> None:

@@ -19,7 +19,7 @@ from memory.feedback import give_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, figures_of, log_in
 from tests.dashboard.test_metrics import ask, log_row
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -43,11 +43,6 @@ def html_of(client: Client, url: str = "/") -> str:
     response = client.get(url)
     assert response.status_code == 200
     return response.content.decode()
-
-
-def figures_of(html: str) -> dict[str, object]:
-    island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
-    return json.loads(island)
 
 
 def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Space) -> None:
@@ -142,8 +137,67 @@ def test_csv_has_the_charts_numbers(owner_client: Client, logged: Space) -> None
     assert [float(cell) for cell in rows[-1][3:]] == pytest.approx([5.0, 5.0, 5.0], rel=0.12)
 
 
-def test_a_chart_that_is_not_there(owner_client: Client, team: Team) -> None:
-    assert owner_client.get(reverse("dashboard:overview_csv", args=["magic"])).status_code == 404
+@pytest.mark.parametrize("name", ["overview_csv", "overview_table"])
+def test_a_chart_that_is_not_there(name: str, owner_client: Client, team: Team) -> None:
+    assert owner_client.get(reverse(f"dashboard:{name}", args=["magic"])).status_code == 404
+
+
+def test_the_page_has_no_table_of_a_chart(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/?range=7d&space=support")
+    assert "List</a>" not in html
+    for slug in CHARTS:
+        assert f'data-table="/overview/{slug}/?range=7d&amp;space=support"' in html
+
+
+@pytest.mark.parametrize("slug", CHARTS)
+def test_a_table_has_a_row_for_each_bucket(slug: str, owner_client: Client, logged: Space) -> None:
+    response = owner_client.get(f"/overview/{slug}/?range=7d&space=support", headers=HTMX)
+    html = response.content.decode()
+    assert "<html" not in html
+    assert "HX-Request" in response.headers["Vary"]
+    heads = [f'<th scope="col" class="n">{column.name}</th>' for column in CHARTS[slug].columns]
+    assert all(head in html for head in heads)
+    assert html.count('<th scope="row">') == 7
+    assert html.count("so far") == 1
+    link = html.rsplit('<a class="link" href="', 1)[1].split('"')[0].replace("&amp;", "&")
+    assert "space=support" in link
+    assert html_of(owner_client, link).count('<th scope="row"><a') == 1
+
+
+def test_a_table_has_a_page_of_its_own(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/overview/time/?range=7d&stage=4")
+    assert "<h1>Assembly time</h1>" in html
+    assert 'href="/?range=7d&amp;stage=4"' in html
+    assert 'href="/overview/time.csv?range=7d&amp;stage=4"' in html
+    assert "compared with" not in html
+
+
+def test_a_table_tells_kinds_apart_with_their_times(owner_client: Client, logged: Space) -> None:
+    make_phase_row(logged.team, NOW - timedelta(minutes=1))
+    html = html_of(owner_client, "/overview/time/?kinds=apart")
+    last = html.split('<th scope="row">')[-1]
+    assert "p95 ms, phase" in html
+    assert last.count('<td class="n">–</td>') == 0
+
+
+def test_a_table_costs_the_same_queries_for_two_assemblies_as_for_twenty(
+    owner_client: Client, logged: Space, django_assert_num_queries
+) -> None:
+    for _ in range(2):
+        with django_assert_num_queries(5):
+            # session, user, memberships with teams, spaces, figures of the period
+            owner_client.get("/overview/time/", headers=HTMX)
+        for minutes in range(18):
+            log_row(logged, NOW - timedelta(minutes=minutes))
+
+
+def test_a_list_of_several_traces_is_sent_once(owner_client: Client, logged: Space) -> None:
+    make_phase_row(logged.team, NOW - timedelta(minutes=1))
+    html = html_of(owner_client)
+    island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
+    # Of all kinds, with and without the day that is not over yet, and of each of two.
+    assert island.count("start=2026-06-10T00:00:00Z") == 4
+    assert island.count('"2026-06-10T00:00:00"') == 2
 
 
 def test_viewers_are_offered_no_demo(teammate_client: Client, team: Team) -> None:
@@ -154,10 +208,9 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(14):
-            # session, user, memberships with teams, spaces, is there any assembly, figures of the period,
-            # of the period before, of the month, spread of scores, is folding behind, saved views, choices,
-            # votes, is there any vote
+        with django_assert_num_queries(12):
+            # session, user, memberships with teams, spaces, figures of the period, of the period before,
+            # of the month, spread of scores, is folding behind, saved views, choices, votes
             html_of(owner_client)
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))
@@ -286,6 +339,7 @@ def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) 
     assert '<th scope="col" class="n">Liked</th>' in html
     assert "votes" in figures_of(html)
     assert owner_client.get("/overview/votes.csv").status_code == 200
+    assert "Stage 4" in html_of(owner_client, "/overview/votes/")
 
 
 def test_a_worker_that_is_behind_is_said(

@@ -20,7 +20,7 @@ from dashboard.comparisons import mark_left_out, split_sections
 from dashboard.periods import recent_period
 from dashboard.phases import PHASES_TOLD, PhaseFigures, PhaseFilter, PhaseSeries, read_phase_series
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, figures_of, log_in
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 URL = "/phases/"
@@ -47,11 +47,6 @@ def html_of(client: Client, url: str = URL) -> str:
     response = client.get(url)
     assert response.status_code == 200
     return response.content.decode()
-
-
-def figures_of(html: str) -> dict[str, object]:
-    island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
-    return json.loads(island)
 
 
 def ask(team: Team, phase: str | None = None) -> PhaseSeries:

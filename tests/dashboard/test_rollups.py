@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
+import time_machine
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -21,9 +23,17 @@ from contextopt.models import Assembly, Space, Team
 from contextopt.recording import delete_space
 from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
 from dashboard.metrics import OverviewFilter, read_series
-from dashboard.models import DayRollup, QuarterRollup, RollupZone, StaleDay, UnfoldedAssembly
+from dashboard.models import (
+    DayRollup,
+    DaySummary,
+    HourSummary,
+    QuarterRollup,
+    RollupZone,
+    StaleDay,
+    UnfoldedAssembly,
+)
 from dashboard.periods import custom_period
-from dashboard.rollups import fold, keep_rollups, rebuild, take_zone
+from dashboard.rollups import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_space, make_team
 
@@ -71,9 +81,24 @@ def whole(team: Team, zone: str = "UTC") -> OverviewFilter:
     return OverviewFilter(team.pk, period)
 
 
+def hourly(team: Team, zone: str = "UTC") -> OverviewFilter:
+    """The last two days, in hours."""
+    last = NOW.astimezone(ZoneInfo(zone)).date()
+    period = custom_period(last - timedelta(days=1), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
+    return OverviewFilter(team.pk, period)
+
+
 def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
-    log = list(Assembly.objects.of(team))
-    wanted = whole(team, zone)
+    """Compare the figures of all spaces, which summaries give, and of each one, which they do not."""
+    for wanted in (whole(team, zone), hourly(team, zone)):
+        start, until = wanted.period.start, wanted.period.until
+        log = list(Assembly.objects.of(team).filter(created_at__gte=start, created_at__lt=until))
+        assert_figures(wanted, log)
+        for space in Space.objects.of(team):
+            assert_figures(replace(wanted, space_id=space.pk), [row for row in log if row.space == space])
+
+
+def assert_figures(wanted: OverviewFilter, log: list[Assembly]) -> None:
     series = read_series(wanted)
     for figures, part in [
         (series.total, log),
@@ -151,9 +176,8 @@ def test_commits_out_of_order_are_all_counted_once(
 
 def stored() -> list[tuple[object, ...]]:
     kept = ("start", "stage", "assemblies", "tokens_after", "ratios", "ms_histogram")
-    return sorted(
-        (*map(str, row),) for model in (QuarterRollup, DayRollup) for row in model.objects.values_list(*kept)
-    )
+    tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
+    return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))
 
 
 @pytest.fixture
@@ -221,8 +245,13 @@ def test_a_deleted_space_takes_its_rollups_along(logged: Space) -> None:
     delete_space(space=logged)
     assert not StaleDay.objects.exists()
     assert QuarterRollup.objects.get().space_id == other.pk
+    # Summaries do not hold until the job has run, and are not read.
+    assert sum(DaySummary.objects.values_list("assemblies", flat=True)) == 13
+    assert_figures_are_those_of_the_rows(logged.team)
     keep_rollups()
-    assert read_series(whole(logged.team)).total.assemblies == 1
+    assert RollupZone.objects.get().summarised_since == ALWAYS[0]
+    assert DaySummary.objects.get().assemblies == HourSummary.objects.get().assemblies == 1
+    assert_figures_are_those_of_the_rows(logged.team)
 
 
 def test_what_is_deleted_before_it_is_folded_is_never_counted(logged: Space) -> None:
@@ -269,6 +298,76 @@ def test_another_time_zone_is_right_at_once_and_fast_after_the_job(logged: Space
     before = stored()
     take_zone(team)
     assert stored() == before
+
+
+def test_summaries_add_up_all_spaces(logged: Space) -> None:
+    other = make_space(logged.team, "other")
+    log_row(logged, NOW, model="large")
+    log_row(other, NOW, model="large")
+    keep_rollups()
+    assert QuarterRollup.objects.filter(model="large").count() == 2
+    summary = DaySummary.objects.get(model="large")
+    assert (summary.assemblies, summary.stage, summary.tokens_after) == (2, 4, 800)
+    assert sum(summary.ms_histogram) == 2
+    assert_figures_are_those_of_the_rows(logged.team)
+
+
+def test_summaries_are_read(logged: Space) -> None:
+    keep_rollups()
+    QuarterRollup.objects.filter(start__lt=NOW.replace(minute=0)).delete()
+    DayRollup.objects.all().delete()
+    assert_figures(whole(logged.team), list(Assembly.objects.of(logged.team)))
+
+
+def test_summaries_are_made_again_the_newest_first(team: Team) -> None:
+    space, gone = make_space(team), make_space(team, "gone")
+    for days in range(0, 80, 4):
+        log_row(space, NOW - timedelta(days=days))
+        log_row(gone, NOW - timedelta(days=days))
+    keep_rollups()
+    delete_space(space=gone)
+    with time_machine.travel(NOW, tick=False):
+        assert not summarise(team)
+        since = RollupZone.objects.get().summarised_since
+        assert since == (NOW - timedelta(days=30)).replace(hour=0, minute=0, second=0, microsecond=0)
+        assert set(DaySummary.objects.filter(start__gte=since).values_list("assemblies", flat=True)) == {1}
+        assert set(DaySummary.objects.filter(start__lt=since).values_list("assemblies", flat=True)) == {2}
+        for days in (7, 80):
+            first, until = NOW.date() - timedelta(days=days - 1), NOW + timedelta(minutes=1)
+            period = custom_period(first, NOW.date(), until, ZoneInfo("UTC"))
+            log = Assembly.objects.of(team).filter(created_at__gte=period.start)
+            assert_figures(OverviewFilter(team.pk, period), list(log))
+        assert not summarise(team)
+        assert summarise(team)
+    assert set(DaySummary.objects.values_list("assemblies", flat=True)) == {1}
+    assert not RollupZone.objects.exclude(summarised_since=ALWAYS[0]).exists()
+
+
+def test_hours_that_an_edge_divides_are_read_by_quarters(team: Team) -> None:
+    """On Lord Howe Island the clock is put forward by half an hour; the hours go on from midnight."""
+    place = "Australia/Lord_Howe"
+    Team.objects.filter(pk=team.pk).update(time_zone=place)
+    space, change = make_space(team), datetime(2026, 10, 3, 15, 30, tzinfo=UTC)
+    for minutes in range(-60, 180, 20):
+        log_row(space, change + timedelta(minutes=minutes))
+    keep_rollups()
+    day = change.astimezone(ZoneInfo(place)).date()
+    period = custom_period(day, day, change + timedelta(days=1), ZoneInfo(place))
+    wanted = OverviewFilter(team.pk, period)
+    log = Assembly.objects.of(team).filter(created_at__gte=period.start)
+    assert_figures(wanted, list(log))
+
+
+def test_an_hour_that_the_clock_repeats_is_two_hours(team: Team) -> None:
+    Team.objects.filter(pk=team.pk).update(time_zone=OSLO)
+    space, change = make_space(team), datetime(2026, 10, 25, 1, tzinfo=UTC)
+    for minutes in range(-90, 120, 30):
+        log_row(space, change + timedelta(minutes=minutes))
+    keep_rollups()
+    day = change.astimezone(ZoneInfo(OSLO)).date()
+    wanted = OverviewFilter(team.pk, custom_period(day, day, change + timedelta(days=1), ZoneInfo(OSLO)))
+    assert HourSummary.objects.count() == 4
+    assert_figures(wanted, list(Assembly.objects.of(team)))
 
 
 def test_an_idle_run_costs_one_query(team: Team) -> None:
