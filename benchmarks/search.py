@@ -36,7 +36,7 @@ _CONDITIONS = (
     "Each question is six words of a record's notes, in any order; stage 5 has a window of 14 of the 90 "
     "days, 20 records and 2,000 tokens, and embeds, searches, assembles and logs. Words are of a skewed "
     "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
-    "configured model, with an index. The ratio is to stage 4 without a question, in the same space and run."
+    "configured model, with their indexes. The ratio is to stage 4 without a question, in the same space and run."
 )
 
 
@@ -50,7 +50,7 @@ class _Asked:
 
 def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Recount) -> Section:
     asked = [_prepare(team, size, rounds + WARM_UP_ROUNDS) for size in sizes]
-    _build_index()
+    _build_indexes()
     settle()
     times: dict[tuple[str, int], list[float]] = defaultdict(list)
     for number in range(-WARM_UP_ROUNDS, rounds):
@@ -86,8 +86,8 @@ def _question(rng: random.Random, text: str) -> str:
     return " ".join(rng.sample(words, min(QUESTION_WORDS, len(words))))
 
 
-def _build_index() -> None:
-    """Have the index over vectors that the worker builds past a few thousand of them."""
+def _build_indexes() -> None:
+    """Have the indexes over vectors that the worker builds past a few thousand of them."""
     records = searchables.get("record")
     model = EmbeddingModel.objects.get(name=configured_embedder())
     build_index(records, model, wait_seconds=None)
