@@ -36,7 +36,8 @@ _CONDITIONS = (
     "Each question is six words of a record's notes, in any order; stage 5 has a window of 14 of the 90 "
     "days, 20 records and 2,000 tokens, and embeds, searches, assembles and logs. Words are of a skewed "
     "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
-    "configured model, with their indexes. The ratio is to stage 4 without a question, in the same space and run."
+    "configured model, with their indexes. The ratio is to stage 4 without a question, in the same space and "
+    "run."
 )
 
 

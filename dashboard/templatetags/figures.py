@@ -25,6 +25,13 @@ register.filter("fewer_words", formats.fewer_words)
 
 
 @register.filter
+def to_the_second(moment: datetime) -> str:
+    """Return a moment by the wall clock in force. Django's own filter takes long, where a list has many."""
+    local = timezone.localtime(moment)
+    return f"{local.day} {local:%b %Y %H:%M:%S}"
+
+
+@register.filter
 def setting_words(value: object) -> str:
     """Return a setting as text, with a dash where none is set."""
     if isinstance(value, list):
