@@ -9,6 +9,9 @@ from django.db import models
 
 from contextopt.models.searching import SearchableText
 
+# More do not fit an entry of a B-tree, which is at most 2,704 bytes.
+DATED_DIMENSIONS = 1_300
+
 
 def id_array(ids: Iterable[int]) -> str:
     """Return the ids as PostgreSQL writes an array: of a list the driver looks at each one, for longer."""
@@ -91,6 +94,10 @@ class Searchable:
         the cheaper way, and read all that passes it.
         """
         return f"(SELECT t.* FROM {self.table} t WHERE t.id = ANY(%({parameter})s::bigint[]) OFFSET 0) AS t"
+
+    def has_dated_index(self, dimensions: int) -> bool:
+        """Whether vectors of so many dimensions are indexed in the order of their rows' dates too."""
+        return self.has_windows and dimensions <= DATED_DIMENSIONS
 
     def _wanted(self, filters: SearchFilters) -> Iterator[tuple[str, str, object]]:
         columns = dict(self.conditions)

@@ -28,15 +28,6 @@ BUILD_LOCK = 0x656D6269
 BUILD_MEMORY = "512MB"
 
 
-# An entry of a B-tree is at most 2,704 bytes.
-DATED_DIMENSIONS = 1_300
-
-
-def has_dated_index(searchable: Searchable, dimensions: int) -> bool:
-    """Whether vectors of so many dimensions are indexed in the order of their rows' dates too."""
-    return searchable.has_windows and dimensions <= DATED_DIMENSIONS
-
-
 def indexes_of(searchable: Searchable, model: EmbeddingModel) -> dict[str, str]:
     """Return what the vectors of a model should have: the names of the indexes, and what each is made as."""
     size, condition = int(model.dimensions), f"WHERE model_id = {int(model.pk)}"
@@ -47,7 +38,7 @@ def indexes_of(searchable: Searchable, model: EmbeddingModel) -> dict[str, str]:
             f"{table} USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops) {condition}"
         )
     }
-    if has_dated_index(searchable, size):
+    if searchable.has_dated_index(size):
         indexes[f"{named}_dated_{model.pk}"] = (
             f"{table} (corpus_id, date) INCLUDE ({owner}, embedding) {condition}"
         )

@@ -14,7 +14,6 @@ from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.models import EmbeddingState
 from contextopt.planning import expected_rows
 from contextopt.searchables import Searchable
-from contextopt.vectorindexes import has_dated_index
 
 # Up to so many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000
@@ -124,7 +123,7 @@ def nearest(
     if searchable.name not in vector.indexed:
         return statement.compare_all()
     rows = statement.count() if rows is None else rows
-    by_date = condition.dates is not None and has_dated_index(searchable, vector.dimensions)
+    by_date = condition.dates is not None and searchable.has_dated_index(vector.dimensions)
     if not is_best_compared(searchable, vector, rows, limit=limit, by_date=by_date):
         found = statement.ask_graph()
     elif by_date:
