@@ -22,6 +22,7 @@ from contextopt.recording import create_space, delete_space
 COPY_ROWS = 20_000
 ENCODING = "cl100k_base"
 WINDOW_DAYS = 14
+SETTLE_SECONDS = 120.0
 _COLUMNS = (
     "space_id", "title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata",
     "view_count", "deleted_at", "source", "external_id", "content_hash", "summary", "summary_tokens",
@@ -107,10 +108,16 @@ def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, 
 
 
 def settle() -> None:
-    """Do what autovacuum does after a bulk load, at once: statistics and the visibility map."""
+    """Do what autovacuum does after a bulk load, at once, and wait for what it has begun itself."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")
+        ends = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < ends:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'")
+            if cursor.fetchone() == (0,):
+                return
+            time.sleep(1)
 
 
 def say(text: str) -> None:
