@@ -218,9 +218,11 @@ def _count_now(
         return documents, mean_length, dict(cursor.fetchall())
 
 
-# A stored vector may be compressed or out of line: a copy of equal weights is unpacked once and not for
-# each word.
 def unpacked(words: str) -> str:
+    """Return the SQL of words, all of one weight, for `terms_sql` to look into.
+
+    A stored vector may be compressed or out of line; this copy is unpacked once and not for each word.
+    """
     return f"setweight({words}, 'A')"
 
 

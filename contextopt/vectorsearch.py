@@ -246,10 +246,8 @@ class _Statement:
     def _dates_sql(self) -> str:
         """Return the condition on the vectors' dates; its bounds are among the parameters."""
         first, last = self.condition.dates or (None, None)
-        bounds = ["e.date >= %(vector_first)s"] * (first is not None) + ["e.date <= %(vector_last)s"] * (
-            last is not None
-        )
-        return " AND ".join(bounds) or "true"
+        bounds = [("e.date >= %(vector_first)s", first), ("e.date <= %(vector_last)s", last)]
+        return " AND ".join(sql for sql, bound in bounds if bound is not None) or "true"
 
     def _passing_sql(self) -> str:
         searchable = self.searchable

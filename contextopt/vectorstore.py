@@ -55,7 +55,6 @@ def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -
     live = _read_texts(searchable, ids)
     known = _read_hashes(searchable, model, ids)
     changed = [text for text in live if known.get(text.id) != text.hash]
-    unchanged = [text.id for text in live if known.get(text.id) == text.hash]
     vectors = _embed(model, [text.text for text in changed])
     has_vector = vectors.any(axis=1)
     kept = known.keys() & {text.id for text in live}
@@ -66,7 +65,7 @@ def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -
         texts=tuple(text for text, has in zip(changed, has_vector, strict=True) if has),
         vectors=vectors[has_vector],
         gone=tuple((known.keys() - kept) | (empty & known.keys())),
-        unchanged=tuple(unchanged),
+        unchanged=tuple(text.id for text in live if known.get(text.id) == text.hash),
     )
 
 
@@ -101,7 +100,7 @@ def store(prepared: Prepared) -> None:
         )
         with cursor.copy(_copy_sql(searchable)) as copy:
             copy.write(_encode(prepared, dates))
-        if searchable.has_windows:
+        if searchable.has_windows and prepared.unchanged:
             _date_anew(cursor, prepared)
 
 

@@ -66,11 +66,7 @@ def overview(request: TeamRequest) -> HttpResponse:
 @team_page
 def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view: a page of its own, or the table alone for the Overview to put in."""
-    form = OverviewForm(request.GET, team=request.team)
-    form.is_valid()
-    wanted = form.to_filter(timezone.now())
-    series = _series(form, wanted)
-    columns = _columns(slug, series, form, wanted)
+    form, series, columns = _read_chart(request, slug)
     panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
     template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
@@ -80,22 +76,27 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
 @require_GET
 @team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
-    form = OverviewForm(request.GET, team=request.team)
-    form.is_valid()
-    wanted = form.to_filter(timezone.now())
-    series = _series(form, wanted)
-    columns = _columns(slug, series, form, wanted)
+    _, series, columns = _read_chart(request, slug)
     header = ["start", "end", "assemblies", *(column.name for column in columns)]
     return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
 
 
-def _columns(slug: str, series: Series, form: OverviewForm, wanted: OverviewFilter) -> list[Cells]:
+def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, list[Cells]]:
+    """Return what is asked for, its figures, and the columns of the chart.
+
+    Raises:
+        Http404: there is no such chart.
+    """
+    form = OverviewForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    series = _series(form, wanted)
     if slug in CHARTS:
-        return columns_of(CHARTS[slug], series, is_apart=form.is_apart)
+        return form, series, columns_of(CHARTS[slug], series, is_apart=form.is_apart)
     feedback = read_feedback(wanted) if slug == VOTES else None
     if feedback is None:
         raise Http404("No such chart.")
-    return votes_columns(feedback.points)
+    return form, series, votes_columns(feedback.points)
 
 
 def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:

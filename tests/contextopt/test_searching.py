@@ -15,6 +15,7 @@ from contextopt import lexicalsearch, searchables, tasks
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.frequencies import changed_corpora, count_words, ensure_counted, tidy_index
 from contextopt.inputs import RecordIn, RecordPatch
+from contextopt.lexicalsearch import Term, Terms, _steps
 from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Team
 from contextopt.purging import purge_record
 from contextopt.recording import delete_space, update_record, upsert_records
@@ -352,3 +353,17 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
     record = make_record(space)
     assert "search_vector" in Record.objects.get(pk=record.pk).get_deferred_fields()
     assert "search_vector" in space.records.get().get_deferred_fields()
+
+
+def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
+    """The rare word has another stem in the other language, of which frequent words alone are left."""
+    counted = [("queuer", "no", 1), ("queue", "en", 3_000), ("stuck", "en", 20_000), ("the", "en", 90_000)]
+    counted += [("stuck", "no", 20_000), ("now", "no", 20_000)]
+    words = sorted((Term(code, word, count) for word, code, count in counted), key=lambda t: t.documents)
+    steps = list(_steps(Terms(tuple(words), 100_000, 50.0), "'all'", 200, 1.0, reads_newest=True))
+    assert [step.tsquery for step in steps] == [
+        "'all' & ('queuer')",
+        "'all' & (('queue' & 'stuck'))",
+        "'all' & 'queue' & ('stuck' | 'now')",
+        "'all' & 'queue'",
+    ]
