@@ -13,7 +13,7 @@ from benchmarks.recall import use_model
 from benchmarks.recount import Recount
 from benchmarks.spaces import Filled, describe_space, fill, measured, settle
 from contextopt import searchables
-from contextopt.assembling import assemble_space
+from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.embedding import configured_embedder
 from contextopt.inputs import AssemblyIn
 from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
@@ -58,9 +58,12 @@ def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Re
         for one in asked:
             for name, run in _CONTENDERS.items():
                 started = perf_counter()
-                run(one.filled, one.questions[number], recount)
+                result = run(one.filled, one.questions[number])
+                took_ms = (perf_counter() - started) * 1_000
                 if number >= 0:
-                    times[name, one.filled.records].append((perf_counter() - started) * 1_000)
+                    times[name, one.filled.records].append(took_ms)
+                if result is not None:
+                    _check(result, recount)
     for one in asked:
         delete_space(space=one.filled.space)
     figures = [
@@ -95,32 +98,35 @@ def _build_indexes() -> None:
     EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
 
 
-def _assemble_plain(filled: Filled, _question: str, recount: Recount) -> None:
-    _check(AssemblyIn(space=filled.slug), filled, recount)
+def _assemble_plain(filled: Filled, _question: str) -> AssemblyResult:
+    return _assemble(filled, AssemblyIn(space=filled.slug))
 
 
-def _assemble(filled: Filled, question: str, recount: Recount) -> None:
-    _check(AssemblyIn(space=filled.slug, query=question), filled, recount)
+def _assemble_window(filled: Filled, question: str) -> AssemblyResult:
+    return _assemble(filled, AssemblyIn(space=filled.slug, query=question))
 
 
-def _assemble_all(filled: Filled, question: str, recount: Recount) -> None:
-    _check(AssemblyIn(space=filled.slug, query=question, window_days="all"), filled, recount)
+def _assemble_all(filled: Filled, question: str) -> AssemblyResult:
+    return _assemble(filled, AssemblyIn(space=filled.slug, query=question, window_days="all"))
 
 
-def _check(request: AssemblyIn, filled: Filled, recount: Recount) -> None:
-    result = assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
+def _assemble(filled: Filled, request: AssemblyIn) -> AssemblyResult:
+    return assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
+
+
+def _check(result: AssemblyResult, recount: Recount) -> None:
     certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
     recount.check(result.text, budget=BUDGET_TOKENS, certificate=certificate)
 
 
-def _search(filled: Filled, question: str, _recount: Recount) -> None:
+def _search(filled: Filled, question: str) -> None:
     query = prepare_query(question)
     search(searchables.get("record"), filled.space.pk, query, filters=SearchFilters(), limit=HITS)
 
 
-_CONTENDERS: dict[str, Callable[[Filled, str, Recount], None]] = {
+_CONTENDERS: dict[str, Callable[[Filled, str], AssemblyResult | None]] = {
     STAGE_4: _assemble_plain,
-    STAGE_5: _assemble,
+    STAGE_5: _assemble_window,
     STAGE_5_ALL: _assemble_all,
     SEARCH: _search,
 }
