@@ -308,20 +308,28 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
         yield Step(" | ".join(common), "newest")
         return
     telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
-    if together := list(_all_of(terms, telling)):
+    if together := _all_of(terms, telling):
         yield Step(f"{place} & ({' | '.join(together)})")
     others = [word for word in telling if word != first]
-    if others and sum(counts[word] for word in others) <= EVERYWHERE * terms.documents:
+    # With one other word, that is what was looked up just now.
+    is_looked_up = bool(together) and len(others) == 1
+    if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
         yield Step(f"{place} & {first} & ({' | '.join(others)})")
     yield Step(f"{place} & {first}")
 
 
-def _all_of(terms: Terms, words: Sequence[str]) -> Iterator[str]:
-    """Yield, for each language with several of the words, that all are there; not if all are in very many."""
+def _all_of(terms: Terms, words: Sequence[str]) -> list[str]:
+    """Return, for each language with several of the words, that all are there; not if all are in very many.
+
+    A language that asks for all that another one does and more would find nothing that the other does not.
+    """
+    wanted = []
     for code in sorted({term.language for term in terms.terms}):
         own = [term for term in terms.terms if term.language == code and term.tsquery in words]
         if len(own) > 1 and own[0].documents <= READ_MAX:
-            yield f"({' & '.join(term.tsquery for term in own)})"
+            wanted.append([term.tsquery for term in own])
+    least = [one for one in wanted if not any(set(other) < set(one) for other in wanted)]
+    return list(dict.fromkeys(f"({' & '.join(one)})" for one in least))
 
 
 def _pool_sql(

@@ -355,15 +355,32 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
     assert "search_vector" in space.records.get().get_deferred_fields()
 
 
+def look_ups(*counted: tuple[str, str, int]) -> list[str]:
+    """Return how words of (text, language, documents) are looked up in a corpus of 100,000."""
+    words = sorted((Term(code, word, count) for word, code, count in counted), key=lambda t: t.documents)
+    steps = _steps(Terms(tuple(words), 100_000, 50.0), "'all'", 200, 1.0, reads_newest=True)
+    return [step.tsquery for step in steps]
+
+
 def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
     """The rare word has another stem in the other language, of which frequent words alone are left."""
-    counted = [("queuer", "no", 1), ("queue", "en", 3_000), ("stuck", "en", 20_000), ("the", "en", 90_000)]
-    counted += [("stuck", "no", 20_000), ("now", "no", 20_000)]
-    words = sorted((Term(code, word, count) for word, code, count in counted), key=lambda t: t.documents)
-    steps = list(_steps(Terms(tuple(words), 100_000, 50.0), "'all'", 200, 1.0, reads_newest=True))
-    assert [step.tsquery for step in steps] == [
+    english = [("queue", "en", 3_000), ("stuck", "en", 20_000), ("the", "en", 90_000)]
+    norwegian = [("queuer", "no", 1), ("stuck", "no", 20_000), ("now", "no", 20_000)]
+    assert look_ups(*english, *norwegian) == [
         "'all' & ('queuer')",
         "'all' & (('queue' & 'stuck'))",
         "'all' & 'queue' & ('stuck' | 'now')",
         "'all' & 'queue'",
     ]
+
+
+def test_two_languages_with_the_same_words_look_up_once() -> None:
+    english = [("queue", "en", 3_000), ("stuck", "en", 20_000)]
+    norwegian = [("queue", "no", 3_000), ("stuck", "no", 20_000)]
+    assert look_ups(*english, *norwegian) == ["'all' & (('queue' & 'stuck'))", "'all' & 'queue'"]
+
+
+def test_a_language_that_asks_for_more_than_the_other_is_not_looked_up() -> None:
+    norwegian = [("queue", "no", 3_000), ("stuck", "no", 20_000)]
+    english = [("queue", "en", 3_000), ("slowly", "en", 9_000), ("stuck", "en", 20_000)]
+    assert look_ups(*norwegian, *english)[0] == "'all' & (('queue' & 'stuck'))"
