@@ -31,9 +31,10 @@ from contextopt.searching import SearchFilters, Target, look_up, prepare_query, 
 
 # What only one of the two rankings has high up may be the best by both; as many of each as could
 # enter, within these bounds. As many are taken by recency and frequency.
-DEPTH_MIN, DEPTH_MAX = 40, 200
-# Of so many found one lends to its neighbours in a thread.
-LENDING = 3
+DEPTH_MIN, DEPTH_MAX = 30, 200
+# Of so many that are looked for, one of the best found lends to its neighbours in a thread, and never fewer
+# than so many do: measured on dialogues, these tell more than a greater depth.
+LENDING, LENDERS_MIN = 3, 13
 # No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
 # for what repeats another.
 DETAIL_TOKENS = 12
@@ -66,7 +67,7 @@ def load_for_question(
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up(target, asked, limit=depth, passing=base.counts.filtered)
-    threads = _threads(space_id, _lenders(leads.partial, config, depth // LENDING))
+    threads = _threads(space_id, _lenders(leads.partial, config, max(LENDERS_MIN, depth // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
     # What is pinned is a candidate whatever its date, so the window is looked at afterwards.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))

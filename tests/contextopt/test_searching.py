@@ -355,18 +355,21 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
     assert "search_vector" in space.records.get().get_deferred_fields()
 
 
-def look_ups(*counted: tuple[str, str, int]) -> list[str]:
+def look_ups(*counted: tuple[str, str, int], enough: int = 10_000) -> list[str]:
     """Return how words of (text, language, documents) are looked up in a corpus of 100,000."""
     words = sorted((Term(code, word, count) for word, code, count in counted), key=lambda t: t.documents)
-    steps = _steps(Terms(tuple(words), 100_000, 50.0), "'all'", 200, 1.0, reads_newest=True)
+    terms = Terms(tuple(words), 100_000, 50.0)
+    steps = _steps(terms, "'all'", 200, 1.0, enough=enough, reads_newest=True)
     return [step.tsquery for step in steps]
+
+
+QUEUE_STUCK = [("queue", "en", 3_000), ("stuck", "en", 20_000)]
+NORWEGIAN = [("queuer", "no", 1), ("stuck", "no", 20_000), ("now", "no", 20_000)]
 
 
 def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
     """The rare word has another stem in the other language, of which frequent words alone are left."""
-    english = [("queue", "en", 3_000), ("stuck", "en", 20_000), ("the", "en", 90_000)]
-    norwegian = [("queuer", "no", 1), ("stuck", "no", 20_000), ("now", "no", 20_000)]
-    assert look_ups(*english, *norwegian) == [
+    assert look_ups(*QUEUE_STUCK, ("the", "en", 90_000), *NORWEGIAN) == [
         "'all' & ('queuer')",
         "'all' & (('queue' & 'stuck'))",
         "'all' & 'queue' & ('stuck' | 'now')",
@@ -374,13 +377,18 @@ def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
     ]
 
 
+@pytest.mark.parametrize(("enough", "look_up_count"), [(599, 2), (601, 3), (1_079, 3), (1_081, 4)])
+def test_frequent_words_are_looked_up_until_enough_is_expected(enough: int, look_up_count: int) -> None:
+    """Of 100,000 rows 600 have both frequent words of one language, 1,080 the first and one of two."""
+    assert len(look_ups(*QUEUE_STUCK, *NORWEGIAN, enough=enough)) == look_up_count
+
+
 def test_two_languages_with_the_same_words_look_up_once() -> None:
-    english = [("queue", "en", 3_000), ("stuck", "en", 20_000)]
-    norwegian = [("queue", "no", 3_000), ("stuck", "no", 20_000)]
-    assert look_ups(*english, *norwegian) == ["'all' & (('queue' & 'stuck'))", "'all' & 'queue'"]
+    norwegian = [(word, "no", count) for word, _, count in QUEUE_STUCK]
+    assert look_ups(*QUEUE_STUCK, *norwegian) == ["'all' & (('queue' & 'stuck'))", "'all' & 'queue'"]
 
 
 def test_a_language_that_asks_for_more_than_the_other_is_not_looked_up() -> None:
-    norwegian = [("queue", "no", 3_000), ("stuck", "no", 20_000)]
-    english = [("queue", "en", 3_000), ("slowly", "en", 9_000), ("stuck", "en", 20_000)]
-    assert look_ups(*norwegian, *english)[0] == "'all' & (('queue' & 'stuck'))"
+    norwegian = [(word, "no", count) for word, _, count in QUEUE_STUCK]
+    found = look_ups(*QUEUE_STUCK, ("slowly", "en", 9_000), *norwegian)
+    assert found[0] == "'all' & (('queue' & 'stuck'))"
