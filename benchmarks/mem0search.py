@@ -17,13 +17,13 @@ OWNER = "conversation"
 
 
 class _Given:
-    """Looks vectors up instead of making them."""
+    """Looks vectors up instead of making them. Texts come back with their blanks trimmed."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
-        self._vectors = vectors
+        self._vectors = {text.strip(): vector for text, vector in vectors.items()}
 
     def embed(self, text: str, _action: str | None = None, **_: Any) -> list[float]:
-        return self._vectors[text]
+        return self._vectors[text.strip()]
 
     def embed_batch(self, texts: list[str], _action: str | None = None, **_: Any) -> list[list[float]]:
         return [self.embed(text) for text in texts]

@@ -17,9 +17,10 @@ def generated_search_vector(
 ) -> models.GeneratedField:
     """Return the column of a row's words, made by the database with every write of its texts.
 
-    The words of the title weigh A, of the tags B, of the body D; names of code are there as a whole and in
-    parts. The corpus is a word of its own (`corpus_word`), so that one look-up stays inside it, and with
-    `date` so is each of its weeks (`week_words`). The first 100,000 characters of the body count.
+    The words of the title weigh A, of the tags B, of the body D; names of code and version numbers are
+    there as a whole and in parts. The corpus is a word of its own (`corpus_word`), so that one look-up stays
+    inside it, and with `date` so is each of its weeks (`week_words`). The first 100,000 characters of the
+    body count.
     """
     dated = () if date is None else (F(date),)
     return models.GeneratedField(

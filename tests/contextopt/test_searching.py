@@ -15,7 +15,7 @@ from contextopt import lexicalsearch, searchables, tasks
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.frequencies import changed_corpora, count_words, ensure_counted, tidy_index
 from contextopt.inputs import RecordIn, RecordPatch
-from contextopt.lexicalsearch import Term, Terms, _steps
+from contextopt.lexicalsearch import Term, Terms, _steps, read_lexemes
 from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Team
 from contextopt.purging import purge_record
 from contextopt.recording import delete_space, update_record, upsert_records
@@ -51,6 +51,35 @@ def test_names_of_code_are_found_whole_and_by_their_parts(space: Space, query: s
         language="en",
     )
     assert found(space, query) == ["Change"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("Drop support for Python 3.7.", {"3.7"}),
+        ("requests-2.31.0.tar.gz replaces v2.30.0-rc1, not python3.12", {"2.31.0", "2.30.0", "3.12"}),
+        ("see 127.0.0.1:8000", {"127.0.0.1"}),
+        ("1, 2 or 3,5 on 2026-03-01", set()),
+        (".5 and 5. and 1..2", set()),
+        ("1.2.3.4.5.6.7.8.9.10 and 1234567890.1", {"1.2.3.4.5.6.7.8"}),
+    ],
+)
+def test_version_numbers_are_words(text: str, versions: set[str]) -> None:
+    assert {lexeme for lexeme in read_lexemes(text)["en"] if "." in lexeme} == versions
+
+
+def test_who_asks_for_a_version_does_not_mean_each_of_its_numbers(space: Space) -> None:
+    make_record(space, title="3 of 7 workers run python", notes="")
+    make_record(space, title="Run 7 python workers, 3 at night", notes="")
+    make_record(
+        space, title="Workers", notes="From now on they run with python 3.7 at least, wherever they are"
+    )
+    best = search(
+        searchables.get("record"), space.pk, prepare_query("python 3.7"), filters=EVERYTHING, limit=1,
+        method="weighted", hybrid_alpha=0.0,
+    )  # fmt: skip
+    assert [Record.objects.get(pk=hit.id).title for hit in best] == ["Workers"]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +174,8 @@ def test_any_question_is_answered(space: Space, table: Searchable, text: str) ->
     "notes",
     ["a" * 1_000_000, "ab " * 333_000, "aB" * 500_000, "𝔘𝔫 " * 250_000,
      " ".join(f"{n:x}Xy" for n in range(110_000)), "a.b/" * 250_000, "å" * 1_000_000,
-     "https://a.b/c?" * 71_000],
-    ids=range(8),
+     "https://a.b/c?" * 71_000, "1" * 1_000_000, "1." * 500_000, "1.1 " * 250_000],
+    ids=range(11),
 )  # fmt: skip
 def test_a_hostile_note_is_written_in_time(space: Space, notes: str) -> None:
     started = time.monotonic()
