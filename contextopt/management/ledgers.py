@@ -7,6 +7,14 @@ from contextopt.engine import LedgerEntry
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34
+# How a column is headed and its numbers written, for each part of a score.
+PARTS = {
+    "recency": ("recency", ".2f"),
+    "frequency": ("views", ".0f"),
+    "semantic": ("meaning", ".2f"),
+    "lexical": ("words", ".2f"),
+    "neighbour": ("nearby", ".2f"),
+}
 
 
 def describe_result(result: AssemblyResult) -> str:
@@ -51,12 +59,14 @@ def _allocation_line(result: AssemblyResult) -> str:
 def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
     kept = [entry for entry in ledger if entry.kept]
     dropped = [entry for entry in ledger if not entry.kept]
-    rows: list[tuple[str, ...]] = [("", "record", "score", "recency", "views", "tokens", "why")]
-    rows += [_ledger_row(entry) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]
+    # All entries of a ledger have the same parts; stage 3 has none.
+    parts = [name for name in PARTS if name in ledger[0].parts]
+    rows = [("", "record", "score", *(PARTS[name][0] for name in parts), "tokens", "why")]
+    rows += [_ledger_row(entry, parts) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(
-            cell.rjust(width) if 2 <= column <= 5 else cell.ljust(width)
+            cell.rjust(width) if 2 <= column < len(row) - 1 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
@@ -66,14 +76,19 @@ def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
     return lines
 
 
-def _ledger_row(entry: LedgerEntry) -> tuple[str, ...]:
+def _ledger_row(entry: LedgerEntry, parts: Sequence[str]) -> tuple[str, ...]:
     name = f"{entry.id} {entry.external_id}".strip()
     return (
         "kept" if entry.kept else "dropped",
         name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…",
         f"{entry.score:.3f}",
-        f"{entry.parts['recency']:.2f}" if "recency" in entry.parts else "",
-        f"{entry.parts['frequency']:.0f}" if "frequency" in entry.parts else "",
+        *(format(entry.parts[part], PARTS[part][1]) for part in parts),
         f"{entry.tokens:,}",
-        "pinned" if entry.pinned and entry.kept else entry.reason.replace("_", " "),
+        _why(entry),
     )
+
+
+def _why(entry: LedgerEntry) -> str:
+    if entry.duplicate_of is not None:
+        return f"repeats {entry.duplicate_of}"
+    return "pinned" if entry.pinned and entry.kept else entry.reason.replace("_", " ")

@@ -130,6 +130,20 @@ def test_the_readable_answer_shows_text_division_and_ledger(default_space: Space
     assert sum(line.endswith("over record limit") for line in out.splitlines()) == 5
 
 
+def test_the_readable_answer_to_a_question_shows_what_decided(default_space: Space, run: Run) -> None:
+    notes = "The queue was stuck since the broker had no memory left for any of the messages."
+    first, second = (make_record(default_space, title="Queue", notes=notes) for _ in range(2))
+    code, out, _ = run("assemble", "support", "--as-of", AS_OF, "--query", "stuck queue")
+    assert code == 0
+    _, _, table = out.partition("logged as assembly")
+    header, *rows = table.splitlines()[2:]
+    assert " ".join(header.split()) == "record score recency views meaning words nearby tokens why"
+    (kept,) = (row for row in rows if row.startswith(f"kept     {second.pk} "))
+    assert "10.00" in kept.split()
+    (repeated,) = (row for row in rows if row.startswith(f"dropped  {first.pk} "))
+    assert repeated.endswith(f"repeats {second.pk}")
+
+
 @pytest.mark.parametrize("stage", [2, 3])
 def test_the_readable_answer_of_the_other_stages(default_space: Space, run: Run, stage: int) -> None:
     code, out, _ = run("assemble", "support", "--stage", stage, "--as-of", AS_OF, "--no-log")
