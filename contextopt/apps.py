@@ -18,7 +18,7 @@ class ContextoptConfig(AppConfig):
                 embedding=RecordEmbedding,
                 owner_column="record_id",
                 corpus_column="space_id",
-                text_columns=("title", "notes"),
+                text_columns=("title", "title", "notes"),
                 live_sql="t.deleted_at IS NULL",
                 source_column="source",
                 has_windows=True,

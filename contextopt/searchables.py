@@ -42,10 +42,12 @@ class SearchFilters:
 class Searchable:
     """A table with texts and vectors. Column names are of the table, whose alias in SQL is `t`.
 
-    `corpus_column` isolates: a search is of one corpus, and so are document frequencies. `live_sql` is a
-    condition that holds for all that may be found. `decay_sql` is a factor from 0 to 1 by age and type,
-    with %(now)s for the moment; `date_column` orders what is otherwise equal. `conditions` maps the names
-    of further equality filters to columns. What a filter asks for and the table lacks, nothing passes.
+    `corpus_column` isolates: a search is of one corpus, and so are document frequencies. `text_columns` are
+    what is embedded, the body as the last; a title that is there twice is not lost among the file names and
+    figures of a long body. `live_sql` is a condition that holds for all that may be found. `decay_sql` is a
+    factor from 0 to 1 by age and type, with %(now)s for the moment; `date_column` orders what is otherwise
+    equal. `conditions` maps the names of further equality filters to columns. What a filter asks for and the
+    table lacks, nothing passes.
     `has_windows` says that it is searched by dates: the words of a row name the week of its date, and its
     vector's row has the date.
     """

@@ -181,6 +181,16 @@ def test_nothing_of_another_corpus_is_near(space: Space, record_table: searchabl
     assert cosines(space, vector, [mine.pk, foreign.pk]).keys() == {mine.pk}
 
 
+def test_a_title_is_not_lost_among_the_file_names_of_the_notes(space: Space) -> None:
+    files = ", ".join(f"src/{name}/tables.py" for name in ("shop", "billing", "users", "orders", "reports"))
+    make_record(space, title="Bake a chocolate cake", notes=f"Files: {files}")
+    make_record(space, title="Bake fresh bread", notes="")
+    make_record(space, title="Move tables", notes=f"Files: {files}")
+    work()
+    best = titles_near("how was the chocolate cake baked", space)
+    assert best == ["Bake a chocolate cake", "Bake fresh bread", "Move tables"]
+
+
 def test_models_change_while_searches_go_on(space: Space, settings, endpoint: ModelServer) -> None:
     for title in TITLES:
         make_record(space, title=title, notes="")
@@ -201,7 +211,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Mo
     endpoint.script.clear()
     assert work().embedded == 5
     assert EmbeddingModel.objects.active().get().name == "endpoint:small:16"
-    assert titles_near("Written meanwhile\n", space, limit=1) == ["Written meanwhile"]
+    assert titles_near("Written meanwhile\nWritten meanwhile\n", space, limit=1) == ["Written meanwhile"]
     assert RecordEmbedding.objects.count() == 10
     with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
         work()
@@ -340,7 +350,8 @@ def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> 
     work()
     vector = embed_query("queue stuck")
     assert vector is not None
-    exact = float(get_embedder("wordllama-256").embed([f"{record.title}\n"])[0] @ vector.values)
+    text = f"{record.title}\n{record.title}\n"
+    exact = float(get_embedder("wordllama-256").embed([text])[0] @ vector.values)
     found = cosines(space, vector, [record.pk])[record.pk]
     assert found == pytest.approx(exact, abs=1e-3)
     assert np.isclose(np.linalg.norm(vector.values), 1, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The words of memories are made again: version numbers are words now."""
+"""Version numbers are words of memories too, and a title counts twice in a vector: both are made again."""
 
 from typing import ClassVar
 
@@ -13,10 +13,17 @@ INDEX = django.contrib.postgres.indexes.GinIndex(
     gin_pending_list_limit=512,
     name="memory_search",
 )
+EMBED_AGAIN = """
+UPDATE contextopt_embeddingfill
+   SET filled_to = 0, walked = 0, is_filled = false,
+       total = (SELECT count(*) FROM memory_memory WHERE deleted_at IS NULL AND retired_at IS NULL)
+ WHERE searchable = 'memory'
+   AND model_id IN (SELECT id FROM contextopt_embeddingmodel WHERE state <> 'retired')
+"""
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0018_version_words"), ("memory", "0003_reviews")]
+    dependencies: ClassVar = [("contextopt", "0019_title_vectors"), ("memory", "0003_reviews")]
 
     operations: ClassVar = [
         migrations.RemoveIndex(model_name="memory", name="memory_search"),
@@ -31,4 +38,5 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(model_name="memory", index=INDEX),
+        migrations.RunSQL(EMBED_AGAIN, EMBED_AGAIN),
     ]
