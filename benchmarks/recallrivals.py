@@ -42,6 +42,7 @@ def load_rivals(model: str, mem0: Path | None) -> tuple[list[Rival], list[str]]:
     found.insert(2, Rival("embeddings alone", lambda dialogue: by_meaning(dialogue, model)))
     if mem0:
         found.append(Rival("mem0, infer=False", lambda dialogue: by_mem0(dialogue, model, mem0)))
+        notes.append("mem0 is given the same vectors; its extras for keywords would fetch models.")
     else:
         notes.append("mem0 was left out: --mem0 names the python of an environment that has it.")
     return found, notes
