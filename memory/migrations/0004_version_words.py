@@ -1,4 +1,4 @@
-"""Version numbers are words of memories too, and a title counts twice in a vector: both are made again."""
+"""The words of memories are made again: version numbers are words now."""
 
 from typing import ClassVar
 
@@ -13,28 +13,10 @@ INDEX = django.contrib.postgres.indexes.GinIndex(
     gin_pending_list_limit=512,
     name="memory_search",
 )
-# As in contextopt's 0019.
-DROP_GRAPHS = """
-DO $$
-DECLARE
-    found record;
-BEGIN
-    FOR found IN SELECT id FROM contextopt_embeddingmodel LOOP
-        EXECUTE format('DROP INDEX IF EXISTS %I', 'memory_embedding_hnsw_' || found.id);
-    END LOOP;
-END $$;
-"""
-EMBED_AGAIN = """
-UPDATE contextopt_embeddingfill
-   SET filled_to = 0, walked = 0, is_filled = false, is_indexed = false,
-       total = (SELECT count(*) FROM memory_memory WHERE deleted_at IS NULL AND retired_at IS NULL)
- WHERE searchable = 'memory'
-   AND model_id IN (SELECT id FROM contextopt_embeddingmodel WHERE state <> 'retired')
-"""
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0019_title_vectors"), ("memory", "0003_reviews")]
+    dependencies: ClassVar = [("contextopt", "0018_version_words"), ("memory", "0003_reviews")]
 
     operations: ClassVar = [
         migrations.RemoveIndex(model_name="memory", name="memory_search"),
@@ -49,6 +31,4 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(model_name="memory", index=INDEX),
-        migrations.RunSQL(DROP_GRAPHS, DROP_GRAPHS),
-        migrations.RunSQL(EMBED_AGAIN, EMBED_AGAIN),
     ]
