@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from math import prod
 from typing import Any, Literal
 
 from django.db import connection
@@ -263,7 +262,7 @@ def best_by_words(
     bound = candidates_for(terms, limit)
     share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
     place = _place(searchable, corpus_id, filters)
-    steps = list(_steps(terms, place, bound, share, enough=limit, reads_newest=filters.is_by_date))
+    steps = list(_steps(terms, place, bound, share, reads_newest=filters.is_by_date))
     if not steps:
         return {}
     pool, parameters = _pool_sql(searchable, steps, corpus_id, filters, bound)
@@ -290,58 +289,37 @@ def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> st
     return quoted(corpus_word(corpus_id))
 
 
-def _steps(
-    terms: Terms, place: str, bound: int, share: float, *, enough: int, reads_newest: bool
-) -> Iterator[Step]:
+def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: bool) -> Iterator[Step]:
     """Yield the look-ups whose rows together are the candidates, the most telling first.
 
-    About `share` of the documents can be candidates, and `enough` of them with frequent words are. Where
-    other filters than dates hold, the newest that pass may be far between: `reads_newest` says that they
-    are not.
+    About `share` of the documents can be candidates. Where other filters than dates hold, the newest that
+    pass may be far between: `reads_newest` says that they are not.
     """
     counts = {term.tsquery: term.documents for term in terms.terms}
     totals = zip(counts, accumulate(counts.values()), strict=True)
     rare = [word for word, total in totals if total * share <= bound]
-    common = {word: count for word, count in counts.items() if word not in rare}
+    common = [word for word in counts if word not in rare]
     if rare:
         yield Step(f"{place} & ({' | '.join(rare)})")
     if not common:
         return
-    if min(common.values()) > READ_MAX and reads_newest:
+    first = common[0]
+    if counts[first] > READ_MAX and reads_newest:
         yield Step(" | ".join(common), "newest")
         return
-    yield from _common_steps(terms, place, common, share, enough)
-
-
-def _common_steps(
-    terms: Terms, place: str, common: Mapping[str, int], share: float, enough: int
-) -> Iterator[Step]:
-    """Yield look-ups of frequent words: of rows with all of them, with two, and with one.
-
-    After one of them that is expected to find enough, the next would find what weighs less.
-    """
-    rows = share * terms.documents
-    # As if words were spread evenly; those of one subject stand together more often.
-    chances = {word: min(1.0, count / max(1, terms.documents)) for word, count in common.items()}
-    telling = [word for word in common if chances[word] <= EVERYWHERE]
+    telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
     if together := _all_of(terms, telling):
-        wholes = [f"({' & '.join(words)})" for words in together]
-        yield Step(f"{place} & ({' | '.join(wholes)})")
-        if rows * max(prod(chances[word] for word in words) for words in together) >= enough:
-            return
-    first = next(iter(common))
+        yield Step(f"{place} & ({' | '.join(together)})")
     others = [word for word in telling if word != first]
     # With one other word, that is what was looked up just now.
     is_looked_up = bool(together) and len(others) == 1
-    if others and not is_looked_up and sum(chances[word] for word in others) <= EVERYWHERE:
+    if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
         yield Step(f"{place} & {first} & ({' | '.join(others)})")
-        if rows * chances[first] * (1 - prod(1 - chances[word] for word in others)) >= enough:
-            return
     yield Step(f"{place} & {first}")
 
 
-def _all_of(terms: Terms, words: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return those of the words that each language has, if they are several and not all in very many rows.
+def _all_of(terms: Terms, words: Sequence[str]) -> list[str]:
+    """Return, for each language with several of the words, that all are there; not if all are in very many.
 
     A language that asks for all that another one does and more would find nothing that the other does not.
     """
@@ -349,9 +327,9 @@ def _all_of(terms: Terms, words: Sequence[str]) -> list[tuple[str, ...]]:
     for code in sorted({term.language for term in terms.terms}):
         own = [term for term in terms.terms if term.language == code and term.tsquery in words]
         if len(own) > 1 and own[0].documents <= READ_MAX:
-            wanted.append(tuple(term.tsquery for term in own))
+            wanted.append([term.tsquery for term in own])
     least = [one for one in wanted if not any(set(other) < set(one) for other in wanted)]
-    return list(dict.fromkeys(least))
+    return list(dict.fromkeys(f"({' & '.join(one)})" for one in least))
 
 
 def _pool_sql(
