@@ -21,8 +21,9 @@ from contextopt.engine import Assembled, ContextConfig, LedgerEntry
 from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
 from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
-from contextopt.errors import InvalidInput
+from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import AssemblyIn
+from contextopt.locking import HOLD_SPACE
 from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.querying import load_for_question
 from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
@@ -260,9 +261,10 @@ _ASSEMBLY_COLUMNS = (
 _PLACEHOLDERS = {"created_at": "coalesce(%s, now())", "record_ids": "%s::bigint[]"}
 _PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
 _STORE_SQL = f"""
-WITH assembly AS (
+WITH held AS MATERIALIZED ({HOLD_SPACE}
+), assembly AS (
     INSERT INTO contextopt_assembly ({", ".join(_ASSEMBLY_COLUMNS)})
-    VALUES ({", ".join(_PLACEHOLDERS.get(name, "%s") for name in _ASSEMBLY_COLUMNS)})
+    SELECT {", ".join(_PLACEHOLDERS.get(name, "%s") for name in _ASSEMBLY_COLUMNS)} FROM held
     RETURNING id
 )
 INSERT INTO contextopt_assemblypayload (assembly_id, {", ".join(_PAYLOAD_COLUMNS)})
@@ -274,11 +276,12 @@ RETURNING assembly_id
 
 def _store(result: AssemblyResult, row: _LogRow) -> int:
     """Write the narrow row and its payload in one statement; return the id."""
+    values = [row.space.id, *_assembly_values(result, row), *_payload_values(result, row)]
     with connection.cursor() as cursor:
-        cursor.execute(_STORE_SQL, [*_assembly_values(result, row), *_payload_values(result, row)])
+        cursor.execute(_STORE_SQL, values)
         stored = cursor.fetchone()
     if stored is None:
-        raise RuntimeError("the insert of an assembly returned no row")
+        raise NotFound(f"space {row.space.slug!r}")
     return int(stored[0])
 
 

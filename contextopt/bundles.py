@@ -115,7 +115,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn) -> Bundle:
 def _take(task: Task, phase: HandoffPhase) -> PhaseCompression | None:
     if phase.before is None:
         return None
-    rows = PhaseCompression.objects.select_for_update(of=("self",))
+    rows = PhaseCompression.objects.select_for_update(of=("self",), no_key=True)
     compression = rows.get(task=task, phase=phase.before)
     consume(compression)
     return compression

@@ -139,7 +139,7 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
             created_by=actor[:160],
             **state,
         )
-    task = Task.objects.select_for_update().filter(team=team, pk=data.task_id).first()
+    task = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id).first()
     if task is None:
         raise NotFound(f"There is no task {data.task_id}.")
     if not task.is_open:
@@ -171,7 +171,9 @@ def learn(completion: Completion) -> bool:
 
 def _learn(completion_id: int) -> bool:
     """Hold the row meanwhile: what another worker is at is left to it."""
-    held = Completion.objects.select_for_update(skip_locked=True, of=("self",)).select_related("task", "team")
+    held = Completion.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related(
+        "task", "team"
+    )
     completion = held.filter(pk=completion_id, learned_at=None).first()
     if completion is None:
         return False

@@ -228,7 +228,7 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
     One that comes after the next phase has begun to read is kept beside the other, to compare.
     """
     with transaction.atomic():
-        rows = PhaseCompression.objects.select_for_update().filter(pk=compression_id)
+        rows = PhaseCompression.objects.select_for_update(no_key=True).filter(pk=compression_id)
         compression = rows.filter(brief_state__in=[BriefState.PENDING, BriefState.LATE], written="").first()
         if compression is None:
             return None

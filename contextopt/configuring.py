@@ -8,6 +8,7 @@ from django.db import transaction
 from contextopt.auditing import SYSTEM, note_event
 from contextopt.errors import FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import ConfigIn
+from contextopt.locking import hold_space
 from contextopt.models import ContextConfig, Space
 from contextopt.models.configs import SETTINGS
 
@@ -79,7 +80,8 @@ def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> Conte
     Raises:
         NotFound: the space has no such version.
     """
-    Space.objects.select_for_update().get(pk=space.pk)
+    hold_space(space.pk)
+    Space.objects.select_for_update(no_key=True).get(pk=space.pk)
     config = find_config(space, version)
     before = space.configs.active().exclude(pk=config.pk).first()
     space.configs.active().exclude(pk=config.pk).update(is_active=False)

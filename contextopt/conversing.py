@@ -24,6 +24,7 @@ from contextopt.engine.text import flatten_to
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.inputs import QUERY_MAX, AssemblyIn
+from contextopt.locking import hold_space
 from contextopt.models import AssemblyPayload, Author, Conversation, Message, MessageState, Space, Team
 from contextopt.models.conversations import CONVERSATION_TITLE_MAX, ERROR_MAX, MODEL_MAX, WAITING
 from contextopt.retrieval import load_space
@@ -108,8 +109,11 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     Raises:
         BudgetExceeded: the message leaves the response less than its reservation.
     """
+    hold_space(conversation.space_id)
     # Messages of one conversation queue up here, so that each sees the ones before it.
-    conversation = Conversation.objects.with_space().select_for_update(of=("self",)).get(pk=conversation.pk)
+    conversation = (
+        Conversation.objects.with_space().select_for_update(of=("self",), no_key=True).get(pk=conversation.pk)
+    )
     key = secrets.token_hex(16)
     in_force = load_space(conversation.team_id, conversation.space.slug)
     tokenizer = get_tokenizer(in_force.settings["encoding"])
@@ -211,7 +215,7 @@ def claim_message(message_id: int | None = None) -> Message | None:
     """
     now = timezone.now()
     with transaction.atomic():
-        due = Message.objects.due(now).select_for_update(skip_locked=True, of=("self",))
+        due = Message.objects.due(now).select_for_update(skip_locked=True, of=("self",), no_key=True)
         if message_id is not None:
             due = due.filter(pk=message_id)
         message = due.select_related("conversation").first()
@@ -246,7 +250,8 @@ def deliver(message: Message) -> bool:
 @transaction.atomic
 def store_answer(message: Message, completion: Completion) -> Message | None:
     """Keep the answer, the first one that arrives; none is kept for a message that was cancelled."""
-    current = Message.objects.select_for_update().get(pk=message.pk)
+    hold_space(message.conversation.space_id)
+    current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if not current.is_waiting:
         log.info("chat_answer_dropped", message_id=message.pk, state=current.state)
         return None
@@ -310,7 +315,7 @@ def cancel_message(*, message: Message) -> Message:
     Raises:
         Conflict: it was answered already.
     """
-    current = Message.objects.select_for_update().get(pk=message.pk)
+    current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if current.state == MessageState.ANSWERED:
         raise Conflict("the message was answered already")
     current.state, current.next_try_at = MessageState.CANCELLED, None
@@ -325,7 +330,7 @@ def retry_message(*, message: Message) -> Message:
     Raises:
         Conflict: it was answered or is being sent, or there is no endpoint to send it to.
     """
-    current = Message.objects.select_for_update().get(pk=message.pk)
+    current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if not current.is_retryable:
         raise Conflict(f"the message is {current.get_state_display().lower()}")
     if not completions.is_configured():

@@ -3,7 +3,7 @@
 Every step is a small batch that asks the database what is missing, so it may stop anywhere and run twice.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -43,8 +43,9 @@ class Work:
     embedded: int = 0
     unchanged: int = 0
 
-    def add(self, prepared: Prepared) -> None:
-        self.embedded += len(prepared.texts)
+    def add(self, prepared: Prepared, left: Collection[int]) -> None:
+        """Count what was stored of a batch, which is all but what was left."""
+        self.embedded += sum(text.id not in left for text in prepared.texts)
         self.unchanged += len(prepared.unchanged)
 
 
@@ -167,9 +168,11 @@ def batch_rows(model: EmbeddingModel) -> int:
     return BATCH_ROWS if model.name in FAST_MODELS else SLOW_BATCH_ROWS
 
 
-def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel], work: Work) -> None:
+def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel], work: Work) -> bool:
     """Embed what the lines note under each of the models, and delete them. Another model that is fed, and
     one of these that cannot be reached while others can, is left lines of its own.
+
+    So is each that could not touch a row because somebody is deleting it; false if that was so with all.
 
     Raises:
         EmbeddingUnavailable: none of the models can be reached; nothing was changed.
@@ -186,12 +189,22 @@ def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel]
     if problem is not None and not reached:
         raise problem
     with transaction.atomic():
-        for batch in prepared:
-            store(batch)
-            work.add(batch)
+        left = sum(_store(batch, work) for batch in prepared)
         # Read here: a model that begins later than this sees the rows themselves.
         _leave_lines(lines, EmbeddingModel.objects.fed().exclude(pk__in=reached))
         EmbeddingTodo.objects.filter(pk__in=[line.pk for line in lines]).delete()
+    return left < len({(line.searchable, line.row_id) for line in lines}) * len(reached)
+
+
+def _store(prepared: Prepared, work: Work) -> int:
+    """Store a batch, and leave lines for those of its rows that could not be touched; return how many."""
+    left = store(prepared)
+    EmbeddingTodo.objects.bulk_create(
+        EmbeddingTodo(model=prepared.model, searchable=prepared.searchable.name, corpus_id=corpus, row_id=row)
+        for row, corpus in left.items()
+    )
+    work.add(prepared, left)
+    return len(left)
 
 
 def _leave_lines(lines: Sequence[EmbeddingTodo], models: Iterable[EmbeddingModel]) -> None:
@@ -214,11 +227,9 @@ def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> lis
 
 
 def _catch_up(model: EmbeddingModel, work: Work) -> bool:
-    """Embed what was written while the model could not be reached."""
+    """Embed what was written while the model could not be reached, or the row not be touched."""
     lines = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
-    if lines:
-        embed_lines(lines, [model], work)
-    return bool(lines)
+    return bool(lines) and embed_lines(lines, [model], work)
 
 
 def _fill_next(model: EmbeddingModel, work: Work) -> bool:
@@ -230,12 +241,11 @@ def _fill_next(model: EmbeddingModel, work: Work) -> bool:
     ids = _next_ids(searchable, fill.filled_to, batch_rows(model))
     prepared = prepare(searchable, model, ids)
     with transaction.atomic():
-        store(prepared)
+        _store(prepared, work)
         fill.filled_to = ids[-1] if ids else fill.filled_to
         fill.walked += len(ids)
         fill.is_filled = not ids
         fill.save(update_fields=["filled_to", "walked", "is_filled"])
-    work.add(prepared)
     return True
 
 
@@ -304,8 +314,7 @@ def _embed_unseen(
     for start in range(0, len(ids), size):
         prepared = prepare(searchable, model, ids[start : start + size])
         with transaction.atomic():
-            store(prepared)
-        work.add(prepared)
+            _store(prepared, work)
         on_progress(work)
 
 
@@ -336,7 +345,9 @@ def _switch(models: Sequence[EmbeddingModel]) -> bool:
         return True
     locked = {
         model.state: model
-        for model in EmbeddingModel.objects.select_for_update().filter(pk__in=[model.pk for model in models])
+        for model in EmbeddingModel.objects.select_for_update(no_key=True).filter(
+            pk__in=[model.pk for model in models]
+        )
     }
     todo = EmbeddingTodo.objects.filter(model=building)
     is_behind = building.fills.filter(is_filled=False).exists() or todo.exists()

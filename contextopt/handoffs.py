@@ -13,6 +13,7 @@ from contextopt.engine.findings import render_finding
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, ResolutionIn, number_of
+from contextopt.locking import hold_team
 from contextopt.models import Decision, Finding, HandoffPhase, PhaseCompression, Task
 from contextopt.models.findings import FINDINGS_MAX, PHASE_TOKENS_MAX, finding_key
 
@@ -82,7 +83,8 @@ def lock_task(team_id: int, task_id: int) -> Task:
         NotFound: the team has no such task.
         Conflict: the task is not open.
     """
-    task = Task.objects.select_for_update().filter(team_id=team_id, pk=task_id).first()
+    hold_team(team_id)
+    task = Task.objects.select_for_update(no_key=True).filter(team_id=team_id, pk=task_id).first()
     if task is None:
         raise NotFound(f"There is no task {task_id}.")
     if not task.is_open:

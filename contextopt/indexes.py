@@ -2,7 +2,7 @@
 
 import gc
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +17,12 @@ from contextopt.checkouts import NO_FILE
 from contextopt.engine.codegraph import PARSER_VERSION, CodeGraph, build_graph
 from contextopt.engine.relevance import Change, Ranker
 from contextopt.engine.repository import Reading, RepositoryIndex, read_file
+from contextopt.errors import Conflict
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.readings import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
 
+# So often a repository is read again whose contents were replaced meanwhile.
+READ_TRIES = 4
 # One of ten thousand files takes some 300 MB.
 KEPT_REPOSITORIES = 4
 LOAD_ROWS = 2_000
@@ -43,17 +46,40 @@ class LoadedIndex:
     ranker: Ranker
 
 
+class ContentGone(Exception):
+    """A content was replaced or deleted after the list of files that names it had been read."""
+
+
+def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
+    """Return what `read` gives, of the repository as it is by then where it was changed meanwhile.
+
+    Raises:
+        Conflict: it changes faster than it is read.
+        Repository.DoesNotExist: it was deleted.
+    """
+    for _ in range(READ_TRIES):
+        try:
+            return read()
+        except ContentGone:
+            repository.refresh_from_db()
+    raise Conflict("the repository is being changed; ask again when that is over")
+
+
 _kept: OrderedDict[int, LoadedIndex] = OrderedDict()
 # Building takes seconds; requests that come meanwhile wait for the one that builds.
 _lock = RLock()
 
 
 def load_index(repository: Repository) -> LoadedIndex:
-    """Return the index of a repository's present state; what has not changed since is not loaded again."""
+    """Return the index of a repository's present state; what has not changed since is not loaded again.
+
+    Raises:
+        Conflict, Repository.DoesNotExist: as `read_unchanged`.
+    """
     with _lock:
         kept = _kept.get(repository.pk)
         if kept is None or kept.state != repository.state:
-            kept = _kept[repository.pk] = _load(repository, kept)
+            kept = _kept[repository.pk] = read_unchanged(repository, lambda: _load(repository, kept))
         _kept.move_to_end(repository.pk)
         while len(_kept) > KEPT_REPOSITORIES:
             _kept.popitem(last=False)
@@ -97,6 +123,8 @@ def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
     for start in range(0, len(outdated), LOAD_ROWS):
         some = CodeBlob.objects.filter(pk__in=outdated[start : start + LOAD_ROWS])
         loaded |= {pk: read_file(paths[pk], bytes(text)) for pk, text in some.values_list("pk", "content")}
+    if len(loaded) < len(numbers):
+        raise ContentGone
     return loaded
 
 
@@ -104,7 +132,14 @@ def load_graph(repository: Repository) -> CodeGraph:
     """Return the graph of the stored files, by way of the index where one is in memory.
 
     Its files may lack their symbols.
+
+    Raises:
+        Conflict, Repository.DoesNotExist: as `read_unchanged`.
     """
+    return read_unchanged(repository, lambda: _load_graph(repository))
+
+
+def _load_graph(repository: Repository) -> CodeGraph:
     if repository.pk in _kept:
         return load_index(repository).index.graph
     rows = RepositoryFile.objects.of(repository).exclude(skipped__in=NO_FILE)
@@ -115,7 +150,9 @@ def load_graph(repository: Repository) -> CodeGraph:
         default=Value(""),
         output_field=TextField(),
     )
-    listed = rows.values_list("path", "skipped", "blob__parsed", defined)
+    listed = list(rows.values_list("path", "skipped", "blob__parsed", defined))
+    if any(parsed is None and not skipped for _, skipped, parsed, _ in listed):
+        raise ContentGone
     with paused_collector():
         return build_graph(
             {

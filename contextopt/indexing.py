@@ -25,6 +25,7 @@ from contextopt.engine.codegraph.circles import find_circles
 from contextopt.engine.relevance import Change
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.indexes import dump_changes, load_changes, load_graph
+from contextopt.locking import hold_team
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory, Team
 from contextopt.models.repositories import REPOSITORY_NAME_MAX
 from contextopt.parsing import parse_contents
@@ -187,8 +188,13 @@ def stored_files(repository: Repository) -> dict[str, _Stored]:
 
 @contextmanager
 def team_turn(team_id: int) -> Iterator[None]:
-    """Open a transaction that no other writer of the team's repositories runs beside."""
+    """Open a transaction that no other writer of the team's repositories runs beside.
+
+    Raises:
+        NotFound: the team was deleted meanwhile.
+    """
     with transaction.atomic():
+        hold_team(team_id)
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s::int, %s::int)", [LOCK, team_id % 2**31])
         yield

@@ -29,7 +29,7 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
 @transaction.atomic
 def revoke_key(*, key: ApiKey, actor: str) -> None:
     """Refuse the key from now on. Revoking twice is revoking once."""
-    if ApiKey.objects.select_for_update().get(pk=key.pk).revoked_at is not None:
+    if ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk).revoked_at is not None:
         return
     key.revoke()
     note_event(

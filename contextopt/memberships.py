@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from contextopt.auditing import note_event
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.locking import retry_deadlocks
 from contextopt.models import Invitation, Membership, Role, Team, User
 from contextopt.models.access import hash_key
 from contextopt.peopleinputs import AccountIn, InvitationIn
@@ -20,6 +21,12 @@ OPEN_MAX = 200
 LAST_ADMIN = "A team needs an admin: make somebody else one first."
 
 
+@retry_deadlocks
+def delete_team(*, team: Team) -> None:
+    """Delete the team with all that belongs to it. Its people keep their accounts."""
+    Team.objects.filter(pk=team.pk).delete()
+
+
 @transaction.atomic
 def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, str]:
     """Make an invitation and return it with its token, which is stored nowhere.
@@ -27,7 +34,7 @@ def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, s
     Raises:
         Conflict: the team has as many open invitations as it may.
     """
-    Team.objects.select_for_update().get(pk=team.pk)
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     if Invitation.objects.usable().filter(team=team).count() >= OPEN_MAX:
         raise Conflict(f"the team has {OPEN_MAX} open invitations; revoke some first")
     invitation, token = Invitation.objects.create_with_token(
@@ -49,7 +56,7 @@ def revoke_invitation(*, invitation: Invitation, actor: str) -> None:
     Raises:
         Conflict: somebody has accepted it.
     """
-    current = Invitation.objects.select_for_update().get(pk=invitation.pk)
+    current = Invitation.objects.select_for_update(no_key=True).get(pk=invitation.pk)
     if current.accepted_at is not None:
         raise Conflict("The invitation was accepted; remove the member instead.")
     if current.revoked_at is not None:
@@ -115,7 +122,7 @@ def _problems(error: ValidationError) -> list[FieldProblem]:
 def _claim(token: str) -> Invitation:
     """Hold the invitation: of two people with one link, one gets in."""
     found = find_invitation(token)
-    held = Invitation.objects.usable().select_for_update(of=("self",)).select_related("team")
+    held = Invitation.objects.usable().select_for_update(of=("self",), no_key=True).select_related("team")
     claimed = held.filter(pk=found.pk).first()
     if claimed is None:
         raise NotFound("This invitation does not hold any more. Ask for a new one.")

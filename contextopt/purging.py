@@ -56,7 +56,7 @@ def erase_from_assemblies(record: Record) -> int:
     An assembly that read the record just before the purge may be stored just after it, so the sweep
     calls this again for records purged a little while ago.
     """
-    payloads = AssemblyPayload.objects.select_for_update().filter(
+    payloads = AssemblyPayload.objects.select_for_update(no_key=True).filter(
         assembly__space=record.space, assembly__created_at__gte=record.created_at - CLOCKS_APART
     )
     erased = 0

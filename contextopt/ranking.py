@@ -12,7 +12,7 @@ from contextopt.engine.relevance import RankedFile, Ranker
 from contextopt.engine.repository import Reading, RepositoryIndex, read_file
 from contextopt.engine.text import flatten
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
-from contextopt.indexes import LoadedIndex, load_index, paused_collector
+from contextopt.indexes import ContentGone, LoadedIndex, load_index, paused_collector, read_unchanged
 from contextopt.models import CodeBlob, Repository
 from contextopt.readings import kind_of, skipped_reading
 from contextopt.repositoryinputs import RelevantIn
@@ -60,8 +60,13 @@ def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
     """Rank the files of a repository as it was last indexed.
 
     Raises:
+        Conflict: it changes faster than it is read.
         UnknownEncoding: the tokenizer is not at hand.
     """
+    return read_unchanged(repository, lambda: _rank_stored(repository, request))
+
+
+def _rank_stored(repository: Repository, request: RelevantIn) -> Relevant:
     tokenizer = get_tokenizer(request.encoding)
     loaded = load_index(repository)
 
@@ -69,7 +74,9 @@ def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
         blobs = {path: loaded.files[path].blob_id for path in paths}
         wanted = [blob for blob in blobs.values() if blob is not None]
         contents = dict(CodeBlob.objects.filter(pk__in=wanted).values_list("pk", "content"))
-        return {path: bytes(contents[blob]) for path, blob in blobs.items() if blob in contents}
+        if len(contents) < len(set(wanted)):
+            raise ContentGone
+        return {path: bytes(contents[blob]) for path, blob in blobs.items() if blob is not None}
 
     now = repository.revision_at or NO_MOMENT
     return _answer(request, tokenizer, loaded.ranker, loaded.index, fetch, now, repository.revision)

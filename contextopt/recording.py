@@ -1,7 +1,7 @@
 """The one way in for records: every write computes the summary, its tokens and the content hash.
 
-Each function is one transaction. Writers of one space take its counters' row first, so that two of
-them never wait for each other in a circle.
+Each function is one transaction. Writers of one space take its row and its counters' first, so that two of
+them, or one and whoever deletes the space, never wait for each other in a circle.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ from contextopt.engine.rendering import summary_line
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
 from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
-from contextopt.models import ContextConfig, Record, Space, SpaceCounts, Team
+from contextopt.locking import hold_team, retry_deadlocks
+from contextopt.models import ContextConfig, Record, Space, Team
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")
@@ -75,9 +76,10 @@ def update_space(*, space: Space, changes: SpacePatch) -> Space:
     return space
 
 
-@transaction.atomic
+@retry_deadlocks
 def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
     """Delete the space with all that belongs to it: records, revisions, settings and assemblies."""
+    hold_team(space.team_id)
     if Space.objects.filter(pk=space.pk).delete()[0]:
         note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)
 
@@ -216,9 +218,25 @@ def hash_content(content: RecordIn | Record) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
+# The locks are taken in the order in which they are named: what is deleted with its owner after the owner.
+_LOCK_SPACE = """
+SELECT FROM contextopt_team t
+  JOIN contextopt_space s ON s.team_id = t.id
+  JOIN contextopt_spacecounts c ON c.space_id = s.id
+ WHERE s.id = %s FOR KEY SHARE OF t, s FOR NO KEY UPDATE OF c
+"""
+
+
 def lock_space(space: Space) -> None:
-    """Wait until no other writer is in the space; held until the transaction ends."""
-    SpaceCounts.objects.select_for_update().get(space=space)
+    """Wait until no other writer is in the space; held until the transaction ends.
+
+    Raises:
+        NotFound: the space was deleted meanwhile.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_SPACE, [space.pk])
+        if cursor.fetchone() is None:
+            raise NotFound(f"space {space.slug!r}")
 
 
 def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:
@@ -325,7 +343,7 @@ def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> Non
 def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -> Record:
     with transaction.atomic():
         lock_space(record.space)
-        current = Record.objects.select_for_update().get(pk=record.pk)
+        current = Record.objects.select_for_update(no_key=True).get(pk=record.pk)
         if current.purged_at is not None:
             raise PurgedRecord("the record's text was erased for good")
         different = {name: value for name, value in state.items() if getattr(current, name) != value}

@@ -62,7 +62,7 @@ def store_blobs(team_id: int, contents: Iterable[bytes]) -> dict[bytes, int]:
     """
     wanted = {hashlib.sha256(content).hexdigest(): content for content in contents}
     now = timezone.now()
-    kept = Blob.objects.select_for_update().filter(team_id=team_id, sha256__in=wanted)
+    kept = Blob.objects.select_for_update(no_key=True).filter(team_id=team_id, sha256__in=wanted)
     ids = {blob.sha256: blob.pk for blob in kept.only("sha256").order_by("sha256")}
     Blob.objects.filter(pk__in=ids.values()).update(used_at=now)
     missing = [
@@ -83,7 +83,7 @@ def forget_expired_files() -> int:
     """
     with transaction.atomic():
         # An attempt that is being recorded holds its task, and has just moved its time on.
-        due = Task.objects.with_expired_files().select_for_update(skip_locked=True)
+        due = Task.objects.with_expired_files().select_for_update(skip_locked=True, no_key=True)
         ids = list(due.values_list("pk", flat=True)[:EXPIRY_BATCH])
         ReceiverFile.objects.filter(task__in=ids).delete()
         Task.objects.filter(pk__in=ids).update(expires_at=None)

@@ -168,6 +168,9 @@ def load_candidates(
 
     Reads at most 12 × (record limit + 100) index entries, whatever the size of the space; with `limit` it
     is that instead, where fewer will do because others are found by search.
+
+    Raises:
+        NotFound: the space was deleted meanwhile.
     """
     if config.stage == 2:
         return _NOTHING
@@ -175,6 +178,8 @@ def load_candidates(
     with connection.cursor() as cursor:
         cursor.execute(statement, _parameters(space_id, config, now, limit))
         rows = cursor.fetchall()
+    if not rows:
+        raise NotFound("the space was deleted meanwhile")
     filtered, outside, deleted = rows[0][:3]
     found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
     for row in rows:

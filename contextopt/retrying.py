@@ -16,6 +16,7 @@ from contextopt.engine.counters import Counter
 from contextopt.engine.deltas import ReceiverFiles, fully_sent, is_binary
 from contextopt.engine.retries import FailedAttempt, FullRetry, RetryContext, RetryPlan, plan_retry
 from contextopt.errors import Conflict, NotFound
+from contextopt.locking import hold_team
 from contextopt.models import Assembly, Attempt, AttemptState, Kind, Task, TaskState, Team
 from contextopt.models.tasks import files_expiry
 from contextopt.remembering import load_receiver_files, store_receiver_files
@@ -212,7 +213,8 @@ def record_attempt(
 
 def _lock_task(team_id: int, task_id: int) -> Task:
     find_task(team_id, task_id)
-    task = Task.objects.select_for_update().get(pk=task_id)
+    hold_team(team_id)
+    task = Task.objects.select_for_update(no_key=True).get(pk=task_id)
     if not task.is_open:
         raise Conflict(f"Task {task_id} is {task.state}: it takes no more attempts.")
     return task

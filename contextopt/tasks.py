@@ -17,7 +17,7 @@ from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.frequencies import count_changed
-from contextopt.locking import only_here
+from contextopt.locking import only_here, unless_deleted
 from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import summarise_again
@@ -154,16 +154,17 @@ def recount_summaries(space_id: int) -> None:
     with only_here(space_id) as is_ours:
         if not is_ours:
             return
-        for _ in range(RECOUNT_BATCHES):
-            if not recount_batch(space_id):
-                return
-        recount_summaries.delay(space_id)
+        with unless_deleted():
+            for _ in range(RECOUNT_BATCHES):
+                if not recount_batch(space_id):
+                    return
+            recount_summaries.delay(space_id)
 
 
 def recount_batch(space_id: int) -> bool:
     """Recount the next summaries; return whether there may be more."""
     with transaction.atomic():
-        space = Space.objects.select_for_update().get(pk=space_id)
+        space = Space.objects.select_for_update(no_key=True).get(pk=space_id)
         if space.recount_from is None:
             return False
         tokenizer = get_tokenizer(space.configs.active().values_list("encoding", flat=True).get())

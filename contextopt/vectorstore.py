@@ -80,42 +80,68 @@ def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
     return vectors
 
 
-def store(prepared: Prepared) -> None:
-    """Write what was prepared, inside the caller's transaction."""
+def store(prepared: Prepared) -> dict[int, int]:
+    """Write what was prepared, inside the caller's transaction; return rows that were left out, with corpora.
+
+    Those are being deleted by somebody just now. Waiting for them while holding others could end in a
+    deadlock, and they may stay after all: they have to be seen to later.
+    """
     searchable, model = prepared.searchable, prepared.model
-    ids = [text.id for text in prepared.texts]
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [STORE_LOCK, model.pk])
-        # What was deleted for good since it was read must not fail the others.
-        cursor.execute(
-            f"SELECT id, {searchable.date_column} FROM {searchable.table}"
-            " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE",
-            [ids],
-        )
-        dates = dict(cursor.fetchall())
+        changed = [*(text.id for text in prepared.texts), *prepared.gone]
+        dates = _hold(cursor, searchable, changed)
         cursor.execute(
             f"DELETE FROM {searchable.embedding_table}"
             f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
-            [model.pk, [*ids, *prepared.gone]],
+            [model.pk, list(dates)],
         )
         with cursor.copy(_copy_sql(searchable)) as copy:
             copy.write(_encode(prepared, dates))
         if searchable.has_windows and prepared.unchanged:
-            _date_anew(cursor, prepared)
+            changed += _date_anew(cursor, prepared, dates)
+        # What is no longer there went with its vectors.
+        cursor.execute(
+            f"SELECT id, {searchable.corpus_column} FROM {searchable.table} WHERE id = ANY(%s)",
+            [[row for row in changed if row not in dates]],
+        )
+        return dict(cursor.fetchall())
 
 
-def _date_anew(cursor: CursorWrapper, prepared: Prepared) -> None:
-    """Give vectors that stay the dates that their rows have now."""
+def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
+    """Keep those of the rows that nobody is deleting from being deleted; return them with their dates."""
+    cursor.execute(
+        f"SELECT id, {searchable.date_column} FROM {searchable.table}"
+        " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE SKIP LOCKED",
+        [list(ids)],
+    )
+    return dict(cursor.fetchall())
+
+
+def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
+    """Give vectors that stay the dates that their rows have now; add those to `dates`, and return all."""
     searchable = prepared.searchable
     cursor.execute(
         f"""
-        UPDATE {searchable.embedding_table} e SET date = t.{searchable.date_column}
-          FROM {searchable.table} t
-         WHERE t.id = e.{searchable.owner_column} AND e.model_id = %s
-           AND e.{searchable.owner_column} = ANY(%s) AND e.date <> t.{searchable.date_column}
+        SELECT t.id FROM {searchable.embedding_table} e
+          JOIN {searchable.table} t ON t.id = e.{searchable.owner_column}
+         WHERE e.model_id = %s AND e.{searchable.owner_column} = ANY(%s)
+           AND e.date <> t.{searchable.date_column}
         """,
         [prepared.model.pk, list(prepared.unchanged)],
     )
+    moved = [row for (row,) in cursor.fetchall()]
+    held = _hold(cursor, searchable, moved)
+    cursor.execute(
+        f"""
+        UPDATE {searchable.embedding_table} e SET date = t.date
+          FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, date)
+         WHERE e.{searchable.owner_column} = t.id AND e.model_id = %s
+        """,
+        [list(held), list(held.values()), prepared.model.pk],
+    )
+    dates |= held
+    return moved
 
 
 def _copy_sql(searchable: Searchable) -> str:

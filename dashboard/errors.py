@@ -1,12 +1,35 @@
 """The pages for what went wrong."""
 
+from collections.abc import Callable
 from typing import cast
 
+import structlog
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from contextopt.errors import NotFound
+from contextopt.locking import is_about_deleted
 from dashboard.access import TeamRequest, enter_team
+
+log = structlog.get_logger(__name__)
+
+
+class DeletedMeanwhileMiddleware:
+    """Answers with the page for what is not there where it was deleted after the view had looked it up."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, NotFound) and not is_about_deleted(error):
+            return None
+        log.warning("page_found_it_deleted", path=request.path, exc_info=error)
+        return not_found(request, Http404("It was deleted meanwhile. Nothing was changed."))
 
 
 def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:

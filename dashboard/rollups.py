@@ -15,6 +15,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import F
 from django.utils import timezone
 
+from contextopt.locking import unless_deleted
 from contextopt.models import Space, Team
 from dashboard.measures import (
     COLUMNS,
@@ -186,12 +187,15 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
     for stale in StaleDay.objects.select_related("team").order_by("day"):
         if monotonic() > deadline:
             break
-        rebuild_day(stale.team, stale.day)
+        with unless_deleted():
+            rebuild_day(stale.team, stale.day)
     for zone in RollupZone.objects.exclude(time_zone=F("team__time_zone")).select_related("team"):
-        take_zone(zone.team)
+        with unless_deleted():
+            take_zone(zone.team)
     for zone in RollupZone.objects.exclude(summarised_since=ALWAYS[0]).select_related("team"):
-        while monotonic() < deadline and not summarise(zone.team):
-            pass
+        with unless_deleted():
+            while monotonic() < deadline and not summarise(zone.team):
+                pass
     return folded
 
 
@@ -272,10 +276,14 @@ def _make_summaries(cursor: CursorWrapper, team: Team, first: datetime, last: da
 
 @contextmanager
 def _alone(team: Team) -> Iterator[CursorWrapper]:
-    """Wait for whoever folds; then keep the team and its spaces from being deleted meanwhile."""
+    """Wait for whoever folds; then keep the team and its spaces from being deleted meanwhile.
+
+    Raises:
+        Team.DoesNotExist: it was deleted before that.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        list(Team.objects.filter(pk=team.pk).select_for_update(no_key=True).values_list("pk"))
+        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         list(Space.objects.filter(team=team).select_for_update(no_key=True).values_list("pk"))
         cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         yield cursor

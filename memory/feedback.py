@@ -46,7 +46,7 @@ def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: 
     """
     found = find_subject(team, subject, remember=True)
     # Votes on one answer queue up here: the one before is read for those who listen.
-    before = Vote.objects.select_for_update().filter(rater=rater, **found.lookup).first()
+    before = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
     assembly = found.assembly
     vote, _ = Vote.objects.update_or_create(
         rater=rater,
@@ -77,7 +77,7 @@ def withdraw_feedback(*, team: Team, subject: SubjectIn, rater: str) -> bool:
         NotFound: the team has no such message or assembly.
     """
     found = find_subject(team, subject, remember=False)
-    vote = Vote.objects.select_for_update().filter(rater=rater, **found.lookup).first()
+    vote = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
     if vote is None:
         return False
     _tell(vote, before=vote.rating, after="")

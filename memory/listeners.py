@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import Avg, Case, FloatField, Q, Value, When
 
+from contextopt.locking import unless_deleted
 from contextopt.models import Assembly
 from memory.models import Rating, StrategyUse, Vote
 from memory.reviewqueue import refresh_assembly
@@ -20,7 +21,8 @@ def listen() -> None:
 
 
 def queue_review(*, team_id: int, assembly_id: int, **_: Any) -> None:
-    refresh_assembly(team_id=team_id, assembly_id=assembly_id)
+    with unless_deleted():
+        refresh_assembly(team_id=team_id, assembly_id=assembly_id)
 
 
 def rate_strategies(*, team_id: int, assembly_id: int, rater: str, **_: Any) -> None:

@@ -47,7 +47,7 @@ def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> Revi
     _take_turn(team, reviewer)
     now = timezone.now()
     own = _own_slots(team, reviewer).filter(verdict="", item__state=ItemState.OPEN).exclude(item__in=skip)
-    slot = own.select_for_update(of=("self",)).order_by("id").first()
+    slot = own.select_for_update(of=("self",), no_key=True).order_by("id").first()
     slot = slot or _lock_free(team, reviewer, now, skip)
     return None if slot is None else _reserve(slot, reviewer, now)
 
@@ -68,7 +68,10 @@ def reserve_item(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
     if current.state != ItemState.OPEN:
         raise Conflict("This one needs no more verdicts.")
     _check_assignment(current, reviewer)
-    slot = own or current.slots.takeable(now).select_for_update(of=("self",)).order_by("number").first()
+    slot = (
+        own
+        or current.slots.takeable(now).select_for_update(of=("self",), no_key=True).order_by("number").first()
+    )
     if slot is None:
         raise Conflict("Others are at this one.")
     return _reserve(slot, reviewer, now)
@@ -183,7 +186,9 @@ def _take_turn(team: Team, reviewer: str) -> None:
 
 def _hold(item: ReviewItem) -> ReviewItem:
     """Lock the item: verdicts on it are counted one after the other."""
-    found = ReviewItem.objects.select_for_update(of=("self",)).select_related("team", "assigned_to")
+    found = ReviewItem.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "team", "assigned_to"
+    )
     current = found.filter(pk=item.pk).first()
     if current is None:
         raise NotFound(f"There is no review {item.pk}.")
@@ -203,7 +208,7 @@ def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) ->
         When(item__assigned_to__isnull=False, then=Value(0)), default=Value(1), output_field=IntegerField()
     )
     order = (rank, "item__origin", "item__created_at", "item_id", "number")
-    return rows.select_for_update(skip_locked=True, of=("self",)).order_by(*order).first()
+    return rows.select_for_update(skip_locked=True, of=("self",), no_key=True).order_by(*order).first()
 
 
 def _assigned(reviewer: str) -> Q:

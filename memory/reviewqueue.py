@@ -41,7 +41,7 @@ def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
 
     A batch of them gets its slots at once, the rest of a long queue by `fill_queue`.
     """
-    Team.objects.select_for_update().get(pk=team.pk)
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     rules = rules_of(team.pk)
     given = changes.model_dump(exclude_unset=True)
     before = {name: getattr(rules, name) for name in given}
@@ -66,7 +66,7 @@ def resize_items(team: Team, wanted: int) -> int:
 
     A slot that somebody has reserved or judged is never taken away.
     """
-    items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",))[:BATCH])
+    items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",), no_key=True)[:BATCH])
     ReviewSlot.objects.filter(item__in=items, number__gt=wanted, reviewer="").delete()
     _add_slots([item.pk for item in items], wanted)
     for item in items:
@@ -168,11 +168,8 @@ def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -
     ReviewItem.objects.bulk_create(wanted, ignore_conflicts=True)
     assemblies = [item.assembly_id for item in wanted]
     keys = {(item.assembly_id, item.external_message_id) for item in wanted}
-    stored = [
-        item
-        for item in ReviewItem.objects.filter(assembly__in=assemblies).order_by("pk").select_for_update()
-        if (item.assembly_id, item.external_message_id) in keys
-    ]
+    held = ReviewItem.objects.select_for_update(no_key=True).filter(assembly__in=assemblies).order_by("pk")
+    stored = [item for item in held if (item.assembly_id, item.external_message_id) in keys]
     fresh = [item.pk for item in stored if not item.slots.exists()] if len(stored) == 1 else _slotless(stored)
     _add_slots(fresh, rules.verdicts_wanted)
     if origin == Origin.DISLIKED:
@@ -206,7 +203,7 @@ def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
 @transaction.atomic
 def _withdraw_unjudged(team_id: int, assembly_id: int) -> None:
     """Take items out that nobody dislikes any more and nobody has judged."""
-    items = ReviewItem.objects.select_for_update().filter(
+    items = ReviewItem.objects.select_for_update(no_key=True).filter(
         team_id=team_id, assembly_id=assembly_id, origin=Origin.DISLIKED, state=ItemState.OPEN, verdicts=0
     )
     for item in items.order_by("pk"):

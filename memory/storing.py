@@ -68,7 +68,7 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
         Conflict: the memory is deleted.
         InvalidInput: the team has no such space or task.
     """
-    current = Memory.objects.select_for_update().get(pk=memory.pk)
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.deleted_at is not None:
         raise Conflict(f"Memory {memory.pk} is deleted; restore it first.")
     fields = _resolved(current.team_id, changes.given())

@@ -123,8 +123,8 @@ def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int |
     """
     if not 0 <= rating <= 1:
         raise ValueError("a rating is a number from 0 to 1")
-    memory = Memory.objects.select_for_update().get(pk=use.memory_id)
-    current = StrategyUse.objects.select_for_update().get(pk=use.pk)
+    memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
+    current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
     if tokens_saved is not None:
         _save_tokens(memory, current, tokens_saved)
     if current.rating == rating:
@@ -142,7 +142,7 @@ def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int |
 def credit_task(*, task: Task, tokens_saved: int) -> None:
     """Add what a task saved to the strategies that its plan was given. Twice is once."""
     for use in StrategyUse.objects.filter(task=task).select_related("memory").order_by("memory_id"):
-        memory = Memory.objects.select_for_update().get(pk=use.memory_id)
+        memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
         _save_tokens(memory, use, tokens_saved)
 
 
@@ -171,7 +171,7 @@ def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy) -> None:
 @transaction.atomic
 def retire_strategy(*, memory: Memory, reason: str, actor: str) -> Memory:
     """Take the strategy out of all hints and searches. Twice is once."""
-    current = Memory.objects.select_for_update().get(pk=memory.pk)
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.retired_at is None:
         _retire(current, f"{reason} ({actor})")
     return current
@@ -190,7 +190,7 @@ def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
     Raises:
         Conflict: it is not retired.
     """
-    current = Memory.objects.select_for_update().get(pk=memory.pk)
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.retired_at is None:
         raise Conflict(f"Strategy {current.pk} is not retired.")
     current.retired_at, current.retired_reason = None, ""

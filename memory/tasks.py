@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from contextopt.completing import learn_pending
-from contextopt.locking import only_here
+from contextopt.locking import only_here, unless_deleted
 from contextopt.models import Team
 from memory.reviewqueue import fill_queue
 
@@ -23,4 +23,5 @@ def fill_review_queues() -> None:
     with only_here(FILL_LOCK) as is_ours:
         if is_ours:
             for team in Team.objects.order_by("pk").iterator():
-                fill_queue(team, now=timezone.now())
+                with unless_deleted():
+                    fill_queue(team, now=timezone.now())

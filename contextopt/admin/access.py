@@ -26,7 +26,7 @@ from unfold.forms import (
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
 from contextopt.inputs import KeyIn
 from contextopt.keys import create_key, revoke_key
-from contextopt.memberships import LAST_ADMIN, find_last_admins, note_membership
+from contextopt.memberships import LAST_ADMIN, delete_team, find_last_admins, note_membership
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, User
 
 admin.site.unregister(Group)
@@ -146,6 +146,13 @@ class TeamAdmin(OwnerAdmin):
             note_membership(
                 membership=member, actor=who, action="member.removed", before={"role": member.role}, after={}
             )
+
+    def delete_model(self, request: HttpRequest, obj: Team) -> None:
+        delete_team(team=obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Team]) -> None:
+        for team in queryset:
+            self.delete_model(request, team)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)

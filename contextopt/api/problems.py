@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import structlog
-from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.core.signals import got_request_exception
-from django.db import InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
@@ -24,6 +24,7 @@ from contextopt.errors import (
     OpenDecisions,
     ServiceUnavailable,
 )
+from contextopt.locking import is_about_deleted
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:contextopt:problem:"
@@ -211,6 +212,15 @@ def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
     return problem(request, 503, "unavailable", "Service unavailable", detail, headers=headers)
 
 
+def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
+    """Answer a write about what was there when the request began, and what else these errors may mean."""
+    if not is_about_deleted(exc):
+        return on_unexpected(request, exc)
+    log.warning("api_found_it_deleted", path=request.path, error=str(exc))
+    detail = "What this is about was deleted meanwhile; nothing was written."
+    return problem(request, 404, "not-found", "Not found", detail)
+
+
 def on_unsupported_body(request: HttpRequest, exc: UnsupportedBody) -> HttpResponse:
     headers = {"Accept-Encoding": "gzip, identity"}
     return problem(
@@ -269,12 +279,14 @@ def install(api: NinjaAPI) -> None:
         Exception: on_unexpected,
         Http404: not_found,
         HttpError: on_http_error,
+        IntegrityError: on_deleted,
         InterfaceError: on_unavailable,
         InvalidInput: on_invalid_input,
         InvalidValue: on_invalid_input,
         MalformedBody: on_malformed_body,
         ModelValidationError: on_model_error,
         NotFound: not_found,
+        ObjectDoesNotExist: on_deleted,
         OperationalError: on_unavailable,
         RequestDataTooBig: on_body_too_large,
         RequestInProgress: on_request_in_progress,

@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from contextopt.engine import values
 from contextopt.engine.errors import UnknownEncoding
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.locking import hold_space
 from contextopt.models.spaces import Space
 
 TOKENS_MAX = 200_000
@@ -50,7 +51,8 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
 
         Settings that are not given are those of the version before it.
         """
-        Space.objects.select_for_update().get(pk=space.pk)
+        hold_space(space.pk)
+        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
         latest = self.filter(space=space).order_by("-version").first()
         current = self.filter(space=space).active().first() or latest
         carried = {name: getattr(current, name) for name in SETTINGS} if current else {}

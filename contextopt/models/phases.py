@@ -32,7 +32,7 @@ class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
 
         Settings that are not given are those in force: of the active version, else the defaults.
         """
-        Team.objects.select_for_update().get(pk=team.pk)
+        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         versions = self.filter(team=team, phase=phase)
         latest = versions.order_by("-version").first()
         current = versions.active().first() or latest or phases.DEFAULT_PROFILES.get(phase)

@@ -1,0 +1,386 @@
+"""Deleting beside people and jobs that write: nobody deadlocks, nothing stays, and who is late gets a 404."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
+from django.test import Client
+
+from contextopt import assembling, engine, indexes, locking, recording
+from contextopt.agentinputs import TaskIn
+from contextopt.configuring import publish_config
+from contextopt.embeddingjobs import Work, work_through
+from contextopt.errors import Conflict, NotFound
+from contextopt.indexing import delete_repository, update_posted
+from contextopt.inputs import AssemblyIn, ConfigIn, RecordIn, RecordPatch
+from contextopt.locking import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
+from contextopt.memberships import delete_team
+from contextopt.models import (
+    Assembly,
+    Conversation,
+    EmbeddingTodo,
+    Record,
+    RecordEmbedding,
+    Repository,
+    Space,
+    Task,
+    Team,
+    User,
+)
+from contextopt.ranking import rank_repository
+from contextopt.recording import create_record, delete_space, lock_space, update_record, upsert_records
+from contextopt.repositoryinputs import RelevantIn
+from contextopt.retrying import create_task
+from dashboard.rollups import rebuild_day
+from memory.tasks import fill_review_queues
+from tests import factories
+
+PATIENCE_SECONDS = 20
+
+
+class Other(threading.Thread):
+    """Does something on a connection of its own; `end` gives what it returned, or raises what it raised."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.act = act
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self.act()
+        except Exception as error:
+            self.error = error
+        finally:
+            connections["default"].close()
+
+    def end(self) -> Any:
+        self.join(PATIENCE_SECONDS)
+        assert not self.is_alive(), "it still waits"
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND datname = current_database())"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@contextmanager
+def deleting(act: Callable[[], object]) -> Iterator[Other]:
+    """Have somebody else delete, and go on as soon as he waits for this transaction."""
+    other = Other(act)
+    wait_until(somebody_waits)
+    yield other
+
+
+@pytest.fixture
+def space(transactional_db: None) -> Space:
+    return factories.make_space(factories.make_team())
+
+
+def row(title: str = "Queue stuck") -> RecordIn:
+    return RecordIn(title=title, notes="An old lock.", source="test", external_id=title)
+
+
+def write_records(space: Space) -> None:
+    upsert_records(space=space, rows=[row(), row("Price wrong")], actor="test")
+
+
+def publish(space: Space) -> None:
+    publish_config(space=space, data=ConfigIn(window_days=7), created_by="test")
+
+
+def assemble(space: Space) -> None:
+    request = AssemblyIn(space=space.slug)
+    assembling.assemble_space(team_id=space.team_id, request=request, actor="test")
+
+
+@pytest.mark.parametrize("write", [write_records, publish, assemble])
+@pytest.mark.parametrize("who", ["space", "team"])
+def test_who_writes_first_ends_and_who_deletes_waits(
+    space: Space, write: Callable[[Space], None], who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "DEADLOCK_TRIES", 1)
+    delete = partial(delete_space, space=space) if who == "space" else partial(delete_team, team=space.team)
+    with transaction.atomic():
+        write(space)
+        with deleting(delete) as other:
+            write(space)
+    other.end()
+    assert not Space.objects.exists()
+    assert not Record.objects.exists()
+    assert not Assembly.objects.exists()
+
+
+@pytest.mark.parametrize("write", [write_records, publish, assemble, lambda space: hold_space(space.pk)])
+def test_who_writes_second_finds_it_gone(space: Space, write: Callable[[Space], None]) -> None:
+    def write_then() -> None:
+        with pytest.raises((NotFound, Space.DoesNotExist)):
+            write(space)
+
+    with transaction.atomic():
+        delete_space(space=space)
+        with deleting(write_then) as other:
+            pass
+    other.end()
+
+
+def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def assemble_then(*args: Any, **kwargs: Any) -> engine.Assembled:
+        Other(partial(delete_space, space=space)).end()
+        return real(*args, **kwargs)
+
+    real = engine.assemble
+    monkeypatch.setattr(engine, "assemble", assemble_then)
+    _, secret = factories.make_key(space.team)
+    answer = Client().post(
+        "/api/v1/assemblies",
+        {"space": space.slug},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    assert answer.status_code == 404
+    assert answer.json()["type"].endswith("not-found")
+    assert not Assembly.objects.exists()
+
+
+def test_a_page_whose_record_is_deleted_meanwhile_says_so(
+    space: Space, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    def lock_then(space: Space) -> None:
+        Other(partial(delete_space, space=space)).end()
+        real(space)
+
+    user: User = factories.make_user("olga", space.team)
+    record = factories.make_record(space)
+    client.force_login(user)
+    real = recording.lock_space
+    monkeypatch.setattr(recording, "lock_space", lock_then)
+    page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
+    assert page.status_code == 404
+    assert "It was deleted meanwhile." in page.text
+
+
+def test_two_who_delete_the_same(space: Space) -> None:
+    with transaction.atomic():
+        delete_space(space=space, actor="user:ann")
+        with deleting(partial(delete_space, space=space, actor="user:ben")) as other:
+            pass
+    other.end()
+    told = space.team.audit_events.filter(action="space.deleted").values_list("actor", flat=True)
+    assert list(told) == ["user:ann"]
+
+
+def test_what_ended_a_deadlock_is_tried_again(space: Space) -> None:
+    """Two rows, taken in both orders: one of the two is chosen to end it, and both get done."""
+    first, second = (factories.make_space(space.team, slug) for slug in ("first", "second"))
+    together = threading.Barrier(2)
+    tries: list[str] = []
+
+    @retry_deadlocks
+    def rename(one: Space, other: Space, name: str) -> None:
+        tries.append(name)
+        Space.objects.filter(pk=one.pk).update(name=name)
+        if len(tries) <= 2:
+            together.wait(PATIENCE_SECONDS)
+        Space.objects.filter(pk=other.pk).update(name=name)
+
+    ann = Other(partial(rename, first, second, "ann"))
+    rename(second, first, "ben")
+    ann.end()
+    names = set(Space.objects.filter(pk__in=[first.pk, second.pk]).values_list("name", flat=True))
+    assert len(names) == 1
+    assert len(tries) == 3
+
+
+def test_no_other_failure_is_tried_again(space: Space) -> None:
+    tries = []
+
+    @retry_deadlocks
+    def fail() -> None:
+        tries.append(1)
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 10")
+            cursor.execute("SELECT pg_sleep(5)")
+
+    with pytest.raises(OperationalError):
+        fail()
+    assert len(tries) == 1
+
+
+def test_which_failures_tell_of_a_deletion(space: Space) -> None:
+    def insert(**changes: Any) -> None:
+        with transaction.atomic():
+            Conversation.objects.create(**{"team": space.team, "space_id": space.pk, **changes})
+
+    with pytest.raises(IntegrityError) as dangling:
+        insert(space_id=space.pk + 1_000)
+    assert is_about_deleted(dangling.value)
+    with unless_deleted():
+        insert(space_id=space.pk + 1_000)
+    with unless_deleted():
+        Team.objects.get(pk=0)
+    with pytest.raises(IntegrityError) as twice:
+        Space.objects.create(team=space.team, slug=space.slug)
+    assert not is_about_deleted(twice.value)
+    with pytest.raises(IntegrityError), unless_deleted():
+        Space.objects.create(team=space.team, slug=space.slug)
+
+
+class TestVectors:
+    """The job leaves alone what somebody is deleting, and looks again."""
+
+    def test_a_deletion_that_goes_on_does_not_stop_the_others(self, space: Space) -> None:
+        kept = factories.make_record(factories.make_space(space.team, "kept"))
+        going = factories.make_record(space)
+        with transaction.atomic():
+            delete_space(space=space)
+            assert Other(self._embed).end().embedded == 1
+            assert Other(self._vectors).end() == [kept.pk]
+            assert Other(self._left).end() == [going.pk]
+        assert not self._embed().embedded
+        assert self._vectors() == [kept.pk]
+        assert not EmbeddingTodo.objects.exists()
+
+    def test_what_stays_after_all_is_embedded_then(self, space: Space) -> None:
+        record = factories.make_record(space)
+        with transaction.atomic():
+            delete_space(space=space)
+            assert not Other(self._embed).end().embedded
+            transaction.set_rollback(True)
+        assert self._embed().embedded == 1
+        assert self._vectors() == [record.pk]
+
+    def test_nor_are_the_dates_of_what_is_being_deleted_touched(self, space: Space) -> None:
+        record = factories.make_record(space)
+        self._embed()
+        moved = factories.NOW.replace(year=2025)
+        update_record(record=record, changes=RecordPatch(date=moved), actor="test")
+        with transaction.atomic():
+            delete_space(space=space)
+            Other(self._embed).end()
+            transaction.set_rollback(True)
+        assert self._dates() == [factories.NOW]
+        self._embed()
+        assert self._dates() == [moved]
+
+    def test_who_deletes_waits_for_a_batch_that_is_being_stored(self, space: Space) -> None:
+        factories.make_record(space)
+        with transaction.atomic():
+            self._embed()
+            with deleting(partial(delete_space, space=space)) as other:
+                pass
+        other.end()
+        assert not RecordEmbedding.objects.exists()
+
+    @staticmethod
+    def _embed() -> Work:
+        work = Work()
+        work_through(seconds=PATIENCE_SECONDS, index_seconds=0, work=work)
+        return work
+
+    @staticmethod
+    def _vectors() -> list[int]:
+        return list(RecordEmbedding.objects.order_by("record").values_list("record", flat=True))
+
+    @staticmethod
+    def _dates() -> list[Any]:
+        return list(RecordEmbedding.objects.values_list("date", flat=True))
+
+    @staticmethod
+    def _left() -> list[int]:
+        return list(EmbeddingTodo.objects.exclude(model=None).values_list("row_id", flat=True))
+
+
+class TestRepositories:
+    """A repository is read in several looks; whoever changes it between two of them is noticed."""
+
+    @pytest.fixture
+    def repository(self, space: Space) -> Repository:
+        return factories.make_repository(space.team, files={"cart.py": "price = 1\n", "shop.py": "x = 2\n"})
+
+    @pytest.fixture
+    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], object]], None]:
+        """Have something done between the list of files and their contents, at each reading."""
+
+        def arrange(act: Callable[[int], object]) -> None:
+            def read(files: Any) -> Any:
+                looks.append(1)
+                Other(partial(act, len(looks))).end()
+                return real(files)
+
+            looks: list[int] = []
+            real = indexes._readings
+            monkeypatch.setattr(indexes, "_readings", read)
+            indexes._kept.clear()
+
+        return arrange
+
+    def rank(self, repository: Repository) -> str:
+        return rank_repository(repository, RelevantIn(task="round the price")).packed.text
+
+    def test_it_is_read_again_after_a_change(self, repository: Repository, meanwhile: Any) -> None:
+        def change(look: int) -> None:
+            if look == 1:
+                found = Repository.objects.get(pk=repository.pk)
+                update_posted(repository=found, files={"cart.py": "price = round(1)\n"}, deleted=[])
+
+        meanwhile(change)
+        assert "price = round(1)" in self.rank(repository)
+
+    def test_one_that_keeps_changing_is_a_conflict(self, repository: Repository, meanwhile: Any) -> None:
+        def change(look: int) -> None:
+            found = Repository.objects.get(pk=repository.pk)
+            update_posted(repository=found, files={"cart.py": f"price = {look + 1}\n"}, deleted=[])
+
+        meanwhile(change)
+        with pytest.raises(Conflict, match="being changed"):
+            self.rank(repository)
+
+    def test_one_that_is_deleted_is_not_there(self, repository: Repository, meanwhile: Any) -> None:
+        meanwhile(lambda _: delete_repository(repository=repository))
+        with pytest.raises(Repository.DoesNotExist):
+            self.rank(repository)
+
+
+def test_jobs_pass_over_a_team_that_is_gone(space: Space) -> None:
+    team = Team.objects.get(pk=space.team_id)
+    create_task(team=team, data=TaskIn(description="Fix it."), actor="test")
+    delete_team(team=space.team)
+    assert not Task.objects.exists()
+    with unless_deleted():
+        rebuild_day(team, factories.NOW)
+    fill_review_queues()
+
+
+def test_a_record_of_a_space_that_is_gone(space: Space) -> None:
+    record = create_record(space=space, data=row(), actor="test")
+    delete_space(space=space)
+    with pytest.raises(NotFound):
+        create_record(space=space, data=row(), actor="test")
+    with pytest.raises(Space.DoesNotExist):
+        update_record(record=record, changes=RecordPatch(title="Other"), actor="test")
+    with transaction.atomic(), pytest.raises(NotFound):
+        lock_space(space)
