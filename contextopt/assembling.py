@@ -281,7 +281,7 @@ def _store(result: AssemblyResult, row: _LogRow) -> int:
         cursor.execute(_STORE_SQL, values)
         stored = cursor.fetchone()
     if stored is None:
-        raise NotFound(f"space {row.space.slug!r}")
+        raise NotFound(f"The space {row.space.slug!r} was deleted meanwhile.")
     return int(stored[0])
 
 

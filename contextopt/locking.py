@@ -52,7 +52,7 @@ def hold_team(team_id: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT FROM contextopt_team WHERE id = %s FOR KEY SHARE", [team_id])
         if cursor.fetchone() is None:
-            raise NotFound("the team was deleted meanwhile")
+            raise NotFound("The team was deleted meanwhile.")
 
 
 def hold_space(space_id: int) -> None:
@@ -64,7 +64,7 @@ def hold_space(space_id: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_SPACE, [space_id])
         if cursor.fetchone() is None:
-            raise NotFound("the space was deleted meanwhile")
+            raise NotFound("The space was deleted meanwhile.")
 
 
 def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:

@@ -138,7 +138,7 @@ def restore_revision(*, record: Record, number: int, actor: str) -> Record:
     """
     revision = record.revisions.filter(number=number).first()
     if revision is None:
-        raise NotFound(f"revision {number}")
+        raise NotFound(f"The record has no revision {number}.")
     state = {name: getattr(revision, name) for name in (*CONTENT, "deleted_at")}
     return _change(record, state, actor=actor, change="undo")
 
@@ -236,7 +236,7 @@ def lock_space(space: Space) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_SPACE, [space.pk])
         if cursor.fetchone() is None:
-            raise NotFound(f"space {space.slug!r}")
+            raise NotFound(f"The space {space.slug!r} was deleted meanwhile.")
 
 
 def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:

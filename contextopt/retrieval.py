@@ -73,7 +73,7 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
         cursor.execute(_SPACE_SQL, {"team": team_id, "slug": slug})
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(f"space {slug!r}")
+        raise NotFound(f"There is no space {slug!r}.")
     space_id, slug, name, description, categories, config_id, version, *settings = row
     return SpaceInForce(
         id=space_id,
@@ -179,7 +179,7 @@ def load_candidates(
         cursor.execute(statement, _parameters(space_id, config, now, limit))
         rows = cursor.fetchall()
     if not rows:
-        raise NotFound("the space was deleted meanwhile")
+        raise NotFound("The space was deleted meanwhile.")
     filtered, outside, deleted = rows[0][:3]
     found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
     for row in rows:

@@ -13,14 +13,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import OperationalError, ProgrammingError
+from django.db import IntegrityError, OperationalError, ProgrammingError
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.errors import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, InvalidInput, NotFound
 from contextopt.inputs import field_problems
+from contextopt.locking import is_about_deleted
 from contextopt.models import Space, Team
 
 DONE = 0
@@ -102,6 +104,10 @@ class ReportingCommand(BaseCommand):
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except OperationalError as error:
             raise CommandError(f"the database failed: {error}", returncode=UNUSABLE) from error
+        except (IntegrityError, ObjectDoesNotExist) as error:
+            if not is_about_deleted(error):
+                raise
+            raise CommandError("what this is about was deleted meanwhile", returncode=UNUSABLE) from error
         except ProgrammingError as error:
             if not isinstance(error.__cause__, UndefinedTable | UndefinedColumn):
                 raise

@@ -5,20 +5,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.test import Client
+from psycopg.errors import ForeignKeyViolation
 
 from contextopt import assembling, engine, indexes, locking, recording
 from contextopt.agentinputs import TaskIn
 from contextopt.configuring import publish_config
 from contextopt.embeddingjobs import Work, work_through
 from contextopt.errors import Conflict, NotFound
+from contextopt.importing import pipeline
 from contextopt.indexing import delete_repository, update_posted
 from contextopt.inputs import AssemblyIn, ConfigIn, RecordIn, RecordPatch
 from contextopt.locking import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
+from contextopt.management.commands import assemble as assemble_command
 from contextopt.memberships import delete_team
 from contextopt.models import (
     Assembly,
@@ -164,6 +169,37 @@ def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(
     assert answer.status_code == 404
     assert answer.json()["type"].endswith("not-found")
     assert not Assembly.objects.exists()
+
+
+def test_an_import_whose_space_is_deleted_says_so(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is longer than a batch; between two batches the space goes."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(f'{{"title": "Row {number}"}}\n' for number in range(2_500)))
+
+    def write_then(**call: Any) -> Any:
+        results = upsert_records(**call)
+        Other(partial(delete_space, space=space)).end()
+        return results
+
+    monkeypatch.setattr(pipeline, "upsert_records", write_then)
+    with pytest.raises(CommandError, match="'support' was deleted meanwhile") as refused:
+        call_command("import_records", space.slug, str(file), team=space.team.slug)
+    assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize("error", [Record.DoesNotExist(), IntegrityError()])
+def test_a_command_that_finds_it_deleted(
+    space: Space, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(**_: Any) -> None:
+        error.__cause__ = ForeignKeyViolation()
+        raise error
+
+    monkeypatch.setattr(assemble_command, "assemble_space", fail)
+    with pytest.raises(CommandError, match="deleted meanwhile"):
+        call_command("assemble", space.slug, team=space.team.slug)
 
 
 def test_a_page_whose_record_is_deleted_meanwhile_says_so(
