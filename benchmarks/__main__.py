@@ -15,8 +15,8 @@ from benchmarks.material import Material
 from config.errors import SetupError
 
 NAMES = (
-    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "strategies", "index", "files",
-    "deltas", "logs", "briefs",
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "finding", "strategies", "index",
+    "files", "deltas", "logs", "briefs",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
@@ -35,7 +35,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
     parser.add_argument("--releases", type=Path, help="folder of successive releases, for deltas")
     parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
-    parser.add_argument("--commits", type=Path, nargs="*", default=[], help="commits as records, for briefs")
+    parser.add_argument(
+        "--commits",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="records of commits (JSONL), for briefs and finding",
+    )
     parser.add_argument(
         "--dialogues", type=Path, help="conversations with questions (LoCoMo's JSON), for recall"
     )

@@ -110,8 +110,10 @@ def _measure(
     for dialogue, space in zip(dialogues, spaces, strict=True):
         own = _Run(run.recount)
         _ask_ours(own, dialogue, space)
+        turns = [turn.said for turn in dialogue.turns]
+        asked = [question.text for question in dialogue.questions]
         for rival in rivals:
-            _ask(own, rival.name, dialogue, rival.rank(dialogue))
+            _ask(own, rival.name, dialogue, rival.rank(turns, asked))
         for key, shares in own.shares.items():
             run.shares[key] += shares
         say(f"{setting}, {dialogue.name}: {len(dialogue.questions)} questions")

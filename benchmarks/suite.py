@@ -18,6 +18,7 @@ from benchmarks.errorlogs import measure_error_logs
 from benchmarks.figures import Section
 from benchmarks.files import measure_files
 from benchmarks.filespeed import measure_speed
+from benchmarks.finding import measure_finding
 from benchmarks.hostile import measure_hostile, total_section
 from benchmarks.importing import measure_import
 from benchmarks.material import Material
@@ -127,6 +128,10 @@ class Suite:
         mem0 = self.material.mem0
         return measure_recall(self.team, self.material.dialogues, mem0=mem0, recount=self.recount)
 
+    def finding(self) -> Section:
+        commits = self.material.commits
+        return measure_finding(self.team, commits) if commits else _not_given("finding", "--commits")
+
     def strategies(self) -> Section:
         return measure_strategies()
 
@@ -169,6 +174,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "dashboard": Suite.dashboard,
     "search": Suite.search,
     "recall": Suite.recall,
+    "finding": Suite.finding,
     "strategies": Suite.strategies,
     "index": Suite.index,
     "files": Suite.files,

@@ -5,8 +5,12 @@ from typing import NamedTuple
 
 from contextopt.engine.errors import InvalidValue
 
-RRF_K = 60
-"""How little the first places differ. Source: Cormack, Clarke, Büttcher, SIGIR 2009."""
+RRF_K = 2
+"""How little the first places differ. Cormack, Clarke and Büttcher, SIGIR 2009, take 60, for many rankings;
+of two, what one has first would be lost among what both have somewhere."""
+WORDS_WEIGHT = 1.5
+"""What a place by words counts beside one by meaning. Both are measured, on records that are looked for again
+(benchmarks, section finding) and on questions to dialogues, with two models."""
 
 
 class Fused[Key](NamedTuple):
@@ -25,19 +29,23 @@ class Fused[Key](NamedTuple):
 def reciprocal_rank[Key: (int, tuple[str, int])](
     lexical: Mapping[Key, float], vector: Mapping[Key, float]
 ) -> list[Fused[Key]]:
-    """Fuse by places: each ranking gives 1 / (60 + place), so neither scale matters.
+    """Fuse by places, so that neither scale matters: words give 1.5 / (2 + place), meaning 1 / (2 + place).
 
     Both map ids to scores, the higher the better; equal scores share a place. The result is ordered by
     score, then by lexical score, cosine and id, and does not depend on the order of the mappings.
     """
     by_words, by_meaning = ranks(lexical), ranks(vector)
-    best = 2 / (RRF_K + 1)
+    best = _worth(1, WORDS_WEIGHT) + _worth(1, 1.0)
     fused = []
     for row_id in by_words.keys() | by_meaning.keys():
         word_rank, vector_rank = by_words.get(row_id), by_meaning.get(row_id)
-        score = sum(1 / (RRF_K + rank) for rank in (word_rank, vector_rank) if rank is not None)
+        score = _worth(word_rank, WORDS_WEIGHT) + _worth(vector_rank, 1.0)
         fused.append(Fused(row_id, score, score / best, word_rank, vector_rank))
     return _ordered(fused, lexical, vector)
+
+
+def _worth(rank: int | None, weight: float) -> float:
+    return 0.0 if rank is None else weight / (RRF_K + rank)
 
 
 def weighted[Key: (int, tuple[str, int])](

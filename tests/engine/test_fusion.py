@@ -60,6 +60,21 @@ def test_first_in_both_is_1() -> None:
     assert weighted({1: 5.0}, {1: 1.0}, alpha=0.3)[0].relevance == 1
 
 
+def test_what_one_ranking_has_first_is_not_lost_among_what_both_have_somewhere() -> None:
+    middling = range(2, 12)
+    lexical = {1: 9.0, **{row: 4.0 - row / 10 for row in middling}}
+    vector = {1: 0.2, **{row: 0.5 + row / 100 for row in middling}}
+    assert reciprocal_rank(lexical, vector)[0].id == 1
+    only_by_meaning = {20: 0.9, **vector}
+    assert [row.id for row in reciprocal_rank(lexical, only_by_meaning)].index(20) <= 5
+
+
+def test_a_place_by_words_counts_more() -> None:
+    assert [row.id for row in reciprocal_rank({1: 2.0, 2: 1.0}, {1: 0.1, 2: 0.9})] == [1, 2]
+    words_first, meaning_first = reciprocal_rank({1: 2.0}, {2: 0.9})
+    assert (words_first.score, meaning_first.score) == (0.5, pytest.approx(1 / 3))
+
+
 def test_rows_of_several_tables() -> None:
     fused = reciprocal_rank({("memory", 1): 2.0, ("record", 1): 2.0}, {("record", 1): 0.5})
     assert [row.id for row in fused] == [("record", 1), ("memory", 1)]
