@@ -93,7 +93,7 @@ def is_about_deleted(error: Exception) -> bool:
     """Tell whether a write failed because somebody deleted what it is about after it had been looked up."""
     if isinstance(error, IntegrityError):
         return isinstance(error.__cause__, ForeignKeyViolation)
-    return isinstance(error, ObjectDoesNotExist)
+    return isinstance(error, (NotFound, ObjectDoesNotExist))
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def unless_deleted() -> Iterator[None]:
     """End quietly what a job does with something that is deleted meanwhile."""
     try:
         yield
-    except (IntegrityError, ObjectDoesNotExist) as error:
+    except (IntegrityError, NotFound, ObjectDoesNotExist) as error:
         if not is_about_deleted(error):
             raise
         log.info("deleted_meanwhile", error=str(error))

@@ -145,7 +145,8 @@ def drop_contents() -> None:
 @shared_task
 def load_demo(team_id: int) -> None:
     """Fill the team's demo spaces. Loading twice changes nothing."""
-    demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor="demo")
+    with unless_deleted():
+        demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor="demo")
 
 
 @shared_task

@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from contextopt.errors import NotFound
 from contextopt.locking import is_about_deleted
 from dashboard.access import TeamRequest, enter_team
 
@@ -26,7 +25,7 @@ class DeletedMeanwhileMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, NotFound) and not is_about_deleted(error):
+        if not is_about_deleted(error):
             return None
         log.warning("page_found_it_deleted", path=request.path, exc_info=error)
         return not_found(request, Http404("It was deleted meanwhile. Nothing was changed."))

@@ -32,6 +32,7 @@ from contextopt.engine.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
 from contextopt.purging import purge_record
+from contextopt.recording import delete_space
 from tests import factories
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, refused
 
@@ -236,6 +237,17 @@ def test_a_claim_that_ran_out_changes_nothing_any_more(llm: ModelServer, convers
         assert reload(message).state == MessageState.SENDING
         deliver(second)
     assert reload(message).state == MessageState.ANSWERED
+
+
+def test_its_space_is_deleted_while_it_is_sent(
+    llm: ModelServer, conversation: Conversation, space: Space
+) -> None:
+    send(conversation)
+    claimed = claim_message()
+    assert claimed is not None
+    delete_space(space=space)
+    assert deliver(claimed)
+    assert not Message.objects.exists()
 
 
 def test_cancelled_while_it_is_sent(llm: ModelServer, conversation: Conversation) -> None:
