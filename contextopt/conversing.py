@@ -24,7 +24,7 @@ from contextopt.engine.text import flatten_to
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.inputs import QUERY_MAX, AssemblyIn
-from contextopt.locking import hold_space, unless_deleted
+from contextopt.locking import hold_space
 from contextopt.models import AssemblyPayload, Author, Conversation, Message, MessageState, Space, Team
 from contextopt.models.conversations import CONVERSATION_TITLE_MAX, ERROR_MAX, MODEL_MAX, WAITING
 from contextopt.retrieval import load_space
@@ -243,8 +243,7 @@ def deliver(message: Message) -> bool:
     except CompletionRefused as error:
         _settle(message, MessageState.FAILED, str(error))
         return True
-    with unless_deleted():
-        store_answer(message, completion)
+    store_answer(message, completion)
     return True
 
 

@@ -93,9 +93,10 @@ def schedule_end_of_wait() -> None:
 def send_messages(message_id: int | None = None) -> None:
     """Send the named message, or those that are due until the endpoint is found to be down."""
     until = time.monotonic() + SENDING_SECONDS
-    while message := claim_message(message_id):
-        if not deliver(message) or time.monotonic() > until:
-            return
+    is_up = True
+    while is_up and time.monotonic() < until and (message := claim_message(message_id)):
+        with unless_deleted():
+            is_up = deliver(message)
 
 
 def schedule_sending(message_id: int) -> None:
