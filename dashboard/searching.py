@@ -12,7 +12,7 @@ from contextopt.models import spaces as limits
 from dashboard.filters import FilterForm, MomentField
 from memory.finding import Found, ResultOut
 from memory.searchinputs import SearchIn
-from memory.snippets import Run, load_snippets
+from memory.snippets import Run, Snippet, load_snippets
 
 # A question stands in the address, and servers refuse long ones; the API takes more.
 WORDS_MAX = 2_000
@@ -73,11 +73,12 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A result with its passage, its address if it has a page, and its reasons."""
+    """A result with its title and passage, its address if it has a page, and its reasons."""
 
     result: ResultOut
     url: str | None
-    runs: tuple[Run, ...]
+    title: tuple[Run, ...]
+    passage: tuple[Run, ...]
     reasons: tuple[Reason, ...]
 
     @property
@@ -89,25 +90,27 @@ class ShownHit:
 def show_hits(found: Found, space: str | None) -> list[ShownHit]:
     """Return the results as the page lists them; one query for each kind."""
     best = max((result["lexical_score"] for result in found.results), default=0.0)
-    passages = _passages(found)
+    snippets = _snippets(found)
     return [
         ShownHit(
             result=result,
             url=_url(result, space),
-            runs=passages.get((result["kind"], result["id"]), ()),
+            title=snippet.title or (Run("Memory", is_match=False),),
+            passage=snippet.passages,
             reasons=explain(result, best),
         )
         for result in found.results
+        for snippet in [snippets.get((result["kind"], result["id"]), Snippet())]
     ]
 
 
-def _passages(found: Found) -> dict[tuple[str, int], tuple[Run, ...]]:
-    passages: dict[tuple[str, int], tuple[Run, ...]] = {}
+def _snippets(found: Found) -> dict[tuple[str, int], Snippet]:
+    snippets: dict[tuple[str, int], Snippet] = {}
     for kind in sorted({result["kind"] for result in found.results}):
         ids = [result["id"] for result in found.results if result["kind"] == kind]
         loaded = load_snippets(searchables.get(kind), ids, found.query.lexemes)
-        passages |= {(kind, row_id): runs for row_id, runs in loaded.items()}
-    return passages
+        snippets |= {(kind, row_id): snippet for row_id, snippet in loaded.items()}
+    return snippets
 
 
 def _url(result: ResultOut, space: str | None) -> str | None:

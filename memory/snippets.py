@@ -1,4 +1,4 @@
-"""The passages of found texts that a question's words are in, as plain runs of text."""
+"""The titles of found texts, and the passages that a question's words are in, as plain runs of text."""
 
 import string
 from collections.abc import Sequence
@@ -14,9 +14,11 @@ READ_MAX = 20_000
 BEGIN, END = "\x02", "\x03"
 GAP = " … "
 MARKS = f"StartSel={BEGIN}, StopSel={END}"
+WHOLE = f"{MARKS}, HighlightAll=true"
 PASSAGES = f'{MARKS}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter="{GAP}"'
 # A text of so many characters is shown whole.
 WHOLE_MAX = 240
+TITLE_MAX = 160
 # Of a text's beginning and end so much is read, to see whether a passage leaves something out there.
 ENDS = 60
 
@@ -28,39 +30,51 @@ class Run(NamedTuple):
     is_match: bool
 
 
-def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, tuple[Run, ...]]:
-    """Return the telling passages of the rows, in one query; without a word there, their beginning.
+class Snippet(NamedTuple):
+    """A row's title and its telling passages; of a text that has no word of the question, its beginning.
 
     What they leave out before and after is shown as "…".
     """
+
+    title: tuple[Run, ...] = ()
+    passages: tuple[Run, ...] = ()
+
+
+def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, Snippet]:
+    """Return what is shown of each of the rows, in one query."""
     if not ids:
         return {}
-    body = searchable.text_columns[-1]
+    title, body = searchable.text_columns[0], searchable.text_columns[-1]
     asked = {code: " | ".join(map(quoted, found[: 2 * TERMS_MAX])) for code, found in lexemes.items()}
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT t.id, ts_headline(contextopt_search_config(t.language),
-                                     translate(left(t.{body}, {READ_MAX}), %(signs)s, ''),
-                                     CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery,
-                                     CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
-                                          ELSE %(passages)s END),
+            SELECT t.id,
+                   ts_headline(q.language, translate(left(t.{title}, {TITLE_MAX}), %(signs)s, ''), q.words,
+                               %(whole)s) || CASE WHEN length(t.{title}) > {TITLE_MAX} THEN '…' ELSE '' END,
+                   ts_headline(q.language, translate(left(t.{body}, {READ_MAX}), %(signs)s, ''), q.words,
+                               CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
+                                    ELSE %(passages)s END),
                    left(ltrim(t.{body}, %(blanks)s), {ENDS}), right(rtrim(t.{body}, %(blanks)s), {ENDS})
-              FROM {searchable.table} t WHERE t.id = ANY(%(ids)s::bigint[])
+              FROM {searchable.table} t
+             CROSS JOIN LATERAL (
+                   SELECT contextopt_search_config(t.language) AS language,
+                          CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery AS words) AS q
+             WHERE t.id = ANY(%(ids)s::bigint[])
             """,
             {
                 "ids": list(ids),
                 "signs": BEGIN + END,
                 "no": asked.get("no", ""),
                 "en": asked.get("en", ""),
-                "whole": f"{MARKS}, HighlightAll=true",
+                "whole": WHOLE,
                 "passages": PASSAGES,
                 "blanks": string.whitespace,
             },
         )
         return {
-            row_id: split_runs(mark_gaps(text, first, last))
-            for row_id, text, first, last in cursor.fetchall()
+            row_id: Snippet(split_runs(title), split_runs(mark_gaps(text, first, last)))
+            for row_id, title, text, first, last in cursor.fetchall()
         }
 
 

@@ -79,7 +79,7 @@ def test_another_teams_space_cannot_be_chosen(outsider_client: Client, space: Sp
 
 def test_htmx_gets_the_results_alone(partial, space: Space) -> None:
     factories.make_record(space)
-    assert "Queue stuck" in partial(f"{URL}?q=queue", "results")
+    assert "<mark>Queue</mark> stuck" in partial(f"{URL}?q=queue", "results")
 
 
 @pytest.mark.parametrize("records", [2, 20])
@@ -117,12 +117,21 @@ def test_a_passage_says_what_it_leaves_out(
 ) -> None:
     record = factories.make_record(space, title="A title", notes=notes)
     runs = load_snippets(searchables.get("record"), [record.pk], {"en": ("queue", "stuck"), "no": ()})
-    words = "".join(run.text for run in runs[record.pk]).split(" ")
+    words = "".join(run.text for run in runs[record.pk].passages).split(" ")
     assert (words[0], words[-1], words.count("…")) == (first, last, gaps)
 
 
 def test_a_record_without_notes_has_no_passage(space: Space) -> None:
     record = factories.make_record(space, title="queue", notes="")
     assert load_snippets(searchables.get("record"), [record.pk], {"en": ("queue",), "no": ()}) == {
-        record.pk: ()
+        record.pk: ((("queue", True),), ())
     }
+
+
+def test_words_are_marked_in_titles_too(space: Space) -> None:
+    record = factories.make_record(space, title="The <b>queues</b> are stuck" + " for long" * 20)
+    found = load_snippets(searchables.get("record"), [record.pk], {"en": ("queue",), "no": ()})[record.pk]
+    assert [run.text for run in found.title if run.is_match] == ["queues"]
+    shown = "".join(run.text for run in found.title)
+    assert shown.startswith("The <b>queues</b> are stuck")
+    assert (len(shown), shown[-1]) == (161, "…")
