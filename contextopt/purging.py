@@ -54,13 +54,15 @@ def erase_from_assemblies(record: Record) -> int:
     """Replace the record's lines in stored texts; return how many payloads held one.
 
     An assembly that read the record just before the purge may be stored just after it, so the sweep
-    calls this again for records purged a little while ago.
+    calls this again for records purged a little while ago. Payloads are held in their order, so that two
+    purges never wait for each other in a circle.
     """
     payloads = AssemblyPayload.objects.select_for_update(no_key=True).filter(
         assembly__space=record.space, assembly__created_at__gte=record.created_at - CLOCKS_APART
     )
     erased = 0
-    for payload in payloads.filter(record_ids__contains=[record.pk]).iterator(chunk_size=200):
+    holding = payloads.filter(record_ids__contains=[record.pk]).order_by("pk")
+    for payload in holding.iterator(chunk_size=200):
         erased += _erase_from(payload, record.pk)
     return erased
 

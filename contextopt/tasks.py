@@ -184,5 +184,8 @@ def recount_batch(space_id: int) -> bool:
 def finish_purges() -> int:
     """Erase once more from assemblies that were stored while their record was being purged."""
     recent = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
-    with transaction.atomic():
-        return sum(erase_from_assemblies(record) for record in recent[:1_000])
+    erased = 0
+    for record in recent.order_by("pk")[:1_000]:
+        with transaction.atomic():
+            erased += erase_from_assemblies(record)
+    return erased
