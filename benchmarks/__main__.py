@@ -43,7 +43,7 @@ def parse_arguments() -> argparse.Namespace:
         help="records of commits (JSONL), for briefs and finding",
     )
     parser.add_argument(
-        "--dialogues", type=Path, help="conversations with questions (LoCoMo's JSON), for recall"
+        "--dialogues", type=Path, help="conversations with questions (LoCoMo's JSON), for recall and finding"
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")

@@ -17,8 +17,9 @@ from statistics import fmean
 
 from django.test import override_settings
 
+from benchmarks.dialogues import Dialogue, load_dialogues
 from benchmarks.figures import Figure, Section
-from benchmarks.recall import use_model
+from benchmarks.recall import row_of, use_model
 from benchmarks.recallrivals import Ranking, load_rivals
 from benchmarks.spaces import say
 from contextopt import searchables
@@ -46,7 +47,8 @@ _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _CONDITIONS = (
     "Mean reciprocal rank: 1 where the record is found first, ½ where second, nothing past the twentieth. A "
     "question has three words of a title, five of the notes, two of one and three of the other, or two of a "
-    "title and the version it names; only records whose title is theirs alone are asked about."
+    "title and the version it names; only records whose title is theirs alone are asked about. Questions "
+    "about dialogues are as LoCoMo has them, and found with the first turn of their evidence."
 )
 _OTHERS = (
     "The others rank titles with notes: bm25s with its defaults, embeddings compared exactly, the fusion of "
@@ -56,16 +58,16 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which record, by its place in the file, some of its words stand for."""
+    """A question and the records that answer it, by their places; it is found with the first of them."""
 
     kind: str
     text: str
-    place: int
+    places: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The records of one file, and the questions about them."""
+    """The records of one file or dialogue, and the questions about them."""
 
     name: str
     rows: tuple[RecordIn, ...]
@@ -76,8 +78,10 @@ class Collection:
         return [f"{row.title}\n{row.notes}" for row in self.rows]
 
 
-def measure_finding(team: Team, files: Sequence[Path]) -> Section:
+def measure_finding(team: Team, files: Sequence[Path], dialogues: Path | None) -> Section:
     collections = [read_collection(path) for path in files]
+    if dialogues is not None:
+        collections += map(read_dialogue, load_dialogues(dialogues))
     spaces = [_import(team, collection) for collection in collections]
     figures: list[Figure] = []
     notes = [_CONDITIONS, _OTHERS]
@@ -99,6 +103,19 @@ def read_collection(path: Path) -> Collection:
     return Collection(path.stem, rows, tuple(make_questions(rows)))
 
 
+def read_dialogue(dialogue: Dialogue) -> Collection:
+    """Return the turns as records, with the questions that people wrote about them."""
+    questions = [
+        Question(
+            "dialogue",
+            question.text,
+            frozenset(place for place, turn in enumerate(dialogue.turns) if turn.text in question.evidence),
+        )
+        for question in dialogue.questions
+    ]
+    return Collection(dialogue.name, tuple(map(row_of, dialogue.turns)), tuple(questions))
+
+
 def make_questions(rows: Sequence[RecordIn]) -> Iterator[Question]:
     """Yield questions of each kind about different records, the same at each run."""
     rng = random.Random(SEED)
@@ -109,7 +126,7 @@ def make_questions(rows: Sequence[RecordIn]) -> Iterator[Question]:
         for kind in [kind for kind, count in left.items() if count]:
             if text := _ask(kind, rows[place], rng):
                 left[kind] -= 1
-                yield Question(kind, text, place)
+                yield Question(kind, text, frozenset([place]))
                 break
 
 
@@ -157,7 +174,7 @@ def _rank_all(collections: Sequence[Collection], spaces: Sequence[Space]) -> tup
         }
         for name, ranked in rankings.items():
             for question, ranking in zip(collection.questions, ranked, strict=True):
-                found[question.kind, name].append(_place(question.place, ranking))
+                found[question.kind, name].append(_place(question.places, ranking))
         say(f"{collection.name}: {len(asked)} questions")
     return found, [note for note in notes if "mem0" not in note]
 
@@ -171,9 +188,8 @@ def _search(space: Space, collection: Collection, questions: Sequence[str], meth
     return [[places[hit.id] for hit in ask(query=prepare_query(text))] for text in questions]
 
 
-def _place(wanted: int, ranking: Ranking) -> int | None:
-    best = ranking[:DEPTH]
-    return best.index(wanted) + 1 if wanted in best else None
+def _place(wanted: frozenset[int], ranking: Ranking) -> int | None:
+    return next((place for place, found in enumerate(ranking[:DEPTH], start=1) if found in wanted), None)
 
 
 def _figures(setting: str, found: Places) -> Iterator[Figure]:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from django.test import override_settings
 
-from benchmarks.dialogues import TURN_TYPE, Dialogue, load_dialogues, share_in
+from benchmarks.dialogues import TURN_TYPE, Dialogue, Turn, load_dialogues, share_in
 from benchmarks.figures import Bar, Figure, Section, at_least
 from benchmarks.recallrivals import fill_room, load_rivals
 from benchmarks.recount import Recount
@@ -84,21 +84,22 @@ def _import(team: Team, dialogue: Dialogue) -> Space:
     slug = f"dialogue-{dialogue.name}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
-    rows = [
-        RecordIn(
-            title=turn.speaker,
-            type=TURN_TYPE,
-            date=turn.said_at,
-            notes=turn.text,
-            thread=f"session-{turn.session}",
-            position=turn.position,
-            source="dialogue",
-            external_id=turn.id,
-        )
-        for turn in dialogue.turns
-    ]
-    upsert_records(space=space, rows=rows, actor="benchmarks")
+    upsert_records(space=space, rows=[row_of(turn) for turn in dialogue.turns], actor="benchmarks")
     return space
+
+
+def row_of(turn: Turn) -> RecordIn:
+    """Return a turn as the record that stands for it."""
+    return RecordIn(
+        title=turn.speaker,
+        type=TURN_TYPE,
+        date=turn.said_at,
+        notes=turn.text,
+        thread=f"session-{turn.session}",
+        position=turn.position,
+        source="dialogue",
+        external_id=turn.id,
+    )
 
 
 def _measure(

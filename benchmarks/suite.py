@@ -129,8 +129,10 @@ class Suite:
         return measure_recall(self.team, self.material.dialogues, mem0=mem0, recount=self.recount)
 
     def finding(self) -> Section:
-        commits = self.material.commits
-        return measure_finding(self.team, commits) if commits else _not_given("finding", "--commits")
+        commits, dialogues = self.material.commits, self.material.dialogues
+        if not commits and dialogues is None:
+            return _not_given("finding", "--commits")
+        return measure_finding(self.team, commits, dialogues)
 
     def strategies(self) -> Section:
         return measure_strategies()

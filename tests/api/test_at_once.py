@@ -1,14 +1,13 @@
 """Callers of each kind and all jobs at once, on spaces that come and go: no 5xx, and all counts are right."""
 
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 
 from contextopt import tasks
 from contextopt.embeddingjobs import Work, work_through
@@ -17,6 +16,7 @@ from dashboard.rollups import keep_rollups
 from memory.tasks import fill_review_queues, learn_from_completions
 from tests import factories
 from tests.api.conftest import Caller, make_caller
+from tests.concurrency import at_once
 
 ROUNDS = 25
 SLUGS = ("one", "two")
@@ -99,14 +99,9 @@ def work(_: Visitor) -> None:
     learn_from_completions()
 
 
-def run(act: Callable[[Visitor], None], visitor: Visitor, errors: list[Exception]) -> None:
-    try:
-        for _ in range(ROUNDS):
-            act(visitor)
-    except Exception as error:
-        errors.append(error)
-    finally:
-        connections["default"].close()
+def keep_on(act: Callable[[Visitor], None], visitor: Visitor) -> None:
+    for _ in range(ROUNDS):
+        act(visitor)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -117,17 +112,8 @@ def test_everything_at_once() -> None:
     caller = make_caller(team)
     acts = (make_and_delete, write, write, change, configure, assemble, assemble, work)
     visitors = [Visitor(caller, seed) for seed in range(len(acts))]
-    errors: list[Exception] = []
-    threads = [
-        threading.Thread(target=partial(run, act, visitor, errors), daemon=True)
-        for act, visitor in zip(acts, visitors, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-    assert not any(thread.is_alive() for thread in threads)
-    assert errors == []
+    pairs = zip(acts, visitors, strict=True)
+    at_once(*[partial(keep_on, act, visitor) for act, visitor in pairs], seconds=PATIENCE_SECONDS)
     statuses = sum((visitor.statuses for visitor in visitors), Counter[int]())
     assert {status for status in statuses if status >= 500} == set()
     # It was no walk past closed doors.

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, OperationalError, connection, connections, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client
 from psycopg.errors import ForeignKeyViolation
 
@@ -44,34 +45,9 @@ from contextopt.retrying import create_task
 from dashboard.rollups import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories
+from tests.concurrency import beside
 
 PATIENCE_SECONDS = 20
-
-
-class Other(threading.Thread):
-    """Does something on a connection of its own; `end` gives what it returned, or raises what it raised."""
-
-    def __init__(self, act: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self.act = act
-        self.result: Any = None
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self.act()
-        except Exception as error:
-            self.error = error
-        finally:
-            connections["default"].close()
-
-    def end(self) -> Any:
-        self.join(PATIENCE_SECONDS)
-        assert not self.is_alive(), "it still waits"
-        if self.error is not None:
-            raise self.error
-        return self.result
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -91,9 +67,9 @@ def somebody_waits() -> bool:
 
 
 @contextmanager
-def deleting(act: Callable[[], object]) -> Iterator[Other]:
-    """Have somebody else delete, and go on as soon as he waits for this transaction."""
-    other = Other(act)
+def deleting(act: Callable[[], object]) -> Iterator[Future[Any]]:
+    """Have somebody else act, and go on as soon as that waits for this transaction."""
+    other = beside(act)
     wait_until(somebody_waits)
     yield other
 
@@ -131,7 +107,7 @@ def test_who_writes_first_ends_and_who_deletes_waits(
         write(space)
         with deleting(delete) as other:
             write(space)
-    other.end()
+    other.result(PATIENCE_SECONDS)
     assert not Space.objects.exists()
     assert not Record.objects.exists()
     assert not Assembly.objects.exists()
@@ -147,14 +123,14 @@ def test_who_writes_second_finds_it_gone(space: Space, write: Callable[[Space], 
         delete_space(space=space)
         with deleting(write_then) as other:
             pass
-    other.end()
+    other.result(PATIENCE_SECONDS)
 
 
 def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(
     space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def assemble_then(*args: Any, **kwargs: Any) -> engine.Assembled:
-        Other(partial(delete_space, space=space)).end()
+        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
         return real(*args, **kwargs)
 
     real = engine.assemble
@@ -180,7 +156,7 @@ def test_an_import_whose_space_is_deleted_says_so(
 
     def write_then(**call: Any) -> Any:
         results = upsert_records(**call)
-        Other(partial(delete_space, space=space)).end()
+        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
         return results
 
     monkeypatch.setattr(pipeline, "upsert_records", write_then)
@@ -206,7 +182,7 @@ def test_a_page_whose_record_is_deleted_meanwhile_says_so(
     space: Space, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     def lock_then(space: Space) -> None:
-        Other(partial(delete_space, space=space)).end()
+        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
         real(space)
 
     user: User = factories.make_user("olga", space.team)
@@ -224,7 +200,7 @@ def test_two_who_delete_the_same(space: Space) -> None:
         delete_space(space=space, actor="user:ann")
         with deleting(partial(delete_space, space=space, actor="user:ben")) as other:
             pass
-    other.end()
+    other.result(PATIENCE_SECONDS)
     told = space.team.audit_events.filter(action="space.deleted").values_list("actor", flat=True)
     assert list(told) == ["user:ann"]
 
@@ -243,9 +219,9 @@ def test_what_ended_a_deadlock_is_tried_again(space: Space) -> None:
             together.wait(PATIENCE_SECONDS)
         Space.objects.filter(pk=other.pk).update(name=name)
 
-    ann = Other(partial(rename, first, second, "ann"))
+    ann = beside(partial(rename, first, second, "ann"))
     rename(second, first, "ben")
-    ann.end()
+    ann.result(PATIENCE_SECONDS)
     names = set(Space.objects.filter(pk__in=[first.pk, second.pk]).values_list("name", flat=True))
     assert len(names) == 1
     assert len(tries) == 3
@@ -293,9 +269,9 @@ class TestVectors:
         going = factories.make_record(space)
         with transaction.atomic():
             delete_space(space=space)
-            assert Other(self._embed).end().embedded == 1
-            assert Other(self._vectors).end() == [kept.pk]
-            assert Other(self._left).end() == [going.pk]
+            assert beside(self._embed).result(PATIENCE_SECONDS).embedded == 1
+            assert beside(self._vectors).result(PATIENCE_SECONDS) == [kept.pk]
+            assert beside(self._left).result(PATIENCE_SECONDS) == [going.pk]
         assert not self._embed().embedded
         assert self._vectors() == [kept.pk]
         assert not EmbeddingTodo.objects.exists()
@@ -304,7 +280,7 @@ class TestVectors:
         record = factories.make_record(space)
         with transaction.atomic():
             delete_space(space=space)
-            assert not Other(self._embed).end().embedded
+            assert not beside(self._embed).result(PATIENCE_SECONDS).embedded
             transaction.set_rollback(True)
         assert self._embed().embedded == 1
         assert self._vectors() == [record.pk]
@@ -316,7 +292,7 @@ class TestVectors:
         update_record(record=record, changes=RecordPatch(date=moved), actor="test")
         with transaction.atomic():
             delete_space(space=space)
-            Other(self._embed).end()
+            beside(self._embed).result(PATIENCE_SECONDS)
             transaction.set_rollback(True)
         assert self._dates() == [factories.NOW]
         self._embed()
@@ -328,7 +304,7 @@ class TestVectors:
             self._embed()
             with deleting(partial(delete_space, space=space)) as other:
                 pass
-        other.end()
+        other.result(PATIENCE_SECONDS)
         assert not RecordEmbedding.objects.exists()
 
     @staticmethod
@@ -364,7 +340,7 @@ class TestRepositories:
         def arrange(act: Callable[[int], object]) -> None:
             def read(files: Any) -> Any:
                 looks.append(1)
-                Other(partial(act, len(looks))).end()
+                beside(partial(act, len(looks))).result(PATIENCE_SECONDS)
                 return real(files)
 
             looks: list[int] = []

@@ -1,12 +1,9 @@
 """Findings, hand-offs and what the next phase begins with."""
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from pydantic import ValidationError
 
 from contextopt.bundles import Bundle, build_bundle
@@ -27,6 +24,7 @@ from contextopt.models import (
 )
 from contextopt.taskstatus import task_status
 from contextopt.verification import verify_assembly
+from tests.concurrency import at_once
 from tests.factories import make_advance, make_finding, make_task, make_team
 
 
@@ -353,22 +351,6 @@ class TestBundle:
         assert first is not None
         bundle_of(task)
         assert PhaseCompression.objects.get().consumed_at == first
-
-
-def at_once(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run the jobs at the same moment, each on a database connection of its own."""
-    barrier = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], Any]) -> Any:
-        try:
-            barrier.wait(timeout=10)
-            return job()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        futures = [pool.submit(run, job) for job in jobs]
-        return [future.result(timeout=30) for future in futures]
 
 
 @pytest.mark.django_db(transaction=True)

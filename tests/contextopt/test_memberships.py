@@ -1,18 +1,15 @@
 """A team keeps an admin who can log in, whichever way somebody would take the last one away."""
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from django.db import connection
 from django.test import Client
 
 from contextopt.errors import Conflict
 from contextopt.memberships import LAST_ADMIN, change_role, find_last_admins, remove_member
 from contextopt.models import Membership, Role, Team, User
 from tests import factories
+from tests.concurrency import at_once
 
 ADMIN = "/admin/contextopt"
 
@@ -133,22 +130,6 @@ class TestInTheAdmin:
         assert root.post(f"{address}/change/", data).status_code == 302
         assert root.post(f"{address}/delete/", {"post": "yes"}).status_code == 302
         assert admins(team) == {"second"}
-
-
-def at_once(*jobs: Callable[[], object]) -> None:
-    """Run the jobs at the same moment, each on a database connection of its own."""
-    barrier = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], object]) -> None:
-        try:
-            barrier.wait(timeout=10)
-            job()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        for future in [pool.submit(run, job) for job in jobs]:
-            future.result(timeout=30)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,13 +1,11 @@
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import structlog
 import time_machine
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from contextopt import tasks
@@ -18,6 +16,7 @@ from contextopt.models.tasks import FILES_LIFE
 from contextopt.remembering import drop_orphan_blobs, forget_expired_files, load_receiver_files
 from contextopt.retrying import end_waits
 from contextopt.verification import verify_assembly
+from tests.concurrency import at_once
 from tests.factories import make_agent_context, make_attempt, make_task, make_team
 
 LINES = [f"price_{number} = {number}\n" for number in range(80)]
@@ -276,22 +275,6 @@ def test_the_statements_do_not_grow_with_the_files(team: Team, files: int, djang
     # savepoint, row, payload and release; the task, the attempt, release
     with django_assert_num_queries(16):
         make_attempt(task, files=after)
-
-
-def at_once(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run the jobs at the same moment, each on a database connection of its own."""
-    barrier = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], Any]) -> Any:
-        try:
-            barrier.wait(timeout=10)
-            return job()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        futures = [pool.submit(run, job) for job in jobs]
-        return [future.result(timeout=30) for future in futures]
 
 
 @pytest.mark.django_db(transaction=True)
