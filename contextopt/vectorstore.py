@@ -100,12 +100,16 @@ def store(prepared: Prepared) -> dict[int, int]:
             copy.write(_encode(prepared, dates))
         if searchable.has_windows and prepared.unchanged:
             changed += _date_anew(cursor, prepared, dates)
-        # What is no longer there went with its vectors.
-        cursor.execute(
-            f"SELECT id, {searchable.corpus_column} FROM {searchable.table} WHERE id = ANY(%s)",
-            [[row for row in changed if row not in dates]],
-        )
-        return dict(cursor.fetchall())
+        missing = [row for row in changed if row not in dates]
+        return _read_corpora(cursor, searchable, missing) if missing else {}
+
+
+def _read_corpora(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
+    """Return the corpora of those of the rows that are there; what is not went with its vectors."""
+    cursor.execute(
+        f"SELECT id, {searchable.corpus_column} FROM {searchable.table} WHERE id = ANY(%s)", [list(ids)]
+    )
+    return dict(cursor.fetchall())
 
 
 def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
@@ -131,6 +135,8 @@ def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datet
         [prepared.model.pk, list(prepared.unchanged)],
     )
     moved = [row for (row,) in cursor.fetchall()]
+    if not moved:
+        return []
     held = _hold(cursor, searchable, moved)
     cursor.execute(
         f"""

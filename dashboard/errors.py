@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from contextopt.errors import NotFound
 from contextopt.locking import is_about_deleted
 from dashboard.access import TeamRequest, enter_team
 
@@ -28,7 +29,8 @@ class DeletedMeanwhileMiddleware:
         if not is_about_deleted(error):
             return None
         log.warning("page_found_it_deleted", path=request.path, exc_info=error)
-        return not_found(request, Http404("It was deleted meanwhile. Nothing was changed."))
+        said = str(error) if isinstance(error, NotFound) else "It was deleted meanwhile."
+        return not_found(request, Http404(f"{said} Nothing was changed."))
 
 
 def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:

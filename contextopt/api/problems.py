@@ -216,7 +216,7 @@ def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
     """Answer a write about what was there when the request began, and what else these errors may mean."""
     if not is_about_deleted(exc):
         return on_unexpected(request, exc)
-    log.warning("api_found_it_deleted", path=request.path, error=str(exc))
+    log.warning("api_found_it_deleted", path=request.path, exc_info=exc)
     detail = "What this is about was deleted meanwhile; nothing was written."
     return problem(request, 404, "not-found", "Not found", detail)
 

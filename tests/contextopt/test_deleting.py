@@ -192,7 +192,7 @@ def test_a_page_whose_record_is_deleted_meanwhile_says_so(
     monkeypatch.setattr(recording, "lock_space", lock_then)
     page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
     assert page.status_code == 404
-    assert "It was deleted meanwhile." in page.text
+    assert "The space &#x27;support&#x27; was deleted meanwhile. Nothing was changed." in page.text
 
 
 def test_two_who_delete_the_same(space: Space) -> None:
