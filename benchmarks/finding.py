@@ -36,6 +36,8 @@ QUESTIONS = 60
 """Of each kind and file, where there are as many records that can be asked about so."""
 DEPTH = 20
 NEAR_TOP = 5
+DIALOGUE = "dialogue"
+"""The kind of question that is about a conversation."""
 SEED = 5
 OURS: dict[str, Method] = {"Contextopt": "rrf", "Contextopt, weighted sum": "weighted"}
 
@@ -94,7 +96,7 @@ def measure_finding(team: Team, files: Sequence[Path], dialogues: Path | None) -
     for space in spaces:
         delete_space(space=space)
     notes.append("; ".join(f"{len(each.rows):,} records of {each.name}" for each in collections) + ".")
-    return Section("Finding a record by words that it has", tuple(figures), tuple(dict.fromkeys(notes)))
+    return Section("Finding a record again", tuple(figures), tuple(dict.fromkeys(notes)))
 
 
 def read_collection(path: Path) -> Collection:
@@ -107,7 +109,7 @@ def read_dialogue(dialogue: Dialogue) -> Collection:
     """Return the turns as records, with the questions that people wrote about them."""
     questions = [
         Question(
-            "dialogue",
+            DIALOGUE,
             question.text,
             frozenset(place for place, turn in enumerate(dialogue.turns) if turn.text in question.evidence),
         )
@@ -193,9 +195,16 @@ def _place(wanted: frozenset[int], ranking: Ranking) -> int | None:
 
 
 def _figures(setting: str, found: Places) -> Iterator[Figure]:
-    for name in _names(found):
-        places = [place for (_, other), some in found.items() if other == name for place in some]
-        yield Figure(f"{setting}: {name}", "", len(places), _worth(places))
+    for subject in ("records", "dialogues"):
+        for name in _names(found):
+            places = [
+                place
+                for (kind, other), some in found.items()
+                if other == name and (kind == DIALOGUE) == (subject == "dialogues")
+                for place in some
+            ]
+            if places:
+                yield Figure(f"{setting}, {subject}: {name}", "", len(places), _worth(places))
 
 
 def _describe(setting: str, found: Places) -> Iterator[str]:

@@ -10,7 +10,7 @@ RRF_K = 2
 of two, what one has first would be lost among what both have somewhere."""
 WORDS_WEIGHT = 1.5
 """What a place by words counts beside one by meaning. Both are measured, on records that are looked for again
-(benchmarks, section finding) and on questions to dialogues, with two models."""
+and on questions to dialogues, with two models: benchmarks, section finding."""
 
 
 class Fused[Key](NamedTuple):
