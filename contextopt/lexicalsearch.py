@@ -104,9 +104,12 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One look-up of candidates: in the index of words, or among the newest."""
+    """One look-up of candidates, which match all of the tsqueries: in the index of words, or among the newest.
 
-    tsquery: str
+    The index finds what several short ones have in common in half the time that one long one takes.
+    """
+
+    tsqueries: tuple[str, ...]
     source: Literal["words", "newest"] = "words"
 
 
@@ -300,36 +303,40 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
     rare = [word for word, total in totals if total * share <= bound]
     common = [word for word in counts if word not in rare]
     if rare:
-        yield Step(f"{place} & ({' | '.join(rare)})")
+        yield Step((place, " | ".join(rare)))
     if not common:
         return
     first = common[0]
     if counts[first] > READ_MAX and reads_newest:
-        yield Step(" | ".join(common), "newest")
+        yield Step((" | ".join(common),), "newest")
         return
     telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
     if together := _all_of(terms, telling):
-        yield Step(f"{place} & ({' | '.join(together)})")
+        yield Step((place, *together))
     others = [word for word in telling if word != first]
     # With one other word, that is what was looked up just now.
     is_looked_up = bool(together) and len(others) == 1
     if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
-        yield Step(f"{place} & {first} & ({' | '.join(others)})")
-    yield Step(f"{place} & {first}")
+        yield Step((place, first, " | ".join(others)))
+    yield Step((place, first))
 
 
-def _all_of(terms: Terms, words: Sequence[str]) -> list[str]:
-    """Return, for each language with several of the words, that all are there; not if all are in very many.
+def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
+    """Return that all words of a language are there, where it has several; none if all are in very many.
 
-    A language that asks for all that another one does and more would find nothing that the other does not.
+    What languages have in common is asked for once. One that has no more than that would find all that the
+    others do.
     """
     wanted = []
     for code in sorted({term.language for term in terms.terms}):
         own = [term for term in terms.terms if term.language == code and term.tsquery in words]
         if len(own) > 1 and own[0].documents <= READ_MAX:
             wanted.append([term.tsquery for term in own])
-    least = [one for one in wanted if not any(set(other) < set(one) for other in wanted)]
-    return list(dict.fromkeys(f"({' & '.join(one)})" for one in least))
+    shared = [word for word in wanted[0] if all(word in one for one in wanted)] if wanted else []
+    further = [" & ".join(word for word in one if word not in shared) for one in wanted]
+    if not all(further):
+        return tuple(shared)
+    return (*shared, " | ".join(f"({one})" for one in further)) if further else ()
 
 
 def _pool_sql(
@@ -340,8 +347,9 @@ def _pool_sql(
     by_date, _ = searchable.passing(corpus_id, filters)
     selects = []
     for number, step in enumerate(steps):
-        parameters[f"step_{number}"] = step.tsquery
-        matches = f"t.search_vector @@ %(step_{number})s::tsquery"
+        names = [f"step_{number}_{place}" for place in range(len(step.tsqueries))]
+        parameters |= zip(names, step.tsqueries, strict=True)
+        matches = " AND ".join(f"t.search_vector @@ %({name})s::tsquery" for name in names)
         source = f"{searchable.table} t WHERE {by_word} AND {matches}"
         if step.source == "newest":
             source = f"({_newest_sql(searchable, by_date)}) AS t WHERE {matches}"
