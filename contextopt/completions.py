@@ -4,16 +4,17 @@ The endpoint is optional: without `LLM_BASE_URL` everything but the answers work
 """
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import openai
 from django.conf import settings
 from openai.types.chat import ChatCompletionMessageParam
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from contextopt.errors import ServiceUnavailable
 
@@ -23,7 +24,10 @@ CONNECT_SECONDS = 5
 ANSWER_MAX_CHARS = 200_000
 # Beyond this a Retry-After is a maintenance window, and the next try should find that out itself.
 RETRY_AFTER_MAX_SECONDS = 3_600
+COUNT_MAX = 2**31 - 1
 _RETRYABLE = frozenset({408, 409, 425, 429})
+# An answer that was cut at its length may end in one half of a pair.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,23 @@ class _Choice(BaseModel):
     message: _Said
 
 
+def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int | None:
+    """Do without what is only informative."""
+    try:
+        count: int | None = validate(value)
+    except ValidationError:
+        return None
+    return count
+
+
+type _Count = Annotated[
+    Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)
+]
+
+
 class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
 
 
 class _Answer(BaseModel):
@@ -163,14 +181,19 @@ def _read(answer: object, duration_ms: float) -> Completion:
         read = _Answer.model_validate(answer, from_attributes=True)
     except ValidationError:
         raise CompletionUnavailable("the model endpoint's answer is not a chat completion") from None
-    text = read.choices[0].message.content.replace("\0", "")
+    text = _storable(read.choices[0].message.content)
     if not text.strip():
         raise CompletionUnavailable("the model endpoint's answer holds no text")
     usage = read.usage or _Usage()
     return Completion(
         text=text[:ANSWER_MAX_CHARS],
-        model=read.model or settings.LLM_MODEL,
+        model=_storable(read.model or "") or settings.LLM_MODEL,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         duration_ms=duration_ms,
     )
+
+
+def _storable(text: str) -> str:
+    """Return the text without what PostgreSQL and UTF-8 cannot hold."""
+    return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))

@@ -8,7 +8,7 @@ sender dies, the claim runs out and another takes it up under the same idempoten
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, cast
 
 import structlog
@@ -211,7 +211,8 @@ def build_prompt(message: Message) -> Prompt:
 def claim_message(message_id: int | None = None) -> Message | None:
     """Take the message that is longest due, or the named one if it is due; none when there is none.
 
-    Two workers never get the same one, and neither waits for the other.
+    Two workers never get the same one, and neither waits for the other. Where senders died the claims grow
+    as waits do, and the message fails like any other in the end.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -221,11 +222,15 @@ def claim_message(message_id: int | None = None) -> Message | None:
         message = due.select_related("conversation").first()
         if message is None:
             return None
-        message.state = MessageState.SENDING
-        message.tries += 1
-        message.next_try_at = now + CLAIM_LIFE
-        message.save(update_fields=["state", "tries", "next_try_at"])
-    return message
+        has_died = message.state == MessageState.SENDING
+        if not (has_died and _is_past_patience(message, now)):
+            life = CLAIM_LIFE + timedelta(seconds=wait_seconds(message.tries)) if has_died else CLAIM_LIFE
+            message.state, message.next_try_at = MessageState.SENDING, now + life
+            message.tries += 1
+            message.save(update_fields=["state", "tries", "next_try_at"])
+            return message
+    _settle(message, MessageState.FAILED, "sending was broken off each time")
+    return claim_message(message_id)
 
 
 def deliver(message: Message) -> bool:
@@ -284,12 +289,16 @@ def postpone(message: Message, error: str, retry_after_seconds: float | None = N
     After three days it fails, and a person may send it again.
     """
     now = timezone.now()
-    if now - message.created_at > PATIENCE and message.tries > 1:
+    if _is_past_patience(message, now):
         _settle(message, MessageState.FAILED, error)
         return
     seconds = max(wait_seconds(message.tries), retry_after_seconds or 0)
     _release(message, state=MessageState.QUEUED, next_try_at=now + timedelta(seconds=seconds), error=error)
     log.warning("chat_postponed", message_id=message.pk, tries=message.tries, error=error, seconds=seconds)
+
+
+def _is_past_patience(message: Message, now: datetime) -> bool:
+    return now - message.created_at > PATIENCE and message.tries > 1
 
 
 def wait_seconds(tries: int) -> int:

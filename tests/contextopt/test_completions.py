@@ -89,6 +89,21 @@ def test_an_answer_that_is_none(llm: ModelServer, reply: Reply) -> None:
         ask()
 
 
+@pytest.mark.parametrize("count", [-1, 2**31, "many", None])
+def test_a_count_that_is_none_costs_no_answer(llm: ModelServer, count: Any) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": 7}
+    llm.script.append(Reply(body={"choices": [{"message": {"content": "Yes."}}], "usage": usage}))
+    answer = ask()
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("Yes.", None, 7)
+
+
+def test_an_answer_that_cannot_be_stored_as_it_is(llm: ModelServer) -> None:
+    body = rb'{"choices": [{"message": {"content": "So\u0000rry \ud83d"}}], "model": "sm\u0000all"}'
+    llm.script.append(Reply(body=body))
+    answer = ask()
+    assert (answer.text, answer.model) == ("Sorry \ufffd", "small")
+
+
 def test_a_slow_endpoint(llm: ModelServer) -> None:
     llm.script.append(Reply(delay_seconds=1))
     with pytest.raises(CompletionUnavailable, match=r"did not answer in 0\.2 s"):

@@ -211,6 +211,21 @@ def test_a_sender_that_dies_before_it_stores_the_answer(llm: ModelServer, conver
     assert Message.objects.filter(author=Author.ASSISTANT).count() == 1
 
 
+def test_a_message_whose_senders_always_die_fails_in_the_end(
+    llm: ModelServer, conversation: Conversation
+) -> None:
+    message = send(conversation)
+    begun = now = timezone.now()
+    claims = 0
+    while reload(message).state != MessageState.FAILED:
+        with time_machine.travel(now, tick=False):
+            claims += claim_message() is not None
+        now = (reload(message).next_try_at or now) + timedelta(seconds=1)
+        assert claims < 500
+    assert begun + conversing.PATIENCE < now < begun + conversing.PATIENCE + timedelta(hours=1)
+    assert "broken off" in reload(message).error
+
+
 def test_the_first_of_two_answers_is_kept(llm: ModelServer, conversation: Conversation) -> None:
     message = send(conversation)
     first = claim_message()
