@@ -20,7 +20,7 @@ from contextopt.frequencies import count_changed
 from contextopt.locking import only_here, unless_deleted
 from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
-from contextopt.recording import summarise_again
+from contextopt.recording import lock_space, summarise_again
 from contextopt.remembering import drop_orphan_blobs, forget_expired_files
 from contextopt.retrying import end_waits
 
@@ -56,7 +56,7 @@ def sweep() -> None:
         end_waits()
         forget_expired_files()
         briefwriting.settle_lost_briefs()
-        for space in Space.objects.filter(recount_from__isnull=False)[:10]:
+        for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
 
 
@@ -164,8 +164,9 @@ def recount_summaries(space_id: int) -> None:
 
 
 def recount_batch(space_id: int) -> bool:
-    """Recount the next summaries; return whether there may be more."""
+    """Recount the next summaries; return whether there may be more. Editors wait for the batch."""
     with transaction.atomic():
+        lock_space(Space.objects.get(pk=space_id))
         space = Space.objects.select_for_update(no_key=True).get(pk=space_id)
         if space.recount_from is None:
             return False

@@ -1,13 +1,19 @@
+from concurrent.futures import Future, wait
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
 from contextopt import tasks
+from contextopt.inputs import RecordPatch
 from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
 from contextopt.purging import purge_record
-from tests.factories import make_assembly, make_key, make_record
+from contextopt.recording import summarise_again, update_record
+from tests.concurrency import beside
+from tests.factories import make_assembly, make_key, make_record, make_space, make_team
 
 
 def test_stored_answers_are_dropped_after_a_day(team: Team) -> None:
@@ -44,6 +50,26 @@ def test_summaries_follow_the_encoding_and_resume(space: Space, monkeypatch: pyt
     assert space.recount_from is None
     assert set(Record.objects.values_list("summary_encoding", flat=True)) == {"heuristic"}
     assert Record.objects.first().summary_tokens == -(-len(records[0].summary) // 4)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_that_is_edited_while_summaries_are_recounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = make_space(make_team())
+    record = make_record(space, title="Old title")
+    ContextConfig.objects.publish(space=space, created_by="test", encoding="heuristic")
+    edits: list[Future[Record]] = []
+
+    def edit_first(*args: Any) -> int:
+        edit = partial(update_record, record=record, changes=RecordPatch(title="New title"), actor="test")
+        edits.append(beside(edit))
+        wait(edits, timeout=0.5)
+        return summarise_again(*args)
+
+    monkeypatch.setattr(tasks, "summarise_again", edit_first)
+    tasks.recount_summaries(space.pk)
+    edits[0].result(timeout=10)
+    record.refresh_from_db()
+    assert "New title" in record.summary
 
 
 def test_an_assembly_counts_for_itself_until_summaries_are_recounted(space: Space) -> None:
