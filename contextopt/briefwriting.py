@@ -1,5 +1,6 @@
 """Briefs by a language model, where an endpoint is configured: asked, checked, and put aside if they fail."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -21,6 +22,7 @@ WRITE_SECONDS = 45.0
 PENDING_LIFE = timedelta(minutes=5)
 LOST_AT_ONCE = 100
 CLAIMS_NAMED = 5
+FENCE_CHARS = 16
 
 INSTRUCTIONS = """\
 You shorten the findings of one phase of a software task for the next phase.
@@ -46,10 +48,9 @@ def _ask(
     compression: PhaseCompression, findings: Sequence[values.Finding], everything: Sequence[values.Finding]
 ) -> WrittenBrief:
     budget = int(compression.settings["brief_tokens"])
-    messages = build_prompt(findings, budget=budget, fence=f"{compression.findings_hash[:16]}")
     try:
         answer = completions.complete(
-            messages,
+            build_prompt(findings, budget=budget),
             timeout_seconds=WRITE_SECONDS,
             idempotency_key=f"brief-{compression.pk}",
             temperature=0,
@@ -66,9 +67,10 @@ def _ask(
     )
 
 
-def build_prompt(findings: Sequence[values.Finding], *, budget: int, fence: str) -> list[ChatMessage]:
-    """Return the prompt. The fence is a hash of the findings, which no finding can hold of itself."""
+def build_prompt(findings: Sequence[values.Finding], *, budget: int) -> list[ChatMessage]:
+    """Return the prompt, the same for the same findings. Its fence is a hash of them, so none can hold it."""
     data = "".join(render_finding(finding) for finding in findings)
+    fence = hashlib.sha256(data.encode()).hexdigest()[:FENCE_CHARS]
     return [
         ChatMessage("system", INSTRUCTIONS.format(budget=budget, fence=fence)),
         ChatMessage("user", f"<<<FINDINGS {fence}>>>\n{data}<<<END {fence}>>>"),

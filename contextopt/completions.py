@@ -157,9 +157,7 @@ def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int
     return count
 
 
-type _Count = Annotated[
-    Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)
-]
+type _Count = Annotated[Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)]
 
 
 class _Usage(BaseModel):

@@ -81,7 +81,7 @@ def make_compression(task: Task, *, is_forced: bool, actor: str) -> PhaseCompres
 
 
 def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
-    """Return a hash of all that a compression of a task's phase depends on."""
+    """Return a hash of all that can change of what a compression depends on; what a finding says cannot."""
     states = [(finding.number, finding.decision, finding.resolution) for finding in findings]
     text = json.dumps([states, budgets.to_json(), WRITER_VERSION, ENCODING])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.agentinputs import AgentContextIn, Encoding, Model
+from contextopt.agentinputs import AgentContextIn
 from contextopt.engine.text import flatten
 from contextopt.inputs import Input, Text, check_json, refuse_blank
 from contextopt.models import findings as limits
@@ -100,5 +100,3 @@ class BundleIn(Input):
     """What the agent could be sent beside the hand-off; fitted to the phase's bundle budget."""
 
     context: AgentContextIn = Field(default_factory=AgentContextIn)
-    encoding: Encoding = "cl100k_base"
-    model: Model = ""

@@ -1,4 +1,6 @@
-"""The way in for API keys: made and revoked, each written down."""
+"""The way in for API keys: made, changed and revoked, each written down."""
+
+from collections.abc import Mapping
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,7 +13,7 @@ from contextopt.models import ApiKey, Team
 
 @transaction.atomic
 def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
-    """Make a key and return it with its secret, which is stored nowhere.
+    """Make a key and return it with its secret, of which a hash is stored.
 
     Raises:
         InvalidInput: it would have expired already.
@@ -24,6 +26,16 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
     after = {"scope": key.scope, "prefix": key.prefix, "expires_at": key.expires_at}
     note_event(team_id=team.pk, actor=actor, action="key.created", subject=key.name, after=after)
     return key, secret
+
+
+@transaction.atomic
+def change_key(*, key: ApiKey, before: Mapping[str, object], actor: str) -> None:
+    """Store a key's other name or end. `before` has those of the two that change, as they were."""
+    key.save(update_fields=list(before))
+    after = {name: getattr(key, name) for name in before}
+    note_event(
+        team_id=key.team_id, actor=actor, action="key.changed", subject=key.name, before=before, after=after
+    )
 
 
 @transaction.atomic

@@ -104,7 +104,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One look-up of candidates, which match all of the tsqueries: in the index of words, or among the newest.
+    """One look-up of rows that match all of the tsqueries: in the index of words, or among the newest.
 
     The index finds what several short ones have in common in half the time that one long one takes.
     """

@@ -1,6 +1,7 @@
 """The way in for people: invitations, roles, passwords. A team always keeps an admin."""
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from datetime import timedelta
 
 from django.contrib.auth.password_validation import validate_password
@@ -155,15 +156,9 @@ def change_role(*, membership: Membership, role: Role, actor: str) -> Membership
     if current.role == role:
         return current
     _keep_an_admin(current)
-    before, current.role = current.role, role
+    before, current.role = copy(current), role
     current.save(update_fields=["role"])
-    note_membership(
-        membership=current,
-        actor=actor,
-        action="role.changed",
-        before={"role": before},
-        after={"role": current.role},
-    )
+    note_changed(membership=current, before=before, actor=actor)
     return current
 
 
@@ -177,9 +172,7 @@ def remove_member(*, membership: Membership, actor: str) -> None:
     """
     current = _hold(membership)
     _keep_an_admin(current)
-    note_membership(
-        membership=current, actor=actor, action="member.removed", before={"role": current.role}, after={}
-    )
+    note_removed(membership=current, actor=actor)
     current.delete()
 
 
@@ -189,13 +182,7 @@ def change_password(*, user: User, password: str) -> None:
     user.set_password(password)
     user.save(update_fields=["password"])
     for membership in user.memberships.all():
-        note_membership(
-            membership=membership,
-            actor=f"user:{user.get_username()}",
-            action="password.changed",
-            before={},
-            after={},
-        )
+        _note(membership, f"user:{user.get_username()}", "password.changed")
 
 
 def _hold(membership: Membership) -> Membership:
@@ -227,20 +214,27 @@ def find_last_admins(leaving: Collection[int]) -> list[Membership]:
     return list(admins.filter(pk__in=leaving).exclude(team__in=safe).select_related("user", "team"))
 
 
-def note_membership(
-    *,
-    membership: Membership,
-    actor: str,
-    action: str,
-    before: Mapping[str, object],
-    after: Mapping[str, object],
-) -> None:
-    """Write down what became of a member."""
-    note_event(
-        team_id=membership.team_id,
-        actor=actor,
-        action=action,
-        subject=membership.user.get_username(),
-        before=before,
-        after=after,
-    )
+def note_added(*, membership: Membership, actor: str) -> None:
+    """Write down that somebody became a member."""
+    _note(membership, actor, "member.added", after={"role": membership.role})
+
+
+def note_removed(*, membership: Membership, actor: str) -> None:
+    """Write down that somebody is no member any more."""
+    _note(membership, actor, "member.removed", before={"role": membership.role})
+
+
+def note_changed(*, membership: Membership, before: Membership, actor: str) -> None:
+    """Write down another role; another person or team is one member who goes and one who comes."""
+    if (before.user_id, before.team_id) != (membership.user_id, membership.team_id):
+        note_removed(membership=before, actor=actor)
+        note_added(membership=membership, actor=actor)
+    elif before.role != membership.role:
+        _note(
+            membership, actor, "role.changed", before={"role": before.role}, after={"role": membership.role}
+        )
+
+
+def _note(membership: Membership, actor: str, action: str, **values: Mapping[str, object]) -> None:
+    subject = membership.user.get_username()
+    note_event(team_id=membership.team_id, actor=actor, action=action, subject=subject, **values)

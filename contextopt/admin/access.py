@@ -14,6 +14,8 @@ from django.db import transaction
 from django.db.models import Count, Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.forms import (
@@ -25,8 +27,15 @@ from unfold.forms import (
 
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
 from contextopt.inputs import KeyIn
-from contextopt.keys import create_key, revoke_key
-from contextopt.memberships import LAST_ADMIN, delete_team, find_last_admins, note_membership
+from contextopt.keys import change_key, create_key, revoke_key
+from contextopt.memberships import (
+    LAST_ADMIN,
+    delete_team,
+    find_last_admins,
+    note_added,
+    note_changed,
+    note_removed,
+)
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, User
 
 admin.site.unregister(Group)
@@ -98,6 +107,15 @@ class UserAdmin(DjangoUserAdmin, AdminKeeper):  # type: ignore[type-arg,misc]
     def memberships_of(self, rows: Sequence[User]) -> QuerySet[Membership]:
         return Membership.objects.filter(user__in=rows)
 
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        for membership in obj.memberships.all():
+            note_removed(membership=membership, actor=actor(request))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        for user in queryset:
+            self.delete_model(request, user)
+
 
 class MembershipFormSet(PaginationInlineFormSet):  # type: ignore[misc]
     def clean(self) -> None:
@@ -135,17 +153,13 @@ class TeamAdmin(OwnerAdmin):
         formset.save()
         who = actor(request)
         for member in formset.new_objects:
-            note_membership(
-                membership=member, actor=who, action="member.added", before={}, after={"role": member.role}
-            )
-        for member, _fields in formset.changed_objects:
-            note_membership(
-                membership=member, actor=who, action="role.changed", before={}, after={"role": member.role}
-            )
+            note_added(membership=member, actor=who)
+        changed = {member.pk for member, _fields in formset.changed_objects}
+        for row in formset.initial_forms:
+            if row.instance.pk in changed:
+                note_changed(membership=row.instance, before=_as_it_was(row), actor=who)
         for member in formset.deleted_objects:
-            note_membership(
-                membership=member, actor=who, action="member.removed", before={"role": member.role}, after={}
-            )
+            note_removed(membership=member, actor=who)
 
     def delete_model(self, request: HttpRequest, obj: Team) -> None:
         delete_team(team=obj)
@@ -184,25 +198,27 @@ class MembershipAdmin(AdminKeeper):
     def save_model(
         self, request: HttpRequest, obj: Membership, form: "ModelForm[Membership]", change: bool
     ) -> None:
-        before = {"role": form.initial.get("role")} if change else {}
         super().save_model(request, obj, form, change)
-        note_membership(
-            membership=obj,
-            actor=actor(request),
-            action="role.changed" if change else "member.added",
-            before=before,
-            after={"role": obj.role},
-        )
+        if change:
+            note_changed(membership=obj, before=_as_it_was(form), actor=actor(request))
+        else:
+            note_added(membership=obj, actor=actor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
         for membership in queryset.select_related("user"):
             self.delete_model(request, membership)
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
-        note_membership(
-            membership=obj, actor=actor(request), action="member.removed", before={"role": obj.role}, after={}
-        )
+        note_removed(membership=obj, actor=actor(request))
         super().delete_model(request, obj)
+
+
+def _as_it_was(form: "ModelForm[Membership]") -> Membership:
+    """Return the form's membership as it was before it was filled in."""
+    now, then = form.instance, form.initial
+    # The form in a team's page has no team of its own.
+    team_id = then.get("team", now.team_id)
+    return Membership(user_id=then["user"], team_id=team_id, role=then["role"])
 
 
 class KeyForm(ModelForm):  # type: ignore[type-arg]
@@ -242,12 +258,26 @@ class ApiKeyAdmin(BaseAdmin):
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: "ModelForm[ApiKey]", change: bool) -> None:
         if change:
-            obj.save(update_fields=["name", "expires_at"])
+            before = {name: form.initial[name] for name in form.changed_data}
+            change_key(key=obj, before=before, actor=actor(request))
             return
         data = KeyIn.model_validate({"name": obj.name, "scope": obj.scope, "expires_at": obj.expires_at})
         key, secret = create_key(team=obj.team, data=data, actor=actor(request))
         become(obj, key)
-        messages.warning(request, f"The secret of this key, shown this once: {secret}")
+        obj.secret = secret  # type: ignore[attr-defined]
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Show the secret in the answer itself: a message would keep it in a cookie or a session."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "API key",
+            "key": obj,
+            "secret": obj.secret,
+            "key_url": reverse("admin:contextopt_apikey_change", args=[obj.pk]),
+        }
+        return TemplateResponse(request, "admin/new_key.html", context)
 
     @action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:

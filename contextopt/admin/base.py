@@ -10,7 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, QuerySet
-from django.forms import ModelForm
+from django.forms import ModelForm, model_to_dict
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from unfold import decorators
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from contextopt.auditing import note_event
 from contextopt.inputs import Input, field_problems
 
 COUNTED_MAX = 10_000
@@ -73,6 +74,41 @@ class OwnerAdmin(BaseAdmin):
         """Name the rows alone: listing what they own could load a million."""
         name = str(self.model._meta.verbose_name_plural)
         return [f"{obj}, with all that belongs to it" for obj in objs], {name: len(objs)}, set(), []
+
+
+class RulesAdmin(BaseAdmin):
+    """Rules of a team, changed as they are; the log of changes has their values before and after."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("team",)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
+        before = {name: form.initial.get(name) for name in form.changed_data} if change else {}
+        super().save_model(request, obj, form, change)
+        after = {name: value for name, value in form.cleaned_data.items() if name != "team"}
+        self._note(request, obj, before=before, after={name: after[name] for name in before} or after)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self._note(
+            request,
+            obj,
+            before={name: value for name, value in model_to_dict(obj).items() if name not in ("id", "team")},
+        )
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for rules in queryset:
+            self.delete_model(request, rules)
+
+    def _note(self, request: HttpRequest, obj: Any, **values: dict[str, Any]) -> None:
+        name = str(self.opts.verbose_name)
+        note_event(
+            team_id=obj.team_id,
+            actor=actor(request),
+            action="rules.changed",
+            subject=f"{name}: {obj}",
+            **values,
+        )
 
 
 class ViewOnlyAdmin(BaseAdmin):

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from contextopt.admin.base import BaseAdmin, ViewOnlyAdmin, actor, display
+from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
 from contextopt.handoffbudgets import default_budgets
 from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
 
@@ -57,7 +57,7 @@ class PhaseCompressionAdmin(ViewOnlyAdmin):
 
 
 @admin.register(HandoffSettings)
-class HandoffSettingsAdmin(BaseAdmin):
+class HandoffSettingsAdmin(RulesAdmin):
     """A team's own sizes of one phase; deleting them brings the defaults back."""
 
     list_display = (

@@ -111,7 +111,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def create_with_secret(
         self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
     ) -> tuple["ApiKey", str]:
-        """Make a key and return it with its secret, which is stored nowhere."""
+        """Make a key and return it with its secret, of which a hash is stored."""
         secret = KEY_PREFIX + secrets.token_urlsafe(32)
         key = self.create(
             team=team,
@@ -174,7 +174,7 @@ class StoredResponse(models.Model):
     status = models.PositiveSmallIntegerField()
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
-    location = models.CharField(max_length=200, blank=True)
+    location = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

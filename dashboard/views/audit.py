@@ -34,6 +34,7 @@ ABOUT = (
     ("memory", "Memories"),
     ("repository", "Repositories"),
     ("review", "Review"),
+    ("rules", "Rules of memory and hand-off"),
 )
 HEADER = ("at", "actor", "action", "subject", "before", "after")
 

@@ -2,12 +2,12 @@
 
 from django.contrib import admin
 
-from contextopt.admin.base import BaseAdmin
+from contextopt.admin.base import RulesAdmin
 from memory.models import HalfLife, MemoryPolicy
 
 
 @admin.register(HalfLife)
-class HalfLifeAdmin(BaseAdmin):
+class HalfLifeAdmin(RulesAdmin):
     list_display = ("memory_type", "days", "team")
     list_filter = ("team",)
     list_select_related = ("team",)
@@ -16,7 +16,7 @@ class HalfLifeAdmin(BaseAdmin):
 
 
 @admin.register(MemoryPolicy)
-class MemoryPolicyAdmin(BaseAdmin):
+class MemoryPolicyAdmin(RulesAdmin):
     list_display = ("team", "hints_across_repositories", "rating_weight", "retire_below", "retire_after")
     list_select_related = ("team",)
     autocomplete_fields = ("team",)

@@ -1,6 +1,8 @@
 """API keys in the admin: shown once, revoked, never deleted."""
 
-from contextopt.models import ApiKey
+from django.contrib.messages import get_messages
+
+from contextopt.models import ApiKey, AuditEvent
 from tests import factories
 from tests.adminpages import page
 
@@ -14,8 +16,10 @@ class TestApiKey:
         response = self.add(root, team)
         key = ApiKey.objects.get()
         text = response.content.decode()
-        secret = text[text.index("ctx_", text.index("shown this once")) :].split("<")[0].strip()
+        secret = text[text.index("ctx_", text.index("shown this once")) :].split('"')[0]
         assert key.created_by == "user:root"
+        # No message carries it: it would stay in a cookie or a session.
+        assert not list(get_messages(response.wsgi_request))
         answer = client.get("/api/v1/me", headers={"X-API-Key": secret})
         assert answer.json()["key"]["name"] == "agent"
         assert secret not in root.get(page(ApiKey, "change", key.pk)).content.decode()
@@ -33,6 +37,14 @@ class TestApiKey:
         root.post(page(ApiKey, "change", key.pk), data)
         key.refresh_from_db()
         assert (key.name, key.scope) == ("renamed", "read")
+
+    def test_a_change_is_written_down(self, root, team):
+        key, _ = factories.make_key(team, name="agent")
+        data = {"name": "agent", "expires_at_0": "2040-01-01", "expires_at_1": "12:00:00"}
+        root.post(page(ApiKey, "change", key.pk), data)
+        event = AuditEvent.objects.get(action="key.changed")
+        assert (event.subject, event.before) == ("agent", {"expires_at": None})
+        assert event.after["expires_at"].startswith("2040-01-01")
 
     def test_is_never_deleted(self, root, team):
         key, _ = factories.make_key(team)
