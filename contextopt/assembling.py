@@ -18,9 +18,11 @@ from pydantic_core import to_json
 
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, LedgerEntry
+from contextopt.engine.assembly import NOT_LOADED
 from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
 from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import AssemblyIn
 from contextopt.locking import HOLD_SPACE
@@ -31,6 +33,9 @@ from contextopt.searchables import id_array
 
 log = structlog.get_logger(__name__)
 
+# So many times the usual candidates are read for a question, the next where all of them went in and there is
+# room for more: in vain in nearly all spaces, so the first is small. Past the last the rest is not looked at.
+REACHES = (1, 6, 36, 216)
 NOT_EMBEDDED = "The question could not be embedded, so words alone decided. See the log."
 
 # Settings that a request may set for itself, under the engine's names.
@@ -129,19 +134,22 @@ def assemble_space(
     config, overrides = config_in_force(space, request)
     tokenizer = get_tokenizer(config.encoding)
     system, history = prompt_sizes(request, tokenizer)
-    found = _find(space.id, request, config, as_of, tokenizer)
-    candidates = found.candidates
-    outcome = engine.assemble(
-        space.to_value(candidates.records),
-        config,
-        as_of,
-        tokenizer,
-        system_tokens=system,
-        history_tokens=history,
-        counts=candidates.counts,
-        baseline=candidates.baseline,
-        query=found.query,
-    )
+    for reach in REACHES:
+        found = _find(space.id, request, config, as_of, tokenizer, reach)
+        candidates = found.candidates
+        outcome = engine.assemble(
+            space.to_value(candidates.records),
+            config,
+            as_of,
+            tokenizer,
+            system_tokens=system,
+            history_tokens=history,
+            counts=candidates.counts,
+            baseline=candidates.baseline,
+            query=found.query,
+        )
+        if found.is_all or not outcome.wants_more_candidates:
+            break
     assembly_ms = (perf_counter() - started) * 1_000
     result = AssemblyResult(
         id=None,
@@ -170,10 +178,16 @@ class _Found:
     candidates: Candidates
     query: engine.Query | None = None
     warnings: tuple[str, ...] = ()
+    is_all: bool = True
 
 
 def _find(
-    space_id: int, request: AssemblyIn, config: ContextConfig, as_of: datetime, tokenizer: Tokenizer
+    space_id: int,
+    request: AssemblyIn,
+    config: ContextConfig,
+    as_of: datetime,
+    tokenizer: Tokenizer,
+    reach: int,
 ) -> _Found:
     """Load the candidates; without a question stage 5 is stage 4."""
     question = request.query.strip()
@@ -181,9 +195,9 @@ def _find(
         stage = min(config.stage, SCORED_STAGE)
         plain = config if config.stage == stage else config.replace(stage=stage)
         return _Found(load_candidates(space_id, config=plain, now=as_of, tokenizer=tokenizer))
-    asked = load_for_question(space_id, question, config=config, now=as_of, tokenizer=tokenizer)
+    asked = load_for_question(space_id, question, config=config, now=as_of, tokenizer=tokenizer, reach=reach)
     warnings = (NOT_EMBEDDED,) if asked.is_degraded else ()
-    return _Found(asked.candidates, asked.query, warnings)
+    return _Found(asked.candidates, asked.query, warnings, asked.is_all)
 
 
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
@@ -287,11 +301,12 @@ def _store(result: AssemblyResult, row: _LogRow) -> int:
 
 def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
     stats, allocation, request = result.stats, result.allocation, row.request
+    dropped = stats.dropped_by_reason
     return [
         row.team_id, row.space.id, row.space.config_id, "space", result.stage, "", request.model,
         request.conversation, row.actor[:160], result.as_of, row.created_at, stats.records_filtered,
-        stats.records_included, stats.dropped_by_reason.get("over_record_limit", 0),
-        stats.dropped_by_reason.get("over_budget", 0), stats.dropped_by_reason.get(DUPLICATE_OF, 0),
+        stats.records_included, dropped.get(OVER_RECORD_LIMIT, 0) + dropped.get(NOT_LOADED, 0),
+        dropped.get(OVER_BUDGET, 0), dropped.get(DUPLICATE_OF, 0),
         stats.outside_window, stats.deleted,
         stats.stage3_tokens, stats.tokens_used, stats.tokens_available, allocation.total,
         allocation.system, allocation.history, allocation.response, stats.truncated, result.assembly_ms,

@@ -32,6 +32,8 @@ from contextopt.searching import SearchFilters, Target, look_up, prepare_query, 
 # What only one of the two rankings has high up may be the best by both; as many of each as could
 # enter, within these bounds. As many are taken by recency and frequency.
 DEPTH_MIN, DEPTH_MAX = 30, 200
+# The rankings by words and by meaning are not asked for more, however far an assembly reaches.
+LOOK_UP_MAX = 1_000
 # Of so many that are looked for, one of the best found lends to its neighbours in a thread, and never fewer
 # than so many do: measured on dialogues, these tell more than a greater depth.
 LENDING, LENDERS_MIN = 3, 13
@@ -47,27 +49,40 @@ NOTES_READ = 100_000
 class Asked:
     """The candidates for a question, and the question as the engine wants it.
 
-    `is_degraded` says that the question could not be embedded this time, so that words alone decided.
+    `is_degraded` says that the question could not be embedded this time, so that words alone decided;
+    `is_all` that there are no further candidates, nor texts of them.
     """
 
     candidates: Candidates
     query: Query
     is_degraded: bool
+    is_all: bool
 
 
 def load_for_question(
-    space_id: int, question: str, *, config: ContextConfig, now: datetime, tokenizer: Tokenizer
+    space_id: int,
+    question: str,
+    *,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    reach: int = 1,
 ) -> Asked:
-    """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them."""
+    """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them.
+
+    With a greater `reach` so many times as many are read: where most repeat each other, or a large budget has
+    room for records that nothing but their date speaks for.
+    """
     asked = prepare_query(question)
     enough = _most_that_fit(config)
-    most = enough + SPARE_DETAILS
-    depth = max(DEPTH_MIN, min(enough, DEPTH_MAX))
+    most = (enough + SPARE_DETAILS) * reach
+    depth = max(DEPTH_MIN, min(enough, DEPTH_MAX)) * reach
+    searched = min(depth, LOOK_UP_MAX)
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
-    leads = look_up(target, asked, limit=depth, passing=base.counts.filtered)
-    threads = _threads(space_id, _lenders(leads.partial, config, max(LENDERS_MIN, depth // LENDING)))
+    leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
+    threads = _threads(space_id, _lenders(leads.partial, config, max(LENDERS_MIN, searched // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
     # What is pinned is a candidate whatever its date, so the window is looked at afterwards.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
@@ -85,6 +100,7 @@ def load_for_question(
         candidates=replace(base, records=best),
         query=Query(frozenset(terms(question)), relevant, details),
         is_degraded=asked.degraded,
+        is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
 

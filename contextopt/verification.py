@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.engine import ContextConfig
+from contextopt.engine.assembly import NOT_LOADED
 from contextopt.engine.budget import allocate
 from contextopt.engine.counters import Counter, HeuristicCounter, RenderedCounter
 from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.models import Assembly, AssemblyPayload, Kind
 
 type Figure = tuple[str, object]
@@ -109,8 +111,8 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     included = sum(entry["kept"] for entry in payload.entries)
     yield "records_included", included
     yield "records_filtered", included + counts.total()
-    yield "over_record_limit", counts["over_record_limit"]
-    yield "over_budget", counts["over_budget"]
+    yield "over_record_limit", counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED]
+    yield "over_budget", counts[OVER_BUDGET]
     yield "duplicates", counts[DUPLICATE_OF]
 
 

@@ -133,7 +133,8 @@ def assemble(
         order=chosen.order,
         baseline_text=stage3.text,
         baseline_order=stage3.order,
-        wants_more_candidates=candidates.unseen > 0 and not chosen.cut.dropped,
+        wants_more_candidates=(candidates.unseen > 0 and not chosen.cut.dropped)
+        or _lacks_texts(chosen, query),
     )
 
 
@@ -197,6 +198,12 @@ def _select(request: _Request, ranked: list[Scored], room_tokens: int) -> Select
 def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
     """Count the header with the blank line after it; one that had to be cut leaves nothing to records."""
     return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
+
+
+def _lacks_texts(chosen: _Chosen, query: Query | None) -> bool:
+    if query is None or not query.details:
+        return False
+    return any(scored.record.id not in query.details for scored in chosen.cut.kept)
 
 
 def _stage3_budget(

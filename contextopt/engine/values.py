@@ -224,8 +224,8 @@ class Assembled:
 
     `order` holds the ids as rendered; `ledger` names all that were kept and the best hundred that were
     not, in rank order. `baseline_text` is what stage 3 would have sent (stage 4 only).
-    `wants_more_candidates` says that every record given was taken although the caller counted more:
-    it loaded too few.
+    `wants_more_candidates` says that every record given was taken although the caller counted more, or that
+    one was taken without the texts that the question's others have: it loaded too few.
     """
 
     text: str

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from contextopt import searchables
+from contextopt import assembling, searchables
 from contextopt.assembling import AssemblyResult, assemble_space
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.frequencies import ensure_counted
-from contextopt.inputs import AssemblyIn
+from contextopt.inputs import AssemblyIn, RecordIn
 from contextopt.models import AssemblyPayload, Record, Space, Team
 from contextopt.querying import join_runs
-from contextopt.recording import delete_record
+from contextopt.recording import delete_record, upsert_records
 from contextopt.verification import verify_assembly
 from tests.factories import NOW, make_record, make_space, make_team
 
@@ -163,6 +163,52 @@ def test_words_decide_alone_when_the_question_cannot_be_embedded(
     result = ask(space, "vaccine for the dog at the vet")
     assert result.entries[0]["id"] == dialogue[1].pk
     assert result.warnings == ("The question could not be embedded, so words alone decided. See the log.",)
+
+
+def make_alike(space: Space, count: int, **fields: object) -> None:
+    rows = [
+        RecordIn(source="ci", external_id=str(number), date=NOW - timedelta(hours=number), **fields)
+        for number in range(count)
+    ]
+    upsert_records(space=space, rows=rows, actor="test")
+
+
+def adds_up(result: AssemblyResult) -> bool:
+    stats = result.stats
+    return stats.records_included + sum(stats.dropped_by_reason.values()) == stats.records_filtered
+
+
+def test_many_repetitions_leave_room_for_the_rest(space: Space) -> None:
+    """More than are looked at to begin with say the same, so that few of those go in."""
+    make_alike(space, 120, title="Nightly build failed", notes="The nightly build failed again.")
+    for number in range(8):
+        make_record(
+            space, title=f"Deploy {number}", notes=f"All green {number}", date=NOW - timedelta(days=20)
+        )
+    make_searchable(space)
+    result = ask(space, "nightly build failed")
+    assert result.text.count("Nightly build failed") == 1
+    assert result.text.count("Deploy") == 8
+    assert result.stats.dropped_by_reason == {"duplicate_of": 119}
+    assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
+
+
+def test_a_question_fills_a_large_budget(space: Space) -> None:
+    for number in range(300):
+        make_record(space, title=f"Entry {number}", notes=f"{TOPICS[number % 4]} item {number}")
+    make_searchable(space)
+    result = ask(space, "cluster upgrade", max_records="all", context_tokens=50_000)
+    assert (result.stats.records_included, result.stats.dropped_by_reason) == (300, {})
+
+
+def test_past_the_last_reach_the_rest_is_counted(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembling, "REACHES", (1,))
+    make_alike(space, 90, title="Nightly build failed", notes="The nightly build failed again.")
+    make_searchable(space)
+    result = ask(space, "invoice for the printer", max_records=80)
+    assert result.stats.dropped_by_reason["not_loaded"] > 0
+    assert adds_up(result)
+    assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
 
 
 def test_statements_do_not_grow_with_the_space(space: Space) -> None:
