@@ -182,13 +182,12 @@ NotesChars = Annotated[int, Field(ge=1, le=100_000)] | Literal["all"]
 MaxRecords = Annotated[int, Field(ge=1, le=1_000)] | Literal["all"]
 
 
-class AssemblyIn(Input):
-    """One question: what should go into this prompt? Settings given here win over the space's own.
+class PromptIn(Input):
+    """What should go into one prompt? Settings given here win over the space's own.
 
     `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
     """
 
-    space: Slug
     query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
     stage: Literal[2, 3, 4, 5] | None = None
     as_of: Moment | None = None
@@ -216,6 +215,15 @@ class AssemblyIn(Input):
     def stage_in_force(self) -> int:
         """The stage asked for; else 5 for a question and 4 without one."""
         return self.stage or (5 if self.query.strip() else 4)
+
+
+class AssemblyIn(PromptIn):
+    """What of a space should go into one prompt? Settings given here win over the space's own.
+
+    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    """
+
+    space: Slug
 
 
 class ConfigIn(Input):

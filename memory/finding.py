@@ -75,7 +75,7 @@ class Found:
 
 
 def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
-    """Search what the team has. Nothing is counted as viewed.
+    """Search what the team has, at `now` unless the request says as of when. Nothing is counted as viewed.
 
     Raises:
         NotFound: the team has no such space.
@@ -91,7 +91,7 @@ def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *,
         method=request.method,
         hybrid_alpha=request.hybrid_alpha,
         min_similarity=request.min_similarity,
-        now=now,
+        now=request.as_of or now,
     )
     rows = {target.searchable.name: _load(target.searchable, hits) for target in targets}
     results = [
@@ -129,7 +129,7 @@ def filters_of(request: SearchIn) -> SearchFilters:
         sources=_tuple(request.sources),
         tags=_tuple(request.tags),
         date_from=request.date_from,
-        date_to=request.date_to,
+        date_to=request.latest,
     )
 
 

@@ -1,9 +1,11 @@
 """What a search over records and memories may be asked."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from contextopt.engine import DateRange
 from contextopt.inputs import Input, Moment, Slug, Text
 from contextopt.lexicalsearch import QUERY_MAX
 from contextopt.models import spaces as limits
@@ -33,6 +35,10 @@ class SearchIn(Input):
     tags: Values | None = None
     date_from: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
     date_to: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+    as_of: Annotated[
+        Moment | None,
+        Field(description="As if it were this moment: what is dated later is not there."),
+    ] = None
     method: Literal["rrf", "weighted"] = "rrf"
     hybrid_alpha: Annotated[Share, Field(description="The vector part's share of a weighted sum.")] = 0.5
     min_similarity: Annotated[Share | None, Field(description="Leave out what is less similar.")] = None
@@ -42,3 +48,11 @@ class SearchIn(Input):
         if self.kinds is not None:
             return tuple(dict.fromkeys(self.kinds))
         return ("memory",) if self.space is None else ("record", "memory")
+
+    @property
+    def latest(self) -> datetime | None:
+        """The last moment that a hit may be dated; none where any will do."""
+        if self.as_of is None:
+            return self.date_to
+        end = DateRange.ending_at(self.as_of, None).end
+        return end if self.date_to is None else min(end, self.date_to)

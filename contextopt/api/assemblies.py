@@ -25,7 +25,7 @@ from contextopt.api.problems import errors_of
 from contextopt.assembling import assemble_space
 from contextopt.engine.errors import EngineError
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.inputs import PROMPT_TEXT_MAX, AssemblyIn, Input, Moment, Slug, Text, Tokens
+from contextopt.inputs import AssemblyIn, Moment, PromptIn, Slug, Text
 from contextopt.models import Assembly
 from contextopt.verification import verify_assembly
 
@@ -63,16 +63,10 @@ class AssemblyQuery(PageQuery):
         return rows.filter(**{name: value for name, value in filters.items() if value is not None})
 
 
-class BatchQuery(Input):
+class BatchQuery(PromptIn):
     """One prompt of a batch; what is given here wins over what the batch says for all."""
 
     id: Annotated[Text, Field(min_length=1, max_length=200, description="Yours; it comes back.")]
-    as_of: Moment | None = None
-    system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
-    history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
-    system_tokens: Tokens | None = None
-    history_tokens: Tokens | None = None
-    conversation: Annotated[Text, Field(max_length=200)] = ""
 
 
 class BatchIn(AssemblyIn):
@@ -102,8 +96,9 @@ def create_assemblies(request: ApiRequest, data: BatchIn) -> HttpResponse:
 
 
 def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> BatchRow:
-    shared = data.model_dump(exclude_unset=True, exclude={"queries"})
-    asked = AssemblyIn.model_validate(shared | query.model_dump(exclude_unset=True, exclude={"id"}))
+    own = query.model_dump(exclude_unset=True, exclude={"id"})
+    # Both were validated as they came in.
+    asked = AssemblyIn.model_construct(**data.model_dump(exclude_unset=True, exclude={"queries"}) | own)
     try:
         result = assemble_space(team_id=request.auth.team_id, request=asked, actor=actor(request))
     except (InvalidInput, EngineError) as error:

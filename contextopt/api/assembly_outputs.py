@@ -119,14 +119,23 @@ class AssemblyPage(TypedDict):
 class LedgerEntryOut(IncludedOut):
     kept: bool
     reason: str
+    duplicate_of: int | None
 
 
 class LedgerOut(TypedDict):
-    """Every candidate that was kept, the best hundred that were not, and counts of the rest."""
+    """Every candidate that was kept, the best hundred that were not, and counts of the rest.
+
+    What was sent for a phase or an attempt has `chars`, and what was cut: `trimmed` or `changed_files`.
+    """
 
     entries: list[LedgerEntryOut]
     order: list[int]
+    baseline_order: list[int]
     counts: dict[str, int]
+    warnings: NotRequired[list[str]]
+    chars: NotRequired[dict[str, Any]]
+    trimmed: NotRequired[list[dict[str, Any]]]
+    changed_files: NotRequired[list[dict[str, Any]]]
 
 
 class AssemblyDetail(AssemblyRow):

@@ -181,6 +181,19 @@ class TestBatch:
         assert outcome["results"][2]["assembly"]["as_of"].startswith("2026-06-16")
         assert Assembly.objects.count() == 2
 
+    def test_a_query_has_settings_of_its_own(self, api, space):
+        factories.make_record(space, title="Queue stuck")
+        queries = [
+            {"id": "a", "query": "queue", "as_of": "2026-06-20"},
+            {"id": "b", "stage": 2, "as_of": "2998-12-30T23:59:59-12:00"},
+            {"id": "c", "query": "", "max_records": "all"},
+        ]
+        outcome = api.post(
+            "/assemblies/batch", {"space": "support", "query": "all", "queries": queries}
+        ).json()
+        assert [row["assembly"]["stage"] for row in outcome["results"]] == [5, 2, 4]
+        assert "Queue stuck" in outcome["results"][0]["assembly"]["text"]
+
     @pytest.mark.parametrize("queries", [[], [{"id": "x"}] * 101, None], ids=lambda q: str(len(q or "")))
     def test_size(self, api, space, queries):
         response = api.post("/assemblies/batch", {"space": "support", "queries": queries})

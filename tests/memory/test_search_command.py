@@ -1,6 +1,7 @@
 """`manage.py search` as a shell sees it."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from contextopt.models import RecordEmbedding, SearchCorpus, Space, Team
-from tests.factories import make_record, make_space
+from tests.factories import NOW, make_record, make_space
 
 
 @pytest.fixture
@@ -49,6 +50,23 @@ def test_many_questions(notes: Space, tmp_path: Path, capsys) -> None:
     assert "rejected line 3" in captured.err
 
 
+def test_a_line_may_say_as_of_when(notes: Space, tmp_path: Path, capsys) -> None:
+    make_record(notes, title="Queue of next year", date=NOW + timedelta(days=300))
+    lines = [
+        {"id": 1, "query": "queue", "as_of": NOW.isoformat()},
+        {"id": 2, "query": "queue", "as_of": (NOW + timedelta(days=301)).isoformat()},
+        {"id": 3, "query": "queue", "as_of": (NOW - timedelta(days=400)).isoformat()},
+    ]
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    call_command("search", "notes", "--queries", str(file), "--kind", "record", "--limit", "2")
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [{result["title"] for result in answer["results"]} for answer in answers]
+    assert "Queue of next year" not in found[0]
+    assert "Queue of next year" in found[1]
+    assert found[2] == set()
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -58,6 +76,7 @@ def test_many_questions(notes: Space, tmp_path: Path, capsys) -> None:
         (["notes", "x", "--hybrid-alpha", "2"], "--hybrid-alpha"),
         (["notes", "x", "--kind", "file"], "--kind"),
         (["notes", "x", "--date-from", "soon"], "--date-from"),
+        (["notes", "x", "--as-of", "soon"], "--as-of"),
     ],
 )
 def test_unusable_calls_name_the_option(notes: Space, arguments: list[str], complaint: str) -> None:

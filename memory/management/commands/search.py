@@ -25,6 +25,7 @@ OPTIONS = (
     ("--min-similarity", "COSINE", "leave out what is less similar, 0 to 1"),
     ("--date-from", "MOMENT", "dated at or after this date or date-time"),
     ("--date-to", "MOMENT", "dated at or before it"),
+    ("--as-of", "MOMENT", "search as if it were this date or date-time"),
 )
 LISTS = (
     ("--type", "types", "of records their type, of memories theirs; repeatable"),
