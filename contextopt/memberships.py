@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from contextopt.auditing import note_event
@@ -20,6 +20,21 @@ TOKEN_MAX = 200
 # Open invitations that a team may have at once.
 OPEN_MAX = 200
 LAST_ADMIN = "A team needs an admin: make somebody else one first."
+
+
+@transaction.atomic
+def update_team(*, team: Team, fields: Mapping[str, str], actor: str) -> None:
+    """Store a team's other name, slug or time zone."""
+    before = Team.objects.filter(pk=team.pk).values("id", *fields).get()
+    changes = {name: value for name, value in fields.items() if before[name] != value}
+    for name, value in changes.items():
+        setattr(team, name, value)
+    if changes:
+        team.save(update_fields=list(changes))
+        old = {name: before[name] for name in changes}
+        note_event(
+            team_id=team.pk, actor=actor, action="team.changed", subject=team.name, before=old, after=changes
+        )
 
 
 @retry_deadlocks
@@ -110,7 +125,12 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
     except ValidationError as error:
         raise InvalidInput(_problems(error)) from error
     user.set_password(data.password)
-    user.save()
+    try:
+        with transaction.atomic():
+            user.save()
+    except IntegrityError as error:
+        # Somebody else took the name after it was looked for.
+        raise InvalidInput.of("username", "A user with that username already exists.") from error
     return _join(invitation, user)
 
 

@@ -67,12 +67,24 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
     return space
 
 
-def update_space(*, space: Space, changes: SpacePatch) -> Space:
+@transaction.atomic
+def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> Space:
     """Change the given fields of the space."""
     fields = changes.model_dump(exclude_unset=True)
+    # A form of the admin has changed the object already.
+    before = Space.objects.filter(pk=space.pk).values("id", *fields).get()
     for name, value in fields.items():
         setattr(space, name, value)
-    space.save(update_fields=list(fields))
+    if any(before[name] != value for name, value in fields.items()):
+        space.save(update_fields=list(fields))
+        note_event(
+            team_id=space.team_id,
+            actor=actor,
+            action="space.changed",
+            subject=space.slug,
+            before={name: before[name] for name in fields},
+            after=fields,
+        )
     return space
 
 
@@ -144,9 +156,11 @@ def restore_revision(*, record: Record, number: int, actor: str) -> Record:
 
 
 def view_record(*, record: Record) -> Record:
-    """Count one view. Views at the same moment are all counted."""
+    """Count one view, unless the record is deleted. Views at the same moment are all counted."""
     now = timezone.now()
-    Record.objects.filter(pk=record.pk).update(view_count=F("view_count") + 1, last_viewed_at=now)
+    Record.objects.filter(pk=record.pk, deleted_at=None).update(
+        view_count=F("view_count") + 1, last_viewed_at=now
+    )
     record.refresh_from_db(fields=["view_count", "last_viewed_at"])
     return record
 

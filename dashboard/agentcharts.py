@@ -12,7 +12,7 @@ from dashboard.charts import lay_out, wall_clock
 from dashboard.formats import percent, whole
 from dashboard.periods import Bucket, Period
 from dashboard.phases import OTHERS, PhaseFigures, PhaseSeries
-from dashboard.plots import Json, Plot, bar, scatter, stacked, texts_at
+from dashboard.plots import Json, Plot, bar, plain, scatter, stacked, texts_at
 
 # Each default phase has its own, so that it is the same colour in every period.
 COLOURS = (
@@ -83,7 +83,7 @@ def saved_figure(data: PhaseData) -> Plot:
     last = 0.5 if data.period.is_incomplete else 1.0
     bars = [
         bar(
-            name=line.name, x=data.moments, y=[_saved(point) for point in line.points],
+            name=plain(line.name), x=data.moments, y=[_saved(point) for point in line.points],
             customdata=data.links[line.phase],
             marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
         )
@@ -155,7 +155,7 @@ def _lines(series: PhaseSeries) -> list[PhaseLine]:
 def _line(data: PhaseData, line: PhaseLine) -> Json:
     marker: dict[str, Any] = {"color": line.colour, "size": 5}
     return scatter(
-        name=line.name, x=data.moments, y=[point.rate for point in line.points],
+        name=plain(line.name), x=data.moments, y=[point.rate for point in line.points],
         customdata=data.links[line.phase], mode="lines+markers", marker=marker,
         line={"color": line.colour, "width": 2, "dash": line.dash},
     )  # fmt: skip

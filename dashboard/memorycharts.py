@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.charts import ACCENT, COSTLY, MUTED
-from dashboard.plots import Plot, bare_layout, scatter
+from dashboard.plots import Plot, bare_layout, plain, scatter
 
 # A single moment has no width to draw on.
 MARGIN = timedelta(hours=6)
@@ -26,7 +26,7 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> Plot:
     """Trust in steps from 0 to 1, and the line below which a strategy is retired."""
     trace = scatter(
         name="trust", x=[point.moment for point in points], y=[point.trust for point in points],
-        text=[point.reason for point in points], hovertemplate="%{y:.2f}, %{text}<extra></extra>",
+        text=[plain(point.reason) for point in points], hovertemplate="%{y:.2f}, %{text}<extra></extra>",
         mode="lines+markers", line={"color": ACCENT, "width": 2, "shape": "hv"},
         marker={"color": ACCENT, "size": 7},
     )  # fmt: skip

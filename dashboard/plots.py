@@ -6,6 +6,7 @@ together; the tests have them check what is built here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 type Json = dict[str, Any]
@@ -94,11 +95,16 @@ def stacked(plot: Plot) -> Plot:
     return plot
 
 
+def plain(text: str) -> str:
+    """Return a text for a figure to show as it is: Plotly reads tags in the texts that it draws."""
+    return escape(text, quote=False)
+
+
 def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Json]:
     """Return annotations that write names to the right of `x`, at their heights."""
     return [
         {
-            "x": x, "y": height, "text": name, "showarrow": False, "xanchor": "left", "xshift": 6,
+            "x": x, "y": height, "text": plain(name), "showarrow": False, "xanchor": "left", "xshift": 6,
             "font": {"color": "var(--ink-2)", "size": 12},
         }
         for name, height in zip(names, heights, strict=True)

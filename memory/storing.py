@@ -92,9 +92,12 @@ def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
 
 
 @transaction.atomic
-def restore_memory(*, memory: Memory) -> Memory:
+def restore_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
     """Undo a deletion. Twice is once."""
-    Memory.objects.filter(pk=memory.pk).exclude(deleted_at=None).update(deleted_at=None)
+    if Memory.objects.filter(pk=memory.pk).exclude(deleted_at=None).update(deleted_at=None):
+        note_event(
+            team_id=memory.team_id, actor=actor, action="memory.restored", subject=f"memory {memory.pk}"
+        )
     return find_memory(memory.team_id, memory.pk)
 
 

@@ -141,9 +141,10 @@ def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int |
 
 def credit_task(*, task: Task, tokens_saved: int) -> None:
     """Add what a task saved to the strategies that its plan was given. Twice is once."""
-    for use in StrategyUse.objects.filter(task=task).select_related("memory").order_by("memory_id"):
+    for use in StrategyUse.objects.filter(task=task).order_by("memory_id"):
         memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
-        _save_tokens(memory, use, tokens_saved)
+        current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
+        _save_tokens(memory, current, tokens_saved)
 
 
 def _save_tokens(memory: Memory, use: StrategyUse, tokens_saved: int) -> None:

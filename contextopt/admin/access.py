@@ -35,6 +35,7 @@ from contextopt.memberships import (
     note_added,
     note_changed,
     note_removed,
+    update_team,
 )
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, User
 
@@ -148,6 +149,13 @@ class TeamAdmin(OwnerAdmin):
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
+
+    def save_model(self, request: HttpRequest, obj: Team, form: "ModelForm[Team]", change: bool) -> None:
+        if change:
+            fields = {name: form.cleaned_data[name] for name in form.changed_data}
+            update_team(team=obj, fields=fields, actor=actor(request))
+        else:
+            super().save_model(request, obj, form, change)
 
     def save_formset(self, request: HttpRequest, form: "ModelForm[Team]", formset: Any, change: bool) -> None:
         formset.save()

@@ -73,7 +73,7 @@ class SpaceAdmin(OwnerAdmin):
     def save_model(self, request: HttpRequest, obj: Space, form: "ModelForm[Space]", change: bool) -> None:
         given = {name: form.cleaned_data[name] for name in SPACE_FIELDS}
         if change:
-            recording.update_space(space=obj, changes=SpacePatch(**given))
+            recording.update_space(space=obj, changes=SpacePatch(**given), actor=actor(request))
         else:
             data = SpaceIn(slug=obj.slug, **given)
             become(obj, recording.create_space(team=obj.team, data=data, actor=actor(request)))

@@ -158,7 +158,7 @@ def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:
 def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery]) -> HttpResponse:
     """Reading counts as a view, unless `count_view=false` or the record is deleted."""
     record = find_record(request, record_id)
-    if query.count_view and not record.is_deleted:
+    if query.count_view:
         record = recording.view_record(record=record)
     return reply(record_json(record))
 

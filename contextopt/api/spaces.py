@@ -36,7 +36,8 @@ def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
 @router.patch("/spaces/{slug}", auth=WRITE, response=SpaceOut, summary="Change a space")
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
     """What is not given stays. The slug never changes."""
-    space = recording.update_space(space=find_space(request, slug), changes=changes)
+    space = find_space(request, slug)
+    space = recording.update_space(space=space, changes=changes, actor=actor(request))
     return reply(space_json(space))
 
 

@@ -29,6 +29,7 @@ ABOUT = (
     ("member", "Members"),
     ("invitation", "Invitations"),
     ("password", "Passwords"),
+    ("team", "Team"),
     ("space", "Spaces"),
     ("record", "Records"),
     ("memory", "Memories"),

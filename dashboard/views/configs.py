@@ -89,7 +89,7 @@ def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
         settings = ConfigForm(initial=ConfigForm.initial_of(active))
         return _render(request, space, settings, space_form=form, status=422)
     assert isinstance(form.value, SpacePatch)
-    update_space(space=space, changes=form.value)
+    update_space(space=space, changes=form.value, actor=request.actor)
     messages.success(request, "Saved.")
     return redirect("dashboard:space_settings", slug)
 

@@ -93,7 +93,7 @@ def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
 def memory_restore(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_memory(request, memory_id)
     require_role(request, Role.EDITOR)
-    restore_memory(memory=found)
+    restore_memory(memory=found, actor=request.actor)
     messages.success(request, "The memory is back.")
     return _to_memory(found)
 

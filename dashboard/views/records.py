@@ -60,7 +60,7 @@ def _create(request: TeamRequest, slug: str, form: RecordForm) -> Record | None:
 def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
     is_reading = not request.htmx and request.GET.get("from") != "edit"
-    if is_reading and found.purged_at is None:
+    if is_reading:
         view_record(record=found)
     return _render(request, found, RecordEditForm(initial=RecordEditForm.initial_of(found)))
 

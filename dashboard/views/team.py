@@ -14,6 +14,7 @@ from contextopt.demo import remove_demo
 from contextopt.embeddingstatus import embedding_status
 from contextopt.inputs import KeyIn
 from contextopt.keys import create_key, revoke_key
+from contextopt.memberships import update_team
 from contextopt.models import ApiKey, Invitation, Role, Space
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
 from dashboard.forms import InvitationForm, KeyForm, TeamForm
@@ -41,9 +42,7 @@ def settings_team(request: TeamRequest) -> HttpResponse:
     form = TeamForm(request.POST)
     if not form.is_valid():
         return render_settings(request, team_form=form, status=422)
-    request.team.name = form.cleaned_data["name"]
-    request.team.time_zone = form.cleaned_data["time_zone"]
-    request.team.save(update_fields=["name", "time_zone"])
+    update_team(team=request.team, fields=form.cleaned_data, actor=request.actor)
     messages.success(request, "Saved.")
     return redirect("dashboard:settings")
 

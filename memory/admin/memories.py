@@ -1,4 +1,3 @@
-# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Memories and strategies: changed by the product's own functions, so they are only looked at here."""
 
 from django.contrib import admin
@@ -53,7 +52,7 @@ class MemoryAdmin(ViewOnlyAdmin):
     @action(description="Restore")
     def restore(self, request: HttpRequest, rows: QuerySet[Memory]) -> None:
         for memory in rows:
-            restore_memory(memory=memory)
+            restore_memory(memory=memory, actor=actor(request))
 
 
 @admin.register(MemoryEmbedding)

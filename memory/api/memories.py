@@ -135,4 +135,5 @@ def remove_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
 
 @router.post("/memories/{memory_id}/restore", auth=WRITE, response=MemoryOut, summary="Restore a memory")
 def bring_back_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
-    return reply(memory_json(restore_memory(memory=find_memory(request.auth.team_id, memory_id))))
+    found = find_memory(request.auth.team_id, memory_id)
+    return reply(memory_json(restore_memory(memory=found, actor=actor(request))))

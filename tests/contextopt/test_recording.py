@@ -3,10 +3,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from contextopt.assembling import assemble_space
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
-from contextopt.inputs import RecordIn, RecordPatch, SpaceIn
-from contextopt.models import Record, Space, SpaceCounts, SpaceHour, Team
+from contextopt.inputs import AssemblyIn, RecordIn, RecordPatch, SpaceIn
+from contextopt.models import AssemblyPayload, Record, Space, SpaceCounts, SpaceHour, Team
 from contextopt.purging import purge_record
 from contextopt.recording import (
     create_record,
@@ -99,6 +101,8 @@ def test_views_are_counted_in_the_database(space: Space) -> None:
     view_record(record=record)
     assert view_record(record=stale).view_count == 2
     assert stale.last_viewed_at is not None
+    gone = delete_record(record=record, actor="test")
+    assert view_record(record=gone).view_count == 2
 
 
 def rows(count: int, **overrides: object) -> list[RecordIn]:
@@ -204,6 +208,20 @@ def test_a_purge_erases_the_text_everywhere(space: Space) -> None:
     assert record.is_deleted
     with pytest.raises(PurgedRecord):
         restore_record(record=record, actor="test")
+
+
+def test_a_purge_reaches_what_demo_data_says_was_earlier(space: Space) -> None:
+    record = make_record(space, title="Secret plan")
+    stored = assemble_space(
+        team_id=space.team_id,
+        request=AssemblyIn(space=space.slug, as_of=NOW),
+        actor="demo",
+        is_demo=True,
+        created_at=timezone.now() - timedelta(days=14),
+    )
+    assert "Secret" in stored.text
+    purge_record(record=record)
+    assert "Secret" not in AssemblyPayload.objects.get(pk=stored.id).text
 
 
 def test_an_import_does_not_bring_a_purged_record_back(space: Space) -> None:

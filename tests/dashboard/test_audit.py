@@ -8,13 +8,14 @@ from django.test import Client
 
 from contextopt.auditing import note_event
 from contextopt.configuring import activate_config, publish_config
-from contextopt.inputs import ConfigIn, KeyIn
+from contextopt.inputs import ConfigIn, KeyIn, SpacePatch
 from contextopt.keys import create_key, revoke_key
+from contextopt.memberships import update_team
 from contextopt.models import AuditEvent, Record, Space, Team, User
 from contextopt.profiles import activate_profile
 from contextopt.purging import purge_record
-from contextopt.recording import delete_record, delete_space, restore_record
-from memory.storing import delete_memory
+from contextopt.recording import delete_record, delete_space, restore_record, update_space
+from memory.storing import delete_memory, restore_memory
 from tests import factories
 from tests.memory.factories import make_memory
 
@@ -38,19 +39,36 @@ def test_every_change_is_written_down_with_its_values(team: Team, space: Space, 
     revoke_key(key=key, actor=WHO)
     restore_record(record=delete_record(record=record, actor=WHO), actor=WHO)
     purge_record(record=record, actor=WHO)
-    delete_memory(memory=make_memory(team), actor=WHO)
+    restore_memory(memory=delete_memory(memory=make_memory(team), actor=WHO), actor=WHO)
+    update_space(space=space, changes=SpacePatch(name="Support", description="As it was"), actor=WHO)
+    update_space(space=space, changes=SpacePatch(name="Support"), actor=WHO)
+    update_team(team=team, fields={"name": team.name, "time_zone": "Europe/Oslo"}, actor=WHO)
     delete_space(space=space, actor=WHO)
     assert actions(team) == [
         "space.created", "config.published", "config.activated", "profile.published", "profile.published",
         "profile.activated", "key.created", "key.revoked", "record.deleted", "record.restored",
-        "record.purged", "memory.deleted", "space.deleted",
+        "record.purged", "memory.deleted", "memory.restored", "space.changed", "team.changed",
+        "space.deleted",
     ]  # fmt: skip
     published = AuditEvent.objects.get(action="config.published")
     assert published.subject == "support v2"
     assert published.before == {"version": 1, "max_records": 20}
     assert published.after == {"version": 2, "max_records": 5}
+    renamed = AuditEvent.objects.get(action="space.changed")
+    assert renamed.before["name"] == "Support notes"
+    assert renamed.after == {"name": "Support", "description": "As it was"}
+    moved = AuditEvent.objects.get(action="team.changed")
+    assert (moved.before, moved.after) == ({"time_zone": "UTC"}, {"time_zone": "Europe/Oslo"})
     assert secret not in str(list(AuditEvent.objects.values()))
     assert "Queue stuck" not in str(list(AuditEvent.objects.values()))
+
+
+def test_a_space_renamed_in_the_admin_is_written_down(space: Space, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root", password="x"))
+    data = {"name": "Renamed", "description": space.description, "categories": ""}
+    assert client.post(f"/admin/contextopt/space/{space.pk}/change/", data).status_code == 302
+    event = AuditEvent.objects.get(action="space.changed")
+    assert (event.before, event.after) == ({"name": "Support notes"}, {"name": "Renamed"})
 
 
 def test_a_change_that_is_undone_is_not_written_down(team: Team, space: Space) -> None:

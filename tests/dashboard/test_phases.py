@@ -105,6 +105,16 @@ def test_figures_are_json_without_a_theme(slug: str, team: Team) -> None:
     assert figure["data"][0]["customdata"][-1] == "/planning"
 
 
+def test_a_name_is_no_markup(team: Team) -> None:
+    log_filtering(team, '<a href="https://evil.example">sign in</a> & go', tokens_after=1_500)
+    for chart in PHASE_CHARTS.values():
+        figure = chart.build(PhaseData.of(ask(team), lambda p, b: "/")).to_plotly_json()
+        drawn = [trace["name"] for trace in figure["data"]]
+        drawn += [note["text"] for note in figure["layout"].get("annotations", [])]
+        assert {text.count("<") for text in drawn} == {0}
+        assert "sign in&lt;/a&gt; &amp; go" in drawn[0]
+
+
 def test_names_of_lines_do_not_run_into_each_other(team: Team) -> None:
     for phase in ("planning", "building", "diagnosis", "reviewing"):
         log_filtering(team, phase, tokens_after=0)
