@@ -223,6 +223,11 @@ class RetryIn(FailureIn):
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
 
 
+class CountedRetryIn(RetryIn):
+    counter: CounterName = "tokenizer"
+    encoding: Encoding = "cl100k_base"
+
+
 def present(files: Mapping[str, str | None]) -> dict[str, str]:
     """Return the files that are there."""
     return {path: content for path, content in files.items() if content is not None}

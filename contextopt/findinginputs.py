@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.agentinputs import AgentContextIn
+from contextopt.agentinputs import AgentContextIn, Encoding, Phase
 from contextopt.engine.text import flatten
 from contextopt.inputs import Input, Text, check_json, refuse_blank
 from contextopt.models import findings as limits
+from contextopt.models.configs import TOKENS_MAX
 
 CONTENT_DEPTH_MAX = 20
 NUMBER_MAX = 2**31 - 1
@@ -94,6 +95,19 @@ class AdvanceIn(Input):
 
     force: bool = False
     to: PhaseName | None = None
+
+
+class PhaseFindings(Input):
+    """The findings of one phase that hangs on no stored task; the engine checks each of them."""
+
+    phase: Phase
+    findings: list[Any]
+
+
+class CompressFindingsIn(PhaseFindings):
+    findings: Annotated[list[Any], Field(max_length=limits.FINDINGS_MAX)]
+    budget: Annotated[int, Field(ge=1, le=TOKENS_MAX)] | None = None
+    encoding: Encoding = "cl100k_base"
 
 
 class BundleIn(Input):

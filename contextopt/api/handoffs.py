@@ -13,12 +13,17 @@ from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, reply
 from contextopt.api.paging import Keyset, PageQuery, list_page
 from contextopt.api.phases import AgentContextOut
-from contextopt.api.tasks import Id, KnowledgePoolOut, PhaseWord
+from contextopt.api.tasks import DiscardedOut, Id, KnowledgePoolOut, PhaseWord
 from contextopt.bundles import build_bundle
+from contextopt.engine.briefs import compress
+from contextopt.engine.briefsettings import BriefSettings
+from contextopt.engine.findings import parse_findings
+from contextopt.engine.tokens import get_tokenizer
 from contextopt.findinginputs import (
     AdvanceIn,
     BundleIn,
     Category,
+    CompressFindingsIn,
     CompressIn,
     FindingIn,
     Key,
@@ -33,6 +38,16 @@ from contextopt.taskstatus import task_status
 
 router = Router(tags=["Tasks"])
 IN_ORDER = Keyset("finding", ("number",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
+
+
+class CompressedOut(TypedDict):
+    """What findings come to. `token_count` is the brief's alone."""
+
+    brief: str
+    critical_findings: list[str]
+    token_count: int
+    discarded: list[DiscardedOut]
+    warnings: list[str]
 
 
 class FindingOut(TypedDict):
@@ -159,6 +174,20 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
     return reply(task_status(team_id=request.auth.team_id, task_id=task_id).to_json())
+
+
+@router.post("/compress-findings", auth=READ, response=CompressedOut, summary="Compress without a task")
+def compress_findings(
+    request: ApiRequest,  # noqa: ARG001 Ninja passes it
+    data: CompressFindingsIn,
+) -> HttpResponse:
+    """Says which findings of a phase are critical, and makes a brief of the rest. Nothing is stored."""
+    settings = BriefSettings()
+    if data.budget is not None:
+        settings = settings.with_budget(data.phase, data.budget)
+    findings = parse_findings(data.findings, phase=data.phase)
+    tokenizer = get_tokenizer(data.encoding)
+    return reply(compress(findings, phase=data.phase, settings=settings, tokenizer=tokenizer).to_json())
 
 
 @router.post("/tasks/{task_id}/findings", auth=WRITE, response={201: FindingOut}, summary="Add a finding")

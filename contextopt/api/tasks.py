@@ -9,7 +9,7 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from contextopt import retrying
-from contextopt.agentinputs import AttemptIn, Receiver, TaskIn
+from contextopt.agentinputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
@@ -182,19 +182,13 @@ class AttemptDetail(AttemptRow):
     retry_context: RetryContextOut
 
 
-class RetryOut(TypedDict):
+class DeltaOut(TypedDict):
     """What to do next and what to send for it.
 
     `text` is what is counted: the rendered retry context or, where everything is sent again, the full
     context with plan and error. `task` carries the diagnosis and is not counted.
     """
 
-    id: int
-    task_id: int
-    number: int
-    receiver: str
-    state: Literal["ready", "waiting"]
-    available_at: datetime
     assembly_id: int | None
     text: str
     retry_context: RetryContextOut
@@ -207,6 +201,17 @@ class RetryOut(TypedDict):
     delta_tokens: int
     saved_tokens: int
     saved_percent: float
+
+
+class RetryOut(DeltaOut):
+    """What a recorded attempt is answered with."""
+
+    id: int
+    task_id: int
+    number: int
+    receiver: str
+    state: Literal["ready", "waiting"]
+    available_at: datetime
 
 
 _TASK_ROW = tuple(TaskRow.__annotations__)
@@ -293,6 +298,15 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
     if result.attempt.state == AttemptState.WAITING:
         schedule_end_of_wait()
     return created(result.to_json(), f"/api/v1/tasks/{task_id}/attempts/{result.attempt.number}")
+
+
+@router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Decide a retry without a task")
+def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
+    """Takes the files before and after a failed attempt that hangs on no stored task; logs what it saves."""
+    retry = retrying.plan_delta(data=data, counter=choose_counter(data.counter, data.encoding))
+    assembly = retrying.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
+    text = retry.sent.render() if retry.sent else ""
+    return reply({"assembly_id": assembly.pk if assembly else None, "text": text, **retry.to_json()})
 
 
 @router.get("/tasks/{task_id}/attempts", auth=READ, response=AttemptPage, summary="List attempts")

@@ -58,6 +58,18 @@ ENDPOINTS = [
     ("GET", "/tasks/{task}/findings", "read", None),
     ("GET", "/tasks/{task}/findings/F-001", "read", None),
     ("POST", "/tasks/{task}/findings/F-002/resolve", "write", {"resolution": "Whole cents"}),
+    ("POST", "/compress-findings", "read", {"phase": "analysis", "findings": []}),
+    (
+        "POST",
+        "/retry-delta",
+        "write",
+        {
+            "task": "x",
+            "before": {},
+            "after": {},
+            "diagnosis": {"root_cause": "bad_plan"},
+        },
+    ),
     ("GET", "/tasks/{task}/status", "read", None),
     ("POST", "/tasks/{task}/compress", "write", {"force": True}),
     ("POST", "/tasks/{task}/advance", "write", {"force": True}),
@@ -113,6 +125,7 @@ NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
 SCOPES = ["read", "write", "admin"]
 # These speak of the caller's own team alone: a stranger sees theirs.
 OF_ONES_OWN = {
+    "/compress-findings", "/retry-delta",
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
     "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",

@@ -19,6 +19,21 @@ def path(task) -> str:
     return f"/tasks/{task.pk}"
 
 
+def test_findings_without_a_task(api):
+    other = {"category": "risks", "content": {"description": "Dates in shop/order.py", "severity": "low"}}
+    findings = [{"id": "a", **RISK, "tags": ["critical"]}, {"id": "b", **other}]
+    answer = api.post("/compress-findings", {"phase": "analysis", "findings": findings}).json()
+    assert answer["critical_findings"] == ["a"]
+    assert 0 < answer["token_count"] <= 450
+    assert not Finding.objects.exists()
+    small = {"phase": "analysis", "findings": findings, "budget": 1}
+    assert api.post("/compress-findings", small).json()["token_count"] <= 1
+    wrong = {"phase": "analysis", "findings": [{"content": {}}]}
+    assert api.post("/compress-findings", wrong).status_code == 422
+    assert fields_of(api.post("/compress-findings", {**small, "encoding": "none"})) == {"encoding"}
+    assert fields_of(api.post("/compress-findings", {**small, "budget": 0})) == {"budget"}
+
+
 def test_from_findings_to_the_next_phase(api, path, task):
     created = api.post(f"{path}/findings", {**RISK, "tags": ["critical"]})
     assert created.status_code == 201

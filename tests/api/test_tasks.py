@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.models import Attempt, ReceiverFile, Task
+from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
 from tests.api.conftest import fields_of
 
@@ -220,3 +220,21 @@ def test_address_and_query_are_checked(api, task, path, field):
     response = api.client.get(f"/api/v1{path.format(task=task.pk)}")
     assert response.status_code == 422
     assert fields_of(response) == {field}
+
+
+def test_a_retry_without_a_task(api):
+    data = {
+        "task": "Fix the cart",
+        "plan": "- round",
+        "error": "E   assert 1 == 2",
+        "before": {"a.py": "".join(f"line {n}\n" for n in range(200))},
+        "after": {"a.py": "".join(f"line {n}\n" for n in range(200)) + "new\n"},
+        "diagnosis": {"root_cause": "implementation_error", "reason": "off by one"},
+        "attempt": 2,
+    }
+    answer = api.post("/retry-delta", data).json()
+    assert answer["retry_context"]["attempt_number"] == 2
+    assert "+new" in answer["text"]
+    assert answer["saved_tokens"] == answer["full_context_tokens"] - answer["delta_tokens"] > 0
+    assert Assembly.objects.get(pk=answer["assembly_id"]).kind == "retry"
+    assert fields_of(api.post("/retry-delta", {**data, "attempt": 0})) == {"attempt"}

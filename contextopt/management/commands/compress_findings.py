@@ -5,22 +5,14 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.agentinputs import Phase
 from contextopt.engine.briefs import Compression, compress
 from contextopt.engine.briefsettings import BriefSettings
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.findings import parse_findings, render_finding
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
-from contextopt.inputs import Input
+from contextopt.findinginputs import PhaseFindings
 from contextopt.management.base import DONE, ReportingCommand, invalid_option
 from contextopt.management.documents import read_document
-
-
-class PhaseFindings(Input):
-    """The findings of one phase; the engine checks each of them."""
-
-    phase: Phase
-    findings: list[Any]
 
 
 class Command(ReportingCommand):
