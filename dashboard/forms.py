@@ -21,7 +21,7 @@ from contextopt.inputs import (
     SpacePatch,
     field_problems,
 )
-from contextopt.models import ContextConfig, Record, Role, Scope, Space
+from contextopt.models import ApiKey, ContextConfig, Record, Role, Scope, Space
 from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.models.invitations import INVITED_MAX
 from contextopt.models.phases import PHASE_BUDGET_MAX
@@ -29,6 +29,7 @@ from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
 from contextopt.peopleinputs import DAYS_MAX, AccountIn, InvitationIn
 from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
+KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 UPLOAD_MAX_BYTES = 5 * 2**20
 
 
@@ -235,7 +236,7 @@ class KeyForm(InputForm):
     input_type = KeyIn
     # It stands on one page with other forms that have a name.
     ids = "key_%s"
-    name = forms.CharField()
+    name = forms.CharField(max_length=KEY_NAME_MAX)
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
 
 

@@ -96,3 +96,10 @@ def test_the_panel_of_embeddings_asks_until_all_is_done(owner_client: Client, te
     assert (done.status_code, "Every text can be found" in done.content.decode()) == (286, True)
     assert "<html" not in done.content.decode()
     assert "every 5s" not in done.content.decode()
+
+
+def test_a_keys_name_ends_where_the_database_does(owner_client: Client, team: Team) -> None:
+    form = (
+        owner_client.get("/settings/").content.decode().split('aria-label="New key"')[1].split("</form>")[0]
+    )
+    assert 'maxlength="120"' in form

@@ -1,0 +1,61 @@
+"""Names as long as they may be, with and without blanks: no page scrolls sideways for them."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page
+
+from contextopt.models import AuditEvent, Space, Team
+from dashboard.models import SavedView
+from tests import factories
+from tests.browser.test_every_page import SIZES, WIDER
+
+ORDINARY = "Customer support, escalations and the handbook"
+UNBROKEN = "Verbindlichkeitsverzeichnis" * 4
+
+
+@pytest.fixture(params=[ORDINARY, UNBROKEN], ids=["ordinary", "unbroken"])
+def space(request: pytest.FixtureRequest, team: Team) -> Space:
+    made = factories.make_space(team, name=request.param)
+    factories.make_record(made)
+    factories.make_assembly(made)
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_scrolls_sideways(
+    size: str, space: Space, team: Team, open_page: Callable[..., Page]
+) -> None:
+    conversation = factories.make_conversation(space)
+    factories.make_key(team, name=space.name)
+    AuditEvent.objects.create(
+        team=team, actor=f"user:{space.name}", action="space.edit", subject="space 1",
+        before={"description": "What was said before. " * 60}, after={"description": space.name},
+    )  # fmt: skip
+    SavedView.objects.create(team=team, page="overview", name=space.name[:80])
+    page = open_page(viewport=SIZES[size])
+    for address in (
+        "/", "/assemblies/", "/feedback/", "/spaces/", "/spaces/support/", "/spaces/support/settings/",
+        "/spaces/support/preview/", "/chat/", f"/chat/{conversation.pk}/", "/review/", "/search/?q=queue",
+        "/phases/", "/memory/", "/settings/", "/settings/audit/",
+    ):  # fmt: skip
+        page.goto(address)
+        for summary in page.locator("details.popover.views summary").all():
+            summary.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], (
+            address,
+            page.evaluate(WIDER),
+        )
+    by = page.locator("#events tbody tr").first.locator("td").nth(1).bounding_box()
+    assert by is not None
+    assert by["width"] >= 100
+
+
+def test_a_long_message_stays_in_its_toast(team: Team, open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport=SIZES["phone"])
+    page.goto("/")
+    page.evaluate("text => showToast(text)", UNBROKEN)
+    inside, outside = page.locator(".toast span").bounding_box(), page.locator(".toast").bounding_box()
+    assert inside and outside
+    assert inside["x"] + inside["width"] < outside["x"] + outside["width"] <= SIZES["phone"]["width"]
+    assert page.locator(".toast span").evaluate("node => node.scrollWidth <= node.clientWidth")
