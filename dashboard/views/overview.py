@@ -49,13 +49,21 @@ VOTES = "votes"
 @team_page
 def overview(request: TeamRequest) -> HttpResponse:
     form = OverviewForm(request.GET, team=request.team)
-    form.is_valid()
+    if not form.is_valid():
+        return _render_overview(request, form, {})
     figures = _figures(form)
     if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
-    context = {**_frame(request, form), **figures, "polls": polls + 1, "is_polling": polls < MAX_POLLS}
-    status = 200 if polls < MAX_POLLS else STOP_POLLING
+    figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    return _render_overview(request, form, figures, status=200 if polls < MAX_POLLS else STOP_POLLING)
+
+
+def _render_overview(
+    request: TeamRequest, form: OverviewForm, figures: dict[str, Any], status: int = 200
+) -> HttpResponse:
+    """Show the figures, or without them what is wrong with the filters."""
+    context = {**_frame(request, form), **figures}
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
         response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")

@@ -88,17 +88,44 @@ def test_filters_go_into_the_address(owner_client: Client, logged: Space) -> Non
     assert response.headers["HX-Push-Url"] == "/?range=7d&space=support"
 
 
+@pytest.mark.parametrize("query", ["polls=x", "polls=99999999999", "stage=&space="])
+def test_what_is_no_filter_shows_the_default(query: str, owner_client: Client, logged: Space) -> None:
+    assert "tile-ratio" in html_of(owner_client, f"/?{query}")
+
+
+REVERSED = "range=custom&first=2026-02-01&last=2026-01-01"
+
+
 @pytest.mark.parametrize(
-    "query",
+    ("query", "label"),
     [
-        "range=1y", "stage=9", "space=nowhere", "range=custom", "range=custom&first=x&last=y",
-        "range=custom&first=2026-02-01&last=2026-01-01", "range=custom&first=0001-01-01&last=9999-12-31",
-        "range=custom&first=2020-01-01&last=2026-01-01", "polls=x", "polls=99999999999", "range=%00",
+        ("range=1y", "Range"), ("range=%00", "Range"), ("stage=9", "Stage"), ("space=nowhere", "Space"),
+        ("kind=x", "Kind"), ("config=x", "Config"), ("range=custom", "From"),
+        ("range=custom&first=x&last=y", "From"), (REVERSED, "To"),
+        ("range=custom&first=0001-01-01&last=9999-12-31", "To"),
     ],
 )  # fmt: skip
-def test_filters_that_make_no_sense_show_the_default(query: str, owner_client: Client, logged: Space) -> None:
+def test_filters_that_make_no_sense_are_named_and_select_nothing(
+    query: str, label: str, owner_client: Client, logged: Space
+) -> None:
     html = html_of(owner_client, f"/?{query}")
-    assert "tile-ratio" in html
+    assert f'<p class="problem" role="alert">{label}: ' in html
+    for absent in ("tile-ratio", "chart-data", "every 30s"):
+        assert absent not in html
+    figures = owner_client.get(f"/?{query}", headers={**HTMX, "HX-Target": "figures"}).content.decode()
+    assert f"{label}: " in figures
+
+
+@pytest.mark.parametrize(("query", "is_open"), [("stage=9", False), ("space=zz", False), (REVERSED, True)])
+def test_the_dates_open_for_what_is_wrong_with_them_alone(
+    query: str, is_open: bool, owner_client: Client, logged: Space
+) -> None:
+    assert ('<details class="popover" open>' in html_of(owner_client, f"/?{query}")) is is_open
+
+
+def test_a_custom_range_is_written_in_one_form(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/?range=custom&first=2026-05-15&last=2026-06-14")
+    assert '<summary class="chip on">15 May 2026 – 14 Jun 2026</summary>' in html
 
 
 def test_a_custom_range_out_of_bounds_names_its_limit(owner_client: Client, logged: Space) -> None:
