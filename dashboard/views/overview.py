@@ -137,6 +137,7 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "ranges": form.ranges(),
         "is_custom": form.is_custom,
         "query": form.query(),
+        "demo": [space.name for space in form.spaces.values() if space.is_demo],
         # Polls show neither, so they are read when a template asks.
         "offered": SimpleLazyObject(
             lambda: form.offered(read_choices(form.team.pk, form.space_id, timezone.now()))
@@ -162,7 +163,6 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
         "has_votes": votes is not None,
         "has_prices": series.total.dollars_saved is not None,
         "is_behind": is_behind(),
-        "demo": any(space.is_demo for space in form.spaces.values()),
     }
 
 

@@ -146,7 +146,7 @@ def render_settings(
         **_invitations(request),
         "time_zones": sorted(available_timezones()),
         "embedding": embedding_status(),
-        "has_demo": Space.objects.of(team).filter(is_demo=True).exists(),
+        "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),
         **more,
     }
     return render_page(request, TEMPLATE, context, partials=("embeddings",), status=status)

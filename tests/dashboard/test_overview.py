@@ -247,7 +247,13 @@ def test_demo_data_is_marked_and_can_be_removed(team: Team, owner_client: Client
     space = factories.make_space(team)
     Space.objects.filter(pk=space.pk).update(is_demo=True)
     log_row(space, NOW - timedelta(minutes=1), is_demo=True)
-    assert "Demo data" in html_of(owner_client)
+    html = html_of(owner_client)
+    assert "Demo data" in html
+    asked = html.split('<dialog id="demo-dialog"')[1].split("</dialog>")[0]
+    assert space.name in asked
+    assert "conversations, votes and verdicts" in asked
+    # Nothing outside of the dialog sends it.
+    assert html.count(reverse("dashboard:demo_remove")) == asked.count(reverse("dashboard:demo_remove")) == 1
     owner_client.post(reverse("dashboard:demo_remove"))
     assert not Space.objects.filter(pk=space.pk).exists()
 

@@ -1,9 +1,10 @@
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from contextopt.api.access import find_key
 from contextopt.embeddingjobs import Work, choose_models, work_through
-from contextopt.models import ApiKey, Space, Team
+from contextopt.models import ApiKey, Space, Team, User
 from tests import factories
 from tests.dashboard.conftest import HTMX
 
@@ -103,3 +104,21 @@ def test_a_keys_name_ends_where_the_database_does(owner_client: Client, team: Te
         owner_client.get("/settings/").content.decode().split('aria-label="New key"')[1].split("</form>")[0]
     )
     assert 'maxlength="120"' in form
+
+
+def test_what_destroys_is_asked_first(owner_client: Client, team: Team, teammate: User) -> None:
+    key = factories.make_key(team, name="<ci>")[0]
+    space = factories.make_space(team)
+    Space.objects.filter(pk=space.pk).update(is_demo=True)
+    member = team.memberships.get(user=teammate)
+    html = owner_client.get("/settings/").content.decode()
+    for dialog, name, args, words in (
+        (f"revoke-{key.pk}", "key_revoke", [key.pk], "Revoke the key “&lt;ci&gt;”?"),
+        (f"remove-{member.pk}", "member_remove", [member.pk], "Remove tom from the team?"),
+        ("demo-dialog", "demo_remove", [], f"Everything in the spaces {space.name} is deleted"),
+    ):
+        asked = html.split(f'<dialog id="{dialog}"')[1].split("</dialog>")[0]
+        assert words in asked
+        assert f'data-open="{dialog}"' in html
+        address = f'action="{reverse(f"dashboard:{name}", args=args)}"'
+        assert html.count(address) == asked.count(address) == 1

@@ -1,0 +1,29 @@
+"""What goes for good is asked about first."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import ApiKey, Team
+from tests import factories
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_key_is_revoked_at_the_second_click(
+    width: int, team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
+) -> None:
+    key = factories.make_key(team, name="Nightly import of the support desk")[0]
+    page = open_page(viewport={"width": width, "height": 900})
+    page.goto("/settings/")
+    page.get_by_role("button", name="Revoke… Nightly").click()
+    dialog = page.get_by_role("dialog", name="Revoke the key “Nightly import")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    check_accessibility(page)
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    assert ApiKey.objects.get(pk=key.pk).revoked_at is None
+    page.get_by_role("button", name="Revoke… Nightly").click()
+    dialog.get_by_role("button", name="Revoke", exact=True).click()
+    expect(page.get_by_text("is revoked.")).to_be_visible()
+    assert ApiKey.objects.get(pk=key.pk).revoked_at is not None
