@@ -160,3 +160,46 @@ def test_without_an_endpoint_one_sees_what_would_be_sent(
     page.goto("/feedback/")
     expect(page.get_by_role("heading", name="Nobody has judged an answer yet")).to_be_visible()
     check_accessibility(page)
+
+
+IN_SIGHT = """() => {
+  const turn = document.querySelector('.turn:last-child').getBoundingClientRect();
+  const composer = document.querySelector('#composer').getBoundingClientRect();
+  return turn.top >= 0 && turn.bottom <= composer.top && composer.bottom <= innerHeight;
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_newest_turn_is_in_sight_and_who_reads_above_is_left_there(
+    width: int, llm: ModelServer, settings: Any, space: Space, open_page: Callable[..., Page]
+) -> None:
+    conversation = factories.make_conversation(space)
+    turns = [factories.make_answer(conversation, settings) for _ in range(12)]
+    settings.LLM_BASE_URL = llm.base_url
+    page = open_page(viewport={"width": width, "height": 900})
+    page.goto(f"/chat/{conversation.pk}/")
+    expect(page.locator(".turn")).to_have_count(12)
+    assert page.evaluate("scrollY") > 0
+    assert page.evaluate(IN_SIGHT)
+
+    field = page.get_by_label("Message", exact=True)
+    field.fill("And what next?")
+    field.press("Enter")
+    expect(page.locator(".turn")).to_have_count(13)
+    page.wait_for_function(IN_SIGHT)
+    tasks.send_messages()
+    expect(page.locator(".bubble.answered")).to_have_count(13)
+    page.wait_for_function(IN_SIGHT)
+
+    field.fill("Anything else?")
+    field.press("Enter")
+    expect(page.locator(".turn")).to_have_count(14)
+    page.wait_for_function(IN_SIGHT)
+    page.evaluate("scrollTo(0, 0)")
+    tasks.send_messages()
+    expect(page.locator(".bubble.answered")).to_have_count(14)
+    assert page.evaluate("scrollY") == 0
+
+    page.goto("/chat/")
+    page.goto(f"/chat/{conversation.pk}/#turn-{turns[5].reply_to_id}")
+    assert page.locator(f"#turn-{turns[5].reply_to_id}").bounding_box()["y"] < 300

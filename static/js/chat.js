@@ -1,0 +1,35 @@
+// A conversation shows its newest turn: once opened, once something was sent, and to whoever waits there for an answer.
+"use strict";
+
+(() => {
+  const NEAR_PX = 60;
+  const thread = document.getElementById("thread");
+  const view = document.scrollingElement;
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+  let follows = false;
+
+  const newest = () => thread.querySelector(":scope > .turn:last-child");
+  const isAtEnd = () => view.scrollHeight - view.clientHeight - view.scrollTop < NEAR_PX;
+
+  // A turn longer than the window is shown from its beginning.
+  function showNewest(behavior) {
+    const turn = newest();
+    if (!turn) return;
+    const end = view.scrollHeight - view.clientHeight;
+    const start = turn.getBoundingClientRect().top + view.scrollTop;
+    scrollTo({ top: Math.min(end, start), behavior: isStill.matches ? "instant" : behavior });
+  }
+
+  // Going back or loading again keeps the place, and an address may name a turn.
+  const [visit] = performance.getEntriesByType("navigation");
+  const isNamed = location.hash && document.getElementById(location.hash.slice(1));
+  if (thread.hasAttribute("data-newest") && visit?.type === "navigate" && !isNamed) showNewest("instant");
+
+  // Who has scrolled up to read stays there while answers come in.
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    follows = detail.target === thread || (detail.target === newest() && isAtEnd());
+  });
+  document.addEventListener("htmx:afterSettle", ({ detail }) => {
+    if (follows && (detail.target === thread || detail.target.matches(".turn"))) showNewest("smooth");
+  });
+})();
