@@ -252,7 +252,10 @@ def test_an_expired_session_reloads_instead_of_swapping_the_login_page_in(db: No
 def test_a_user_without_a_team_is_told_so(db: None) -> None:
     response = log_in(factories.make_user("lonely")).get(reverse("dashboard:overview"))
     assert response.status_code == 403
-    assert "You belong to no team yet" in response.content.decode()
+    html = response.content.decode()
+    assert "You belong to no team yet" in html
+    assert f'action="{reverse("logout")}"' in html
+    assert f'href="{reverse("dashboard:overview")}"' not in html
 
 
 def test_pages_show_the_chosen_team(owner: User, owner_client: Client, other_team: Team) -> None:
