@@ -127,6 +127,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "dashboard.errors.NotAllowedPageMiddleware",
     "dashboard.errors.DeletedMeanwhileMiddleware",
 ]
 

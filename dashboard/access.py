@@ -6,13 +6,17 @@ An outsider gets 404, so that nothing is learned from asking; a member without t
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, cast
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
+from django.shortcuts import resolve_url
 from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
@@ -56,7 +60,19 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
 
 def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
     """Send to the login page; htmx would put that page into its target, so it is told to reload instead."""
-    return HttpResponseClientRefresh() if request.htmx else redirect_to_login(request.get_full_path())
+    return HttpResponseClientRefresh() if request.htmx else redirect_to_login(_way_back(request))
+
+
+def _way_back(request: HttpRequest) -> str:
+    """Return where the login leads to: for what a form sent, the form's page, since its target is no page."""
+    if request.method in {"GET", "HEAD"}:
+        return request.get_full_path()
+    came_from = request.headers.get("Referer", "")
+    parts = urlsplit(came_from)
+    page = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    host = {request.get_host()}
+    is_ours = all(url_has_allowed_host_and_scheme(url, host) for url in (came_from, page))
+    return page if is_ours else resolve_url(settings.LOGIN_REDIRECT_URL)
 
 
 def enter_team(request: TeamRequest) -> bool:

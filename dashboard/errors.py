@@ -5,7 +5,7 @@ from typing import cast
 
 import structlog
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
@@ -33,6 +33,25 @@ class DeletedMeanwhileMiddleware:
         return not_found(request, Http404(f"{said} Nothing was changed."))
 
 
+class NotAllowedPageMiddleware:
+    """Gives the empty answer to an address that takes no visits a page that says so."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        is_empty = isinstance(response, HttpResponseNotAllowed) and not response.content
+        return not_allowed(request, response.headers["Allow"]) if is_empty else response
+
+
+def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
+    _find_team(request)
+    response = render(request, "405.html", status=405)
+    response.headers["Allow"] = allowed
+    return response
+
+
 def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
     return render(request, "403.html", {"reason": str(exception)}, status=403)
 
@@ -43,11 +62,15 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noq
 
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
     """Show our own reason; the resolver's own is a dictionary of patterns, which is not for visitors."""
-    if request.user.is_authenticated and not hasattr(request, "membership"):
-        # No view of a team answered, and yet the visitor should find the way back.
-        enter_team(cast(TeamRequest, request))
+    _find_team(request)
     reason = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
     return render(request, "404.html", {"reason": reason}, status=404)
+
+
+def _find_team(request: HttpRequest) -> None:
+    """Show the navigation where no view of a team answered, so that the visitor finds the way back."""
+    if request.user.is_authenticated and not hasattr(request, "membership"):
+        enter_team(cast(TeamRequest, request))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's signature

@@ -1,6 +1,7 @@
 """Every address: who gets in."""
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
@@ -242,6 +243,29 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("referer", "way_back"),
+    [
+        ("http://testserver/spaces/?show=all", "/spaces/?show=all"),
+        ("http://testserver/spaces/", "/spaces/"),
+        ("http://elsewhere.example/spaces/", "/"),
+        ("http://testserver//elsewhere.example/", "/"),
+        ("javascript:alert(1)", "/"),
+        ("", "/"),
+    ],
+)
+def test_what_an_expired_session_sent_leads_back_to_its_page(
+    referer: str, way_back: str, address, owner: User
+) -> None:
+    client = Client()
+    response = client.post(address("key_create"), headers={"Referer": referer})
+    assert response.status_code == 302
+    login = response.headers["Location"]
+    assert parse_qs(urlsplit(login).query) == {"next": [way_back]}
+    given = {"username": "olga", "password": "correct horse", "next": way_back}
+    assert client.post(login, given).headers["Location"] == way_back
 
 
 def test_an_expired_session_reloads_instead_of_swapping_the_login_page_in(db: None) -> None:

@@ -44,3 +44,19 @@ def test_a_wrong_address_without_a_team(db: None) -> None:
     response = log_in(User.objects.create_user("nina")).get("/no-such-page/")
     assert response.status_code == 404
     assert 'aria-label="Main"' not in response.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/demo/remove", "/accounts/logout/"])
+def test_an_address_that_takes_no_visits_says_so_and_keeps_the_navigation(address: str, owner: User) -> None:
+    response = log_in(owner).get(address)
+    assert response.status_code == 405
+    assert "POST" in response.headers["Allow"]
+    html = response.content.decode()
+    assert "it cannot be opened" in html
+    assert 'aria-label="Main"' in html
+
+
+def test_the_api_refuses_a_method_in_its_own_words(client: Client, db: None) -> None:
+    response = client.put("/api/v1/assemblies")
+    assert response.status_code == 405
+    assert "html" not in response.headers["Content-Type"]
