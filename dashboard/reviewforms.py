@@ -22,8 +22,18 @@ class VerdictForm(InputForm):
     note = NotesField(required=False, max_length=NOTE_MAX)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "record_ids": self._ticks}
+
+    @property
+    def ticked(self) -> list[int]:
+        """The records that were ticked, to be shown again where the verdict is refused."""
+        return [int(text) for text in self._ticks if text.isdecimal()]
+
+    @property
+    def _ticks(self) -> list[str]:
         data: Any = self.data
-        return {**cleaned, "record_ids": data.getlist("record_ids")[:1_000]}
+        ticks: list[str] = data.getlist("record_ids")
+        return ticks[:1_000]
 
 
 class RulesForm(InputForm):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models.functions import Length
 from django.http import HttpRequest
@@ -134,6 +135,14 @@ def skip(request: HttpRequest, item_id: int) -> None:
 
 def skipped_ids(request: HttpRequest) -> list[int]:
     return [pk for pk in request.session.get(SKIPPED, []) if isinstance(pk, int)]
+
+
+def read_holders(item: ReviewItem, reviewer: str, now: datetime) -> list[ReviewSlot]:
+    """Return the reservations of others, if they leave nothing of the item free."""
+    if item.slots.takeable(now).exists():
+        return []
+    held = item.slots.filter(reserved_until__gt=now).exclude(reviewer=reviewer)
+    return list(held.order_by("reserved_until", "number"))
 
 
 def own_slot(item: ReviewItem, reviewer: str) -> ReviewSlot | None:

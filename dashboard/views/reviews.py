@@ -23,6 +23,7 @@ from dashboard.reviews import (
     own_slot,
     read_answer,
     read_changes,
+    read_holders,
     remember,
     skip,
     skipped_ids,
@@ -144,7 +145,8 @@ def _render_item(
     slot = own_slot(item, request.actor)
     form = form or VerdictForm(initial={"verdict": slot.verdict, "note": slot.note} if slot else {})
     given = visible_verdicts(item, request.actor)
-    related = slot.record_ids if slot else []
+    related = form.ticked if form.is_bound else slot.record_ids if slot else []
+    is_open = item.state == ItemState.OPEN
     context = {
         "item": item,
         "assembly": item.assembly,
@@ -159,7 +161,8 @@ def _render_item(
         "progress": read_progress(request.team, _midnight()),
         "previous": remember(request, item.pk),
         "members": _reviewers(request),
-        "is_open": item.state == ItemState.OPEN,
+        "is_open": is_open,
+        "holders": read_holders(item, request.actor, timezone.now()) if is_open and not slot else [],
     }
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
 
@@ -185,8 +188,8 @@ def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
     try:
         given = give_verdict(item=item, reviewer=request.actor, data=form.value)
     except Conflict as error:
-        messages.error(request, str(error))
-        return redirect("dashboard:review", item.pk)
+        form.add_error(None, str(error))
+        return _render_item(request, get_item(request, item.pk), form, status=409)
     except InvalidInput as error:
         form.add_problems(error.problems)
         return _render_item(request, item, form, status=422)

@@ -1,6 +1,8 @@
 import json
+import re
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import time_machine
@@ -9,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.models import AuditEvent, Role, Space, Team
+from contextopt.models import AuditEvent, Record, Role, Space, Team
 from memory.models import ReviewItem, ReviewSlot
 from memory.reviewing import give_verdict, reserve_item
 from memory.reviewinputs import RulesPatch, VerdictIn
@@ -155,6 +157,25 @@ def test_an_open_page_keeps_its_reservation(reviewer: Client, item: ReviewItem) 
     item.slots.update(reviewer="user:ann")
     lost = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
     assert (lost.status_code, "somebody else has it" in lost.content.decode()) == (286, True)
+
+
+def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client, item: ReviewItem) -> None:
+    reserve_item(item=item, reviewer="user:ann")
+    html = html_of(reviewer, f"{URL}{item.pk}/")
+    until = timezone.localtime(item.slots.get().reserved_until, ZoneInfo(item.team.time_zone))
+    assert f"ann has it reserved until {until:%H:%M}." in html
+    assert 'form="take-form"' not in html
+    record = Record.objects.get()
+    given = {"verdict": "context_cut", "note": "The steps are missing.", "record_ids": record.pk}
+    response = reviewer.post(f"{URL}{item.pk}/verdict", given)
+    html = response.content.decode()
+    assert response.status_code == 409
+    assert '<p class="problem" role="alert">Others are at this one.</p>' in html
+    assert "The steps are missing.</textarea>" in html
+    assert re.search(r'value="context_cut"[^>]* checked', html)
+    assert re.search(rf'name="record_ids" value="{record.pk}"[^>]* checked', html)
+    item.slots.update(reserved_until=timezone.now() - timedelta(seconds=1))
+    assert "has it reserved" not in html_of(reviewer, f"{URL}{item.pk}/")
 
 
 def test_an_admin_assigns(owner_client: Client, reviewer: Client, item: ReviewItem) -> None:
