@@ -7,7 +7,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.models import Role, Task, Team
+from contextopt.models import Role, Task, TaskState, Team
 from contextopt.retrying import end_waits
 from dashboard.comparisons import colour_diff
 from dashboard.drawing import saving_bar
@@ -40,6 +40,17 @@ def numbers(client: Client, query: str = "") -> list[int]:
 @pytest.fixture
 def task(team: Team) -> Task:
     return factories.make_task(team, files={"cart.py": BEFORE, "old.py": "gone\n"}, external_id="CART-17")
+
+
+@pytest.mark.parametrize("state", [state for state in TaskState if state != TaskState.OPEN])
+def test_a_task_that_ended_offers_no_command(state: TaskState, owner_client: Client, task: Task) -> None:
+    address = f"{URL}{task.pk}/"
+    assert 'id="attempt-command"' in html_of(owner_client, address)
+    Task.objects.filter(pk=task.pk).update(state=state)
+    html = html_of(owner_client, address)
+    assert "The task has ended" in html
+    assert "No attempt has failed yet" not in html
+    assert 'id="attempt-command"' not in html
 
 
 # The list
