@@ -387,3 +387,9 @@ def test_no_name_breaks_out_of_the_island() -> None:
     island = json_island({"name": "</script><!-- & \u2028"}, "chart-data")
     assert island.count("<") == 2
     assert json.loads(island.split(">", 1)[1].removesuffix("</script>")) == {"name": "</script><!-- & \u2028"}
+
+
+def test_without_javascript_each_chart_says_where_its_numbers_are(
+    owner_client: Client, logged: Space
+) -> None:
+    assert html_of(owner_client).count('<noscript><p class="muted">The chart needs JavaScript') == len(CHARTS)

@@ -185,3 +185,8 @@ def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
     assert editor_client.post(f"{URL}import/").status_code == 422
     assert editor_client.get(f"{URL}import/").status_code == 200
     assert not Record.objects.exists()
+
+
+def test_without_javascript_one_is_told_where_the_preview_is(owner_client: Client, space: Space) -> None:
+    html = owner_client.get(f"/spaces/{space.slug}/").content.decode()
+    assert "press Preview.</p></noscript>" in html
