@@ -19,7 +19,12 @@ def reason_words(reason: str) -> str:
 
 
 def whole(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}".replace("-", MINUS)
+    return NONE if value is None else f"{value:z,.0f}".replace("-", MINUS)
+
+
+def approximate(value: float | None) -> str:
+    """Return a figure read off a histogram by as many digits as it knows: two."""
+    return NONE if value is None else f"≈ {whole(float(f'{value:.2g}'))}"
 
 
 def signed(value: float | None, digits: int = 0) -> str:
@@ -33,11 +38,11 @@ def signed(value: float | None, digits: int = 0) -> str:
 
 
 def percent(rate: float | None, digits: int = 0) -> str:
-    return NONE if rate is None else f"{rate * 100:,.{digits}f} %".replace("-", MINUS)
+    return NONE if rate is None else f"{rate * 100:z,.{digits}f} %".replace("-", MINUS)
 
 
 def decimals(value: float | None, digits: int = 2) -> str:
-    return NONE if value is None else f"{value:,.{digits}f}".replace("-", MINUS)
+    return NONE if value is None else f"{value:z,.{digits}f}".replace("-", MINUS)
 
 
 def tenths(value: float | None) -> str:

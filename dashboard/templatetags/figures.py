@@ -15,6 +15,7 @@ from dashboard.plots import Json, share_lists
 register = template.Library()
 
 register.filter("whole", formats.whole)
+register.filter("approximate", formats.approximate)
 register.filter("signed", formats.signed)
 register.filter("percent", formats.percent)
 register.filter("decimals", formats.decimals)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.formats import fewer_words
+from dashboard.formats import approximate, decimals, fewer_words, percent, whole
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,16 @@ from dashboard.formats import fewer_words
 )
 def test_a_share_saved_in_words(rate: float | None, words: str) -> None:
     assert fewer_words(rate) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(387.4, "≈ 390"), (12_345.0, "≈ 12,000"), (32.1, "≈ 32"), (0.0, "≈ 0"), (99.6, "≈ 100"), (None, "–")],
+)
+def test_a_figure_of_a_histogram_claims_two_digits(value: float | None, words: str) -> None:
+    assert approximate(value) == words
+
+
+def test_nothing_is_never_less_than_nothing() -> None:
+    assert (percent(-0.002), whole(-0.4), decimals(-0.004)) == ("0 %", "0", "0.00")
+    assert percent(-0.02) == "\N{MINUS SIGN}2 %"

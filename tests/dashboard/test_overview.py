@@ -393,3 +393,9 @@ def test_without_javascript_each_chart_says_where_its_numbers_are(
     owner_client: Client, logged: Space
 ) -> None:
     assert html_of(owner_client).count('<noscript><p class="muted">The chart needs JavaScript') == len(CHARTS)
+
+
+def test_a_stages_median_is_marked_as_near(owner_client: Client, logged: Space) -> None:
+    stages = html_of(owner_client).split('aria-label="Stages"')[1].split("</table>")[0]
+    assert 'title="Read off a histogram' in stages
+    assert '<td class="n">≈ ' in stages
