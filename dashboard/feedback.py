@@ -13,9 +13,9 @@ from contextopt.models import Team
 from contextopt.models.phases import PHASE_MAX
 from dashboard.drawing import Segment, stack_parts
 from dashboard.filters import STAGE_NAMES, FilterForm, MomentField, OverviewForm
-from dashboard.formats import compact, percent, whole
+from dashboard.formats import compact, whole
 from dashboard.periods import Bucket, Period
-from dashboard.tiles import Tile, describe_change, growth, in_points, points, unit
+from dashboard.tiles import Tile, describe_change, describe_growth, in_points, points, unit
 from memory.models import Rating, Vote
 from memory.trends import Group, RecordTrend, VoteFigures, VoteFilter, read_vote_series
 
@@ -105,16 +105,16 @@ def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
         ),
         Tile(
             "votes", "Votes", *compact(now.votes),
-            describe_change(*growth(now.votes, before.votes), "none", percent),
+            describe_growth(now.votes, before.votes, "none"),
             f"{whole(before.votes)} in the period before",
         ),
         Tile(
             "up", "Up", *compact(now.up),
-            describe_change(*growth(now.up, before.up), "higher", percent), "good answers",
+            describe_growth(now.up, before.up, "higher"), "good answers",
         ),
         Tile(
             "down", "Down", *compact(now.down),
-            describe_change(*growth(now.down, before.down), "lower", percent), "to look into",
+            describe_growth(now.down, before.down, "lower"), "to look into",
         ),
     ]  # fmt: skip
 

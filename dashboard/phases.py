@@ -9,10 +9,10 @@ from django.db import connection
 from contextopt.engine.phases import DEFAULT_PROFILES
 from contextopt.engine.phases import PhaseProfile as ProfileValue
 from contextopt.models import Kind, PhaseProfile
-from dashboard.formats import NONE, compact, percent, whole
+from dashboard.formats import NONE, compact, whole
 from dashboard.periods import Period
 from dashboard.rollupreading import RollupFilter, rollup_parameters, rollup_rows
-from dashboard.tiles import Tile, describe_change, growth, in_points, points, unit
+from dashboard.tiles import Tile, describe_change, describe_growth, in_points, points, unit
 
 # The phase of what is past the phases told apart; no phase is named so.
 OTHERS = ""
@@ -133,7 +133,7 @@ def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:
     return [
         Tile(
             "saved", "Tokens saved", saved, magnitude,
-            describe_change(*growth(now.saved_tokens, before.saved_tokens), "higher", percent),
+            describe_growth(now.saved_tokens, before.saved_tokens, "higher"),
             f"of {whole(now.full_tokens)} in full",
         ),
         Tile(
@@ -143,7 +143,7 @@ def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:
         ),
         Tile(
             "filterings", "Filterings", *compact(now.filterings),
-            describe_change(*growth(now.filterings, before.filterings), "none", percent),
+            describe_growth(now.filterings, before.filterings, "none"),
             f"{whole(now.sent_tokens / now.filterings if now.filterings else None)} tokens sent each",
         ),
         Tile(

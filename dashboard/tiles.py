@@ -43,7 +43,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
     return [
         Tile(
             "saved", "Tokens saved", saved, magnitude,
-            describe_change(*_saved(now, before), "higher", percent),
+            describe_growth(*_saved(now, before), "higher"),
             f"{percent(now.saving_rate)} of what it was{_worth(now)}", "target 20–30 %",
         ),
         Tile(
@@ -75,7 +75,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
-            describe_change(*growth(now.assemblies, before.assemblies), "none", percent),
+            describe_growth(now.assemblies, before.assemblies, "none"),
             "of all kinds",
         ),
     ]  # fmt: skip
@@ -121,13 +121,18 @@ def unit(rate: float | None) -> str:
     return "" if rate is None else "%"
 
 
-def growth(now: int, before: int) -> tuple[float | None, float | None]:
-    """Express a sum as its growth over the period before, which then counts as zero."""
-    return ((now - before) / abs(before), 0.0) if before else (None, None)
+def describe_growth(now: int, before: int, wish: Wish) -> Change:
+    """Return how a sum moved, as a share of the period before; as a difference where the sign changed."""
+    if not before:
+        return Change("", "")
+    if now * before < 0:
+        return describe_change(now, before, wish, lambda d: " ".join(compact(d)).rstrip())
+    return describe_change((now - before) / abs(before), 0.0, wish, percent)
 
 
-def _saved(now: Figures, before: Figures) -> tuple[float | None, float | None]:
-    return growth(now.tokens_saved, before.tokens_saved) if now.tokens_before else (None, None)
+def _saved(now: Figures, before: Figures) -> tuple[int, int]:
+    """Return the savings to compare; without anything assembled now there is nothing to."""
+    return (now.tokens_saved, before.tokens_saved) if now.tokens_before else (0, 0)
 
 
 def describe_change(
