@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from contextopt.agentinputs import AgentContextIn, Encoding, Phase
+from contextopt.engine.briefsettings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
 from contextopt.engine.text import flatten
 from contextopt.inputs import Input, Text, check_json, refuse_blank
 from contextopt.models import findings as limits
-from contextopt.models.configs import TOKENS_MAX
 
 CONTENT_DEPTH_MAX = 20
 NUMBER_MAX = 2**31 - 1
@@ -106,7 +106,7 @@ class PhaseFindings(Input):
 
 class CompressFindingsIn(PhaseFindings):
     findings: Annotated[list[Any], Field(max_length=limits.FINDINGS_MAX)]
-    budget: Annotated[int, Field(ge=1, le=TOKENS_MAX)] | None = None
+    budget: Annotated[int, Field(ge=MIN_BUDGET_TOKENS, le=MAX_BUDGET_TOKENS)] | None = None
     encoding: Encoding = "cl100k_base"
 
 
