@@ -19,6 +19,7 @@ from contextopt.models.configs import TOKENS_MAX
 PROMPT_TEXT_MAX = 1_000_000
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
+YEARS_END = datetime(limits.DATE_MAX.year, 1, 1, tzinfo=UTC)
 
 
 def refuse_unstorable(text: str) -> str:
@@ -61,10 +62,11 @@ def read_moment(value: object) -> object:
 
 
 def check_moment(moment: datetime) -> datetime:
+    """Return the moment in UTC, which is what is stored and so what must lie in the range."""
     if moment.tzinfo is None:
         raise ValueError("needs an offset from UTC, such as 2026-01-31T12:00:00Z")
-    if not (limits.DATE_MIN.year <= moment.year <= limits.DATE_MAX.year - 1):
-        raise ValueError("must be in the years 1900 to 2998")
+    if not limits.DATE_MIN <= moment < YEARS_END:
+        raise ValueError("must be in the years 1900 to 2998, counted in UTC")
     return moment.astimezone(UTC)
 
 

@@ -97,6 +97,8 @@ BAD_LINES = [
     ('{"title": "t", "date": "yesterday"}', "date"),
     ('{"title": "t", "date": 1700000000}', "date"),
     ('{"title": "t", "date": "2026-01-01T10:00:00"}', "date"),
+    ('{"title": "t", "date": "1900-01-01T00:00:00+14:00"}', "date"),
+    ('{"title": "t", "last_viewed_at": "2998-12-31T23:59:59-12:00"}', "last_viewed_at"),
     ('{"title": "t", "tags": "a,b"}', "tags"),
     ('{"title": "t", "tags": [{}]}', "tags.0"),
     ('{"title": "nul \\u0000"}', "title"),
