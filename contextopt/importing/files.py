@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from contextopt.importing.jsonl import read_jsonl
-from contextopt.importing.lines import Lines
+from contextopt.importing.lines import Lines, ReturnsAsFeeds, ends_in_return
 from contextopt.importing.rows import Found, Rejection, UnusableSource
 from contextopt.importing.tables import read_table
 
@@ -64,6 +64,8 @@ def read_file(
     The format is that of the name's extension, else that of the first character.
     """
     chosen = format or detect_format(name, _peek(stream))
+    if chosen == "csv" and ends_in_return(_peek(stream)):
+        stream = io.BufferedReader(ReturnsAsFeeds(cast(io.BufferedReader, stream)), 2**17)
     lines = Lines(stream)
     reader = read_jsonl if chosen == "jsonl" else read_table
     try:

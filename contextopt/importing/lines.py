@@ -1,9 +1,13 @@
 """Lines of a byte stream, split on line feeds alone, none longer than a bound."""
 
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Buffer, Iterator
 from typing import BinaryIO
 
 LINE_MAX_BYTES = 16 * 2**20
+LINE_END = re.compile(rb"\r?\n|\r")
+LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 class Lines:
@@ -30,6 +34,30 @@ class Lines:
     def _skip_rest(self, part: bytes) -> None:
         while part and not part.endswith(b"\n"):
             part = self.stream.readline(self.max_bytes)
+
+
+class ReturnsAsFeeds(io.RawIOBase):
+    """A stream in which carriage returns that stand alone have become line feeds."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self.stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        chunk = self.stream.read1(len(view))
+        # Whether a last return stands alone is seen in the byte after it.
+        after = self.stream.peek(1)[:1] if chunk.endswith(b"\r") else b""
+        view[: len(chunk)] = LONE_RETURN.sub(b"\n", chunk + after)[: len(chunk)]
+        return len(chunk)
+
+
+def ends_in_return(head: bytes) -> bool:
+    """Tell whether the first line ends in a lone carriage return, as Macs once wrote them."""
+    found = LINE_END.search(head)
+    return found is not None and found[0] == b"\r"
 
 
 def decode(line: bytes) -> str:

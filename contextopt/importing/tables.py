@@ -17,14 +17,17 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
     """Yield each row under the line that it starts at; a quoted cell may hold line breaks.
 
     Raises:
-        UnusableSource: the header names a column twice.
+        UnusableSource: the header is not CSV, or names a column twice.
     """
     # The limit belongs to the process; the default of 128 KiB is less than notes may have.
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
     source = (decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
     reader = csv.reader(_chain(header_line, source), delimiter=_delimiter(header_line))
-    names = _header(next(reader, []))
+    try:
+        names = _header(next(reader, []))
+    except csv.Error as error:
+        raise UnusableSource(f"line {lines.number}: the header {_not_csv(error)}") from error
     while True:
         before = lines.number
         found = _next_row(reader, names, lines, file)
@@ -56,6 +59,13 @@ def _header(cells: list[str]) -> list[str]:
     return names
 
 
+def _not_csv(error: csv.Error) -> str:
+    # The module's own words tell programmers how to open a file.
+    if "new-line character" in str(error):
+        return "is not CSV: a carriage return stands alone outside quotes"
+    return f"is not CSV: {error}"
+
+
 def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
     start = lines.number + 1
     try:
@@ -63,7 +73,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
     except StopIteration:
         return None
     except csv.Error as error:
-        return Rejection(start, "row", f"is not CSV: {error}", file)
+        return Rejection(start, "row", _not_csv(error), file)
     if len(cells) > len(names):
         return Rejection(start, "row", f"has {len(cells)} cells, the header has {len(names)}", file)
     return _read_cells(dict(zip(names, cells, strict=False)), start, file)

@@ -14,6 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.importing import ImportReport, RawRow, Rejection, import_rows, open_input, pipeline, read_file
+from contextopt.importing.lines import ReturnsAsFeeds
 from contextopt.models import Record, Space, Team
 from tests.factories import NOW
 
@@ -218,6 +219,58 @@ def test_a_csv_line_past_the_bound_takes_its_row_with_it(
     answer = run_import(capsys, "s", path, code=1)
     assert rejections(answer) == [(3, "row"), (4, "row")]
     assert set(Record.objects.values_list("title", flat=True)) == {"a", "e"}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_csv_whose_lines_end_in_lone_carriage_returns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    text = b'title,notes\ra,b\rc,"d\re"\r,f\rg,"h\r\ni"'
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert rejections(run_import(capsys, "s", path, code=1)) == [(5, "title")]
+    rows = Record.objects.order_by("id").values_list("title", "notes")
+    assert list(rows) == [("a", "b"), ("c", "d\ne"), ("g", "h\r\ni")]
+
+
+@pytest.mark.django_db
+def test_a_carriage_return_within_a_line_rejects_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'title,notes\na\rb,c\nd,"e\rf"\n')
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(2, "row")]
+    assert "a carriage return stands alone" in answer["rejected"][0]["error"]
+    assert Record.objects.get().notes == "e\rf"
+
+
+@pytest.mark.parametrize("padding", range(7))
+def test_a_carriage_return_at_the_end_of_what_was_read_is_told_by_what_follows(padding: int) -> None:
+    text = b"x" * padding + b"a\r\nb\rc\r\r\nd\r"
+    stream = io.BufferedReader(ReturnsAsFeeds(io.BufferedReader(io.BytesIO(text), 4)), 3)
+    assert stream.read() == b"x" * padding + b"a\r\nb\nc\n\r\nd\n"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("\ntitle,no\rtes\n", r"line 2: the header is not CSV: a carriage return"),
+        ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: field larger"),
+    ],
+    ids=["return", "long"],
+)
+def test_a_header_that_is_no_csv_is_refused_with_its_line(
+    tmp_path: Path, header: str, message: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(f"{header}a,b\n".encode())
+    with pytest.raises(CommandError, match=message) as caught:
+        call_command("import_records", "s", str(path))
+    assert caught.value.returncode == 2
+    assert not Space.objects.exists()
 
 
 @pytest.mark.django_db
