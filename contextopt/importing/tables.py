@@ -23,11 +23,12 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
     source = (decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
-    reader = csv.reader(_chain(header_line, source), delimiter=_delimiter(header_line))
+    header_number = lines.number
+    reader = StrictReader(_chain(header_line, source), _delimiter(header_line), lines)
     try:
         names = _header(next(reader, []))
     except csv.Error as error:
-        raise UnusableSource(f"line {lines.number}: the header {_not_csv(error)}") from error
+        raise UnusableSource(f"line {header_number}: the header is not CSV: {error}") from error
     while True:
         before = lines.number
         found = _next_row(reader, names, lines, file)
@@ -37,6 +38,48 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
         # Spreadsheets end their files with rows of empty cells.
         if isinstance(found, Rejection) or found.fields:
             yield found
+
+
+class StrictReader:
+    """Iterate over rows of cells. What is no CSV raises `csv.Error` in words for who wrote the file.
+
+    Strict, or a quote that is never closed would take the rows below it into its cell in silence.
+    """
+
+    def __init__(self, texts: Iterator[str], delimiter: str, lines: Lines) -> None:
+        self.lines = lines
+        self.delimiter = delimiter
+        self._row: list[str] = []
+        self._cells = csv.reader(self._keep(texts), delimiter=delimiter, strict=True)
+
+    def __iter__(self) -> "StrictReader":
+        return self
+
+    def __next__(self) -> list[str]:
+        self._row.clear()
+        try:
+            return next(self._cells)
+        except csv.Error as error:
+            raise csv.Error(self._explain(str(error))) from error
+
+    def _keep(self, texts: Iterator[str]) -> Iterator[str]:
+        for text in texts:
+            self._row.append(text)
+            yield text
+
+    def _explain(self, message: str) -> str:
+        if "new-line character" in message:
+            return "a carriage return stands alone outside quotes"
+        if "field limit" in message:
+            return f"a cell is longer than {csv.field_size_limit():,} characters; is its quote never closed?"
+        if "unexpected end" in message:
+            return f"the quote that opens in line {self._open_line()} is never closed"
+        return message
+
+    def _open_line(self) -> int:
+        """Return the line in which the last cell of the file begins."""
+        *_, cell = next(csv.reader(self._row, delimiter=self.delimiter))
+        return self.lines.number - cell.removesuffix("\n").count("\n")
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
@@ -59,13 +102,6 @@ def _header(cells: list[str]) -> list[str]:
     return names
 
 
-def _not_csv(error: csv.Error) -> str:
-    # The module's own words tell programmers how to open a file.
-    if "new-line character" in str(error):
-        return "is not CSV: a carriage return stands alone outside quotes"
-    return f"is not CSV: {error}"
-
-
 def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
     start = lines.number + 1
     try:
@@ -73,7 +109,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
     except StopIteration:
         return None
     except csv.Error as error:
-        return Rejection(start, "row", _not_csv(error), file)
+        return Rejection(start, "row", f"is not CSV: {error}", file)
     if len(cells) > len(names):
         return Rejection(start, "row", f"has {len(cells)} cells, the header has {len(names)}", file)
     return _read_cells(dict(zip(names, cells, strict=False)), start, file)

@@ -246,6 +246,33 @@ def test_a_carriage_return_within_a_line_rejects_the_line(
     assert Record.objects.get().notes == "e\rf"
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("row", "opens"),
+    [('open,"never closed', 3), ('"two\nlines","open\n\n', 4), ('"a\nb",c,"', 4), ('"""\n', 3)],
+)
+def test_a_quote_that_is_never_closed_rejects_its_row_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, opens: int
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"title,notes,type\nok,fine,\n{row}\nb,d,\nc,d,\n")
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(3, "row")]
+    assert f"the quote that opens in line {opens} is never closed" in answer["rejected"][0]["error"]
+    assert answer["created"] == 1
+
+
+@pytest.mark.django_db
+def test_a_quote_that_is_closed_by_a_later_rows_is_no_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('title,notes\na,"never closed\nb,"x"\nc,d "e" f\n')
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(2, "row")]
+    assert Record.objects.get().notes == 'd "e" f'
+
+
 @pytest.mark.parametrize("padding", range(7))
 def test_a_carriage_return_at_the_end_of_what_was_read_is_told_by_what_follows(padding: int) -> None:
     text = b"x" * padding + b"a\r\nb\rc\r\r\nd\r"
@@ -258,9 +285,10 @@ def test_a_carriage_return_at_the_end_of_what_was_read_is_told_by_what_follows(p
     ("header", "message"),
     [
         ("\ntitle,no\rtes\n", r"line 2: the header is not CSV: a carriage return"),
-        ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: field larger"),
+        ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: a cell is longer than 2,000,000"),
+        ('title,"notes\n', r"line 1: the header is not CSV: the quote that opens in line 1 is never closed"),
     ],
-    ids=["return", "long"],
+    ids=["return", "long", "open"],
 )
 def test_a_header_that_is_no_csv_is_refused_with_its_line(
     tmp_path: Path, header: str, message: str
