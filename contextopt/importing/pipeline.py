@@ -1,7 +1,8 @@
 """Check rows and write them in batches.
 
 Each batch is one transaction, so an import that was stopped is finished by running it again. Memory is
-bounded by the batch (rows and bytes) and by the number of rejections that are kept in full.
+bounded by the batch (rows and bytes), by the number of rejections that are kept in full, and by a hash and
+a line number, about 140 bytes, for each row of a file that gives its `external_id`.
 """
 
 import hashlib
@@ -78,6 +79,28 @@ class CheckedRow:
     data: RecordIn
 
 
+class GivenKeys:
+    """The keys that the rows of one file gave so far, each with its line.
+
+    The first row of a key is the one that counts, however far away the next one is: were it the last, a
+    second import would change the record to the first and back.
+    """
+
+    def __init__(self) -> None:
+        self._file = ""
+        self._lines: dict[bytes, int] = {}
+
+    def claim(self, row: CheckedRow) -> int | None:
+        """Return the line of the row that has this row's key already; else the key is now this row's."""
+        if row.raw.file != self._file:
+            self._file = row.raw.file
+            self._lines.clear()
+        key = json.dumps([row.data.source, row.data.external_id]).encode()
+        digest = hashlib.blake2b(key, digest_size=16).digest()
+        first = self._lines.setdefault(digest, row.raw.line)
+        return None if first == row.raw.line else first
+
+
 def ensure_space(*, team: Team, slug: str, actor: str) -> Space:
     """Return the team's space of this slug, made when it is missing.
 
@@ -112,8 +135,9 @@ def import_rows(
 def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
     batch: list[CheckedRow] = []
     size = 0
+    given = GivenKeys()
     for row in rows:
-        checked = row if isinstance(row, Rejection) else check_row(row, report.kept_in_metadata)
+        checked = row if isinstance(row, Rejection) else _check_new(row, given, report.kept_in_metadata)
         if isinstance(checked, Rejection):
             report.reject(checked)
             continue
@@ -140,6 +164,20 @@ def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: Impo
         return
     for result in results:
         setattr(report, result.status, getattr(report, result.status) + 1)
+
+
+def _check_new(row: RawRow, given: GivenKeys, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
+    """Check a row, and that no row before it in its file gave its key.
+
+    Rows that give none are known by their content: those of one key say the same, and none is lost.
+    """
+    checked = check_row(row, kept_in_metadata)
+    if isinstance(checked, Rejection) or not row.fields.get("external_id"):
+        return checked
+    first = given.claim(checked)
+    if first is None:
+        return checked
+    return _reject(row, "external_id", f"repeats the source and external_id of line {first}, which is kept")
 
 
 def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
