@@ -46,8 +46,8 @@ class Page(NamedTuple):
 def read_folder(name: str) -> Iterator[Found]:
     """Yield a row for each Markdown file below a folder, in the order of their paths.
 
-    Links to folders are not followed, so no circle can be met; folders whose names start with a dot are
-    passed over.
+    Links to folders are not followed, so no circle can be met, and links to files not out of the folder;
+    folders whose names start with a dot are passed over.
 
     Raises:
         UnusableSource: there is no such folder.
@@ -59,7 +59,10 @@ def read_folder(name: str) -> Iterator[Found]:
     source = cut(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
-        yield _read_page(Page(path, relative, source), dates.get(relative))
+        if _leads_out(path, folder):
+            yield Rejection(1, "row", "is a symbolic link that leads out of the folder", readable(relative))
+        else:
+            yield _read_page(Page(path, relative, source), dates.get(relative))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -68,6 +71,11 @@ def _walk(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES):
                 yield Path(parent, name)
+
+
+def _leads_out(path: Path, folder: Path) -> bool:
+    # Path.resolve raises on circles of links before Python 3.13.
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _read_page(page: Page, committed: str | None) -> Found:

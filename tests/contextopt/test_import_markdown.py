@@ -135,6 +135,28 @@ def test_links_circles_and_hidden_folders(folder: Path, tmp_path: Path) -> None:
     assert [row.file for row in found if isinstance(row, Rejection)] == ["dead.md", "pipe.md", "self.md"]
 
 
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    secret = write(tmp_path, "secret.md", "secret")
+    write(tmp_path, "handbook-of-others/secret.md", "secret")
+    write(folder, "sub/page.md", "page")
+    (folder / "absolute.md").symlink_to(secret)
+    (folder / "hop.md").symlink_to("sub/relative.md")
+    (folder / "sub" / "relative.md").symlink_to("../../handbook-of-others/secret.md")
+    (folder / "within.md").symlink_to("sub/page.md")
+    entry = tmp_path / "entry"
+    entry.symlink_to(folder, target_is_directory=True)
+    for root in (folder, entry):
+        found = list(read_folder(str(root)))
+        rejected = [row for row in found if isinstance(row, Rejection)]
+        assert [row.file for row in rejected] == ["absolute.md", "hop.md", "sub/relative.md"]
+        assert all("a symbolic link" in row.error for row in rejected)
+        pages = [row for row in found if isinstance(row, RawRow)]
+        assert [(row.file, row.fields["notes"]) for row in pages] == [
+            ("within.md", "page"),
+            ("sub/page.md", "page"),
+        ]
+
+
 def test_the_date_is_the_front_matters_the_commits_or_the_files(folder: Path) -> None:
     run_git(folder.parent, "init", "--quiet", str(folder))
     write(folder, "sub/old.md", "old")
