@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from contextopt.api import problems
 from contextopt.api.problems import BodyTooLarge, MalformedBody, UnsupportedBody
 from contextopt.errors import InvalidInput
+from contextopt.inputs import has_surrogate
 
 API_PREFIX = "/api/"
 VERSION_PREFIX = "/api/v1/"
@@ -174,24 +175,42 @@ def read_json(body: bytes) -> Any:
 
 
 def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:
-    """Yield where lone surrogates, NaN and infinities are, in no certain order."""
-    stack: list[tuple[JsonPath, Any]] = [((), value)]
-    while stack:
-        path, item = stack.pop()
-        if isinstance(item, str):
-            if has_surrogate(item):
-                yield path, "contains a lone surrogate, which is not a character"
-        elif isinstance(item, float):
-            if not math.isfinite(item):
-                yield path, "must be a finite number"
-        elif isinstance(item, dict):
-            for name, child in item.items():
-                if has_surrogate(name):
-                    yield path, "has a field whose name contains a lone surrogate"
-                stack.append(((*path, name), child))
-        elif isinstance(item, list):
-            stack.extend(((*path, str(index)), child) for index, child in enumerate(item))
+    """Yield where lone surrogates, NaN and infinities are, in no certain order.
+
+    Only the way down to the present value is held, so that memory grows with the depth alone.
+    """
+    levels: list[Iterator[tuple[object, Any]]] = [iter([("", value)])]
+    names: list[object] = [""]
+    while levels:
+        entry = next(levels[-1], None)
+        if entry is None:
+            levels.pop()
+            names.pop()
+            continue
+        names[-1], item = entry
+        for fault in _faults(item):
+            yield tuple(map(str, names[1:])), fault
+        if isinstance(item, dict | list):
+            levels.append(_children(item))
+            names.append("")
 
 
-def has_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+def _faults(item: Any) -> Iterator[str]:
+    """Yield what is wrong with a value, apart from its children."""
+    if isinstance(item, str):
+        if has_surrogate(item):
+            yield "contains a lone surrogate, which is not a character"
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            yield "must be a finite number"
+    elif isinstance(item, dict):
+        for name in item:
+            if has_surrogate(name):
+                yield "has a field whose name contains a lone surrogate"
+
+
+def _children(item: dict[str, Any] | list[Any]) -> Iterator[tuple[object, Any]]:
+    """Yield the children with their names or places, the last first."""
+    if isinstance(item, dict):
+        return reversed(item.items())
+    return zip(range(len(item) - 1, -1, -1), reversed(item), strict=True)

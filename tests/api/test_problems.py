@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 from django.db import OperationalError, connection
 
 from contextopt.api import problems
+from contextopt.api.transport import find_unstorable
 from contextopt.models import Record
 from tests import factories
 from tests.api.conftest import fields_of
@@ -65,6 +67,20 @@ def test_field_is_named(api, space, body, field):
     assert response.status_code == 422, response.content
     assert fields_of(response) == {field}
     assert not Record.objects.exists()
+
+
+def test_naming_a_field_takes_memory_for_its_depth_alone():
+    depth, zeros = 800, 50_000
+    body = '{"a":' * depth + "[" + "0," * zeros + "NaN" + ",0" * zeros + "]" + "}" * depth
+    value = json.loads(body)
+    tracemalloc.start()
+    ((path, fault),) = find_unstorable(value)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path == ("a",) * depth + (str(zeros),)
+    assert fault == "must be a finite number"
+    # A path for each value took 650 MB.
+    assert peak < 5 * 2**20
 
 
 @pytest.mark.parametrize(
