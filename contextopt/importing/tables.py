@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from contextopt.importing.lines import Lines, decode
@@ -11,13 +12,14 @@ from contextopt.inputs import RecordIn
 DELIMITERS = ",;\t"
 # Above the longest notes, so that these are refused by name and an unclosed quote still ends somewhere.
 CELL_MAX = 2_000_000
+COLUMNS_MAX = 1_000
 
 
 def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
     """Yield each row under the line that it starts at; a quoted cell may hold line breaks.
 
     Raises:
-        UnusableSource: the header is not CSV, or names a column twice.
+        UnusableSource: the header is not CSV, names a column twice, or too many of them.
     """
     # The limit belongs to the process; the default of 128 KiB is less than notes may have.
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
@@ -96,8 +98,13 @@ def _header(cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     known = {name.lower(): name for name in RecordIn.model_fields}
     names = [known.get(name.lower(), name) for name in names]
-    for name in names:
-        if name and names.count(name) > 1:
+    counts = Counter(filter(None, names))
+    if counts.total() > COLUMNS_MAX:
+        raise UnusableSource(
+            f"the header must name at most {COLUMNS_MAX:,} columns, it names {counts.total():,}"
+        )
+    for name, count in counts.items():
+        if count > 1:
             raise UnusableSource(f"the header names the column {name!r} twice")
     return names
 
