@@ -7,12 +7,12 @@ never builds on lines that the receiver has not seen.
 
 import math
 from collections import Counter as Multiset
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from contextopt.engine.errors import InvalidValue
-from contextopt.engine.linediff import NO_CHANGES, apply_diff, diff_text, split_lines
+from contextopt.engine.linediff import NO_CHANGES, Patch, Work, apply_diff, diff_lines
 from contextopt.engine.text import flatten
 from contextopt.engine.validation import MAX_INT, check_optional_int
 
@@ -30,6 +30,10 @@ REVERTED = "[REVERTED] to the version before the part that was sent"
 MIN_RENAME_LIKENESS = 0.5
 """Share of equal lines from which a file that vanished and one that appeared are the same file."""
 MAX_RENAME_PAIRS = 2_500
+MAX_RENAME_LINES = 400_000
+"""Lines of all files together past which none is looked for by its likeness."""
+MAX_RENAME_WORK = 1_000_000
+"""Lines compared to find renames, about half a second; files that would take more are not renamed."""
 MIN_CHARS = 100
 """Room for the note of what was left out."""
 _MIN_RENAME_LINES = 3
@@ -99,9 +103,10 @@ def build_delta(
     renames = _find_renames(base, present)
     changed: list[ChangedFile] = []
     receiver = dict(base)
+    work = Work()
     for path in sorted({*base, *present} - set(renames.values())):
         source, content = renames.get(path, path), present.get(path)
-        outcome = _compare(path, source, base.get(source), content, count_text, limits)
+        outcome = _compare(path, source, base.get(source), content, count_text, limits, work)
         if outcome is not None:
             changed.append(outcome)
             _remember(receiver, outcome, source, content)
@@ -141,6 +146,7 @@ def _compare(
     current: Content | None,
     count_text: CountText,
     limits: DeltaLimits,
+    work: Work,
 ) -> ChangedFile | None:
     """Return the news of one file, None where there is none."""
     if current is None:
@@ -154,7 +160,7 @@ def _compare(
     if not isinstance(current, str) or not isinstance(old, str) or is_binary(old):
         text, is_truncated = _new_file(str(current), limits)
         return ChangedFile(path, text, "new", is_truncated)
-    text, is_truncated = _change(old, current, count_text, limits)
+    text, is_truncated = _change(old, current, count_text, limits, work)
     if source == path:
         return ChangedFile(path, text, "changed", is_truncated)
     return ChangedFile(path, f"{_renamed_heading(source)}\n{text}", "renamed", is_truncated, source)
@@ -172,9 +178,11 @@ def _renamed_heading(source: str) -> str:
     return f"[RENAMED from {flatten(source)}]"
 
 
-def _change(old: str, current: str, count_text: CountText, limits: DeltaLimits) -> tuple[str, bool]:
+def _change(
+    old: str, current: str, count_text: CountText, limits: DeltaLimits, work: Work
+) -> tuple[str, bool]:
     """Return the diff or, where that is no smaller, the whole file; and whether it was cut."""
-    patch, is_truncated = _cut_patch(diff_text(old, current), limits)
+    patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
     if limits.max_chars is None or len(current) <= limits.max_chars:
         full = f"{FULL_FILE}\n{current}"
         if count_text(full) < count_text(patch):
@@ -191,14 +199,14 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
     return f"{NEW_FILE}\n{beginning}{break_}[… {left_out:,} more characters left out]", True
 
 
-def _cut_patch(patch: str, limits: DeltaLimits) -> tuple[str, bool]:
+def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
     """Cut at a line, so that diff and note are within the limits together."""
-    lines = split_lines(patch)
-    total = sum(map(_is_changed_line, lines))
+    total = patch.changed_lines
+    lines = _beginning(patch.lines, limits.max_chars)
     too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
-    too_long = limits.max_chars is not None and len(patch) > limits.max_chars
+    too_long = limits.max_chars is not None and sum(map(len, lines)) > limits.max_chars
     if not too_many and not too_long:
-        return patch, False
+        return "".join(lines), False
     room = math.inf if limits.max_chars is None else limits.max_chars - len(_cut_note(total))
     most = math.inf if limits.max_changed_lines is None else limits.max_changed_lines
     end = shown = used = 0
@@ -211,6 +219,18 @@ def _cut_patch(patch: str, limits: DeltaLimits) -> tuple[str, bool]:
         # Context and headings after the last changed line would say nothing.
         end, shown = position + 1, shown + 1
     return "".join(lines[:end]) + _cut_note(total - shown), True
+
+
+def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
+    """Return the lines up to the one that takes them past the limit: no more need be made."""
+    if max_chars is None:
+        return list(lines)
+    beginning: list[str] = []
+    used = 0
+    while used <= max_chars and (line := next(lines, None)) is not None:
+        beginning.append(line)
+        used += len(line)
+    return beginning
 
 
 def _is_changed_line(line: str) -> bool:
@@ -253,20 +273,27 @@ def _match_likest(
     gone: Mapping[str, Content | None], appeared: Mapping[str, Content], renames: dict[str, str]
 ) -> None:
     taken = set(renames.values())
-    old = {path: _line_counts(content) for path, content in gone.items() if path not in taken}
-    new = {path: _line_counts(content) for path, content in appeared.items() if path not in renames}
-    if len(old) * len(new) > MAX_RENAME_PAIRS:
+    left = {path: content for path, content in gone.items() if path not in taken}
+    unknown = {path: content for path, content in appeared.items() if path not in renames}
+    if len(left) * len(unknown) > MAX_RENAME_PAIRS:
         return
+    if sum(map(_count_breaks, [*left.values(), *unknown.values()])) > MAX_RENAME_LINES:
+        return
+    old = {path: _line_counts(content) for path, content in left.items()}
+    new = {path: _line_counts(content) for path, content in unknown.items()}
     pairs = sorted(
         (-likeness, new_path, old_path)
-        for new_path, new_lines in new.items()
-        for old_path, old_lines in old.items()
-        if (likeness := _likeness(old_lines, new_lines)) >= MIN_RENAME_LIKENESS
+        for new_path, old_path, shared in _count_shared(old, new)
+        if (likeness := _likeness(old[old_path], new[new_path], shared)) >= MIN_RENAME_LIKENESS
     )
     for _, new_path, old_path in pairs:
         if new_path not in renames and old_path not in taken:
             renames[new_path] = old_path
             taken.add(old_path)
+
+
+def _count_breaks(content: Content | None) -> int:
+    return content.count("\n") if isinstance(content, str) else 0
 
 
 def _line_counts(content: Content | None) -> Multiset[str]:
@@ -276,6 +303,29 @@ def _line_counts(content: Content | None) -> Multiset[str]:
     return Multiset(line for line in map(str.strip, content.split("\n")) if len(line) > 1)
 
 
-def _likeness(old: Multiset[str], new: Multiset[str]) -> float:
+def _count_shared(
+    old: Mapping[str, Multiset[str]], new: Mapping[str, Multiset[str]]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield new path, old path and how many lines they share, while the work lasts."""
+    holders: dict[str, list[str]] = {}
+    for path, lines in old.items():
+        for line in lines:
+            holders.setdefault(line, []).append(path)
+    left = MAX_RENAME_WORK
+    for new_path, lines in new.items():
+        known = [line for line in lines if line in holders]
+        work = sum(len(holders[line]) for line in known)
+        if work > left:
+            continue
+        left -= work
+        shared: Multiset[str] = Multiset()
+        for line in known:
+            for path in holders[line]:
+                shared[path] += min(lines[line], old[path][line])
+        for path, count in shared.items():
+            yield new_path, path, count
+
+
+def _likeness(old: Multiset[str], new: Multiset[str], shared: int) -> float:
     larger = max(old.total(), new.total())
-    return (old & new).total() / larger if larger >= _MIN_RENAME_LINES else 0.0
+    return shared / larger if larger >= _MIN_RENAME_LINES else 0.0

@@ -7,15 +7,22 @@ any other; an end of file without a line break has the customary marker. The dif
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from contextopt.engine.errors import InvalidValue
 
+type Match = tuple[int, int, int]
+"""An old line, the new line that equals it, and for how many lines that goes on."""
+
 NO_CHANGES = "[no changes detected]"
 CONTEXT_LINES = 1
 MAX_WORK = 1_500_000
-"""Comparisons spent on one diff, about a second; what is not matched by then is replaced as a block."""
+"""Comparisons spent on one diff, or on all files of one attempt together: about a second.
+
+What is not matched by then is replaced as a block.
+"""
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
 _MAX_EDITS = 600
@@ -31,14 +38,35 @@ class Change(NamedTuple):
     new_end: int
 
 
+class Work:
+    """What is left of the comparisons that one diff, or several together, may cost."""
+
+    def __init__(self, limit: int = MAX_WORK) -> None:
+        self.left = limit
+
+
+class Patch(NamedTuple):
+    """A diff whose lines are made as they are read, and how many of them are changed ones."""
+
+    lines: Iterator[str]
+    changed_lines: int
+
+
 def diff_text(old: str, new: str, *, context_lines: int = CONTEXT_LINES) -> str:
     """Return the unified diff from old to new, or `[no changes detected]`."""
     if old == new:
         return NO_CHANGES
+    return "".join(diff_lines(old, new, Work(), context_lines=context_lines).lines)
+
+
+def diff_lines(old: str, new: str, work: Work, *, context_lines: int = CONTEXT_LINES) -> Patch:
+    """Return the unified diff of two different texts, for no more than the work that is left."""
     old_lines, new_lines = split_lines(old), split_lines(new)
-    changes = find_changes(old_lines, new_lines)
-    hunks = _group(changes, context_lines)
-    return "".join(part for hunk in hunks for part in _render_hunk(hunk, old_lines, new_lines, context_lines))
+    matches = _match_lines(old_lines, new_lines, work)
+    hunks = _group(_find_changes(matches, len(old_lines), len(new_lines)), context_lines)
+    lines = (part for hunk in hunks for part in _render_hunk(hunk, old_lines, new_lines, context_lines))
+    kept = sum(length for _, _, length in matches)
+    return Patch(lines, len(old_lines) + len(new_lines) - 2 * kept)
 
 
 def apply_diff(old: str, patch: str) -> str:
@@ -75,59 +103,70 @@ def split_lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def find_changes(old_lines: Sequence[str], new_lines: Sequence[str]) -> list[Change]:
-    """Return what changed, in order: as few lines as the bounded search finds."""
+def _match_lines(old_lines: list[str], new_lines: list[str], work: Work) -> list[Match]:
+    """Return equal stretches, ascending in both: as many lines as the bounded search finds."""
+    if work.left <= 0:
+        return _match(old_lines, new_lines, work)
     numbers: dict[str, int] = {}
     old = [numbers.setdefault(line, len(numbers)) for line in old_lines]
     new = [numbers.setdefault(line, len(numbers)) for line in new_lines]
-    changes = []
+    matches = _match(old, new, work)
+    # Putting together many small stretches takes as long as finding them.
+    work.left -= len(matches)
+    return matches
+
+
+def _find_changes(matches: Iterable[Match], old_length: int, new_length: int) -> Iterator[Change]:
+    """Yield what is between the matches, in order."""
     old_at = new_at = 0
-    for old_start, new_start in [*_match(old, new), (len(old), len(new))]:
+    for old_start, new_start, length in chain(matches, [(old_length, new_length, 0)]):
         if old_start > old_at or new_start > new_at:
-            changes.append(Change(old_at, old_start, new_at, new_start))
-        old_at, new_at = old_start + 1, new_start + 1
-    return changes
+            yield Change(old_at, old_start, new_at, new_start)
+        old_at, new_at = old_start + length, new_start + length
 
 
-class _Work:
-    """What is left of the comparisons that one diff may cost."""
-
-    def __init__(self, limit: int) -> None:
-        self.left = limit
-
-
-def _match(old: list[int], new: list[int]) -> list[tuple[int, int]]:
-    """Return pairs of equal lines, ascending in both."""
-    work = _Work(MAX_WORK)
-    pairs: list[tuple[int, int]] = []
+def _match[Line: Hashable](old: list[Line], new: list[Line], work: Work) -> list[Match]:
+    matches: list[Match] = []
     regions = [(0, len(old), 0, len(new))]
     while regions:
         a, b, c, d = regions.pop()
+        start, end = a, b
         while a < b and c < d and old[a] == new[c]:
-            pairs.append((a, c))
             a, c = a + 1, c + 1
+        if a > start:
+            matches.append((start, c - (a - start), a - start))
         while a < b and c < d and old[b - 1] == new[d - 1]:
             b, d = b - 1, d - 1
-            pairs.append((b, d))
+        if b < end:
+            matches.append((b, d, end - b))
         if a == b or c == d or work.left <= 0:
             continue
         found = _shortest_edit(old[a:b], new[c:d], work)
         if found is not None:
-            pairs += [(a + x, c + y) for x, y in found]
+            matches += [(a + x, c + y, 1) for x, y in found]
             continue
         anchors = [(a + x, c + y) for x, y in _unique_anchors(old[a:b], new[c:d], work)]
         if anchors:
-            pairs += anchors
+            matches += [(x, y, 1) for x, y in anchors]
             starts = [(a, c), *((x + 1, y + 1) for x, y in anchors)]
-            regions += [(x, u, y, v) for (x, y), (u, v) in zip(starts, [*anchors, (b, d)], strict=True)]
-    return sorted(pairs)
+            ends = [*anchors, (b, d)]
+            regions += [(x, u, y, v) for (x, y), (u, v) in zip(starts, ends, strict=True) if x < u and y < v]
+    return sorted(matches)
 
 
-def _shortest_edit(old: list[int], new: list[int], work: _Work) -> list[tuple[int, int]] | None:
+def _shortest_edit[Line: Hashable](
+    old: list[Line], new: list[Line], work: Work
+) -> list[tuple[int, int]] | None:
     """Return the pairs of a longest common subsequence, None where that takes too many edits.
 
     Source: E. W. Myers, An O(ND) Difference Algorithm and Its Variations (1986), figure 2.
     """
+    partners = _count_partners(old, new)
+    if not partners:
+        return []
+    # Every line without a partner is an edit, so the search would end in nothing.
+    if len(old) + len(new) - partners - _count_partners(new, old) > _MAX_EDITS:
+        return None
     n, m = len(old), len(new)
     furthest = {1: 0}
     trace: list[dict[int, int]] = []
@@ -146,6 +185,11 @@ def _shortest_edit(old: list[int], new: list[int], work: _Work) -> list[tuple[in
         if work.left <= 0:
             return None
     return None
+
+
+def _count_partners[Line: Hashable](old: list[Line], new: list[Line]) -> int:
+    """Return how many of the old lines are anywhere among the new ones."""
+    return sum(map(set(new).__contains__, old))
 
 
 def _goes_down(furthest: dict[int, int], diagonal: int, edits: int) -> bool:
@@ -170,7 +214,7 @@ def _walk_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, i
     return pairs
 
 
-def _unique_anchors(old: list[int], new: list[int], work: _Work) -> list[tuple[int, int]]:
+def _unique_anchors[Line: Hashable](old: list[Line], new: list[Line], work: Work) -> list[tuple[int, int]]:
     """Return lines that are there once on each side, as many as keep their order (patience diff)."""
     work.left -= len(old) + len(new)
     old_counts, new_counts = Counter(old), Counter(new)
@@ -197,15 +241,16 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-def _group(changes: list[Change], context_lines: int) -> list[list[Change]]:
+def _group(changes: Iterable[Change], context_lines: int) -> Iterator[list[Change]]:
     """Put changes whose context would touch into one hunk."""
-    hunks: list[list[Change]] = []
+    hunk: list[Change] = []
     for change in changes:
-        if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * context_lines:
-            hunks[-1].append(change)
-        else:
-            hunks.append([change])
-    return hunks
+        if hunk and change.old_start - hunk[-1].old_end > 2 * context_lines:
+            yield hunk
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield hunk
 
 
 def _render_hunk(hunk: list[Change], old: list[str], new: list[str], context_lines: int) -> Iterator[str]:
@@ -226,7 +271,11 @@ def _render_hunk(hunk: list[Change], old: list[str], new: list[str], context_lin
 
 def _prefixed(sign: str, lines: list[str]) -> Iterator[str]:
     for line in lines:
-        yield f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n{_NO_NEWLINE}"
+        if line.endswith("\n"):
+            yield f"{sign}{line}"
+        else:
+            yield f"{sign}{line}\n"
+            yield _NO_NEWLINE
 
 
 def _range(start: int, end: int) -> str:

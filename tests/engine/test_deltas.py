@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -118,6 +119,57 @@ def test_no_input_takes_long() -> None:
         # About two seconds on a slow machine; quadratic would be hours.
         assert time.perf_counter() - start < 30
         assert apply_diff("".join(old), patch) == "".join(new)
+
+
+def han_lines(first: int, count: int) -> list[str]:
+    return [f"{chr(0x4E00 + number)}\n" for number in range(first, first + count)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(han_lines(0, 1_000), han_lines(5_000, 1_000)), (han_lines(0, 1_000), han_lines(0, 1_000)[::-1])],
+    ids=["nothing in common", "reversed"],
+)
+def test_many_files_take_no_longer_than_one(old: list[str], new: list[str]) -> None:
+    paths = [f"{number}.py" for number in range(150)]
+    start = time.process_time()
+    outcome = delta(dict.fromkeys(paths, "".join(old)), dict.fromkeys(paths, "".join(new)), UNCUT)
+    # About a second with the work shared; with a bound for each file it was 12.
+    assert time.process_time() - start < 5
+    assert len(outcome.changed_files) == 150
+    assert {apply_change(change, "".join(old)) for change in outcome.changed_files} == {"".join(new)}
+
+
+def test_files_after_the_work_was_spent_are_replaced_as_a_block() -> None:
+    hard = "".join(han_lines(0, 700)), "".join(han_lines(0, 700)[::-1])
+    before, after = ({f"{n}.py": hard[side] for n in range(20)} for side in (0, 1))
+    edited = TEXT.replace("= 10", "= x").replace("= 50", "= y")
+    alone = only(delta({"z.py": TEXT}, {"z.py": edited}, UNCUT))
+    outcome = delta(before | {"z.py": TEXT}, after | {"z.py": edited}, UNCUT)
+    assert outcome == delta(before | {"z.py": TEXT}, after | {"z.py": edited}, UNCUT)
+    last = outcome.changed_files[-1]
+    assert len(alone.diff) < len(last.diff) < 3 * len(TEXT)
+    assert apply_change(alone, TEXT) == apply_change(last, TEXT) == edited
+
+
+def test_looking_for_renames_is_bounded() -> None:
+    lines = [2 * chr(0x4E00 + number) + "\n" for number in range(20_000)]
+    old = {f"old{n}.py": "".join(lines) + f"{n:03}\n" for n in range(30)}
+    new = {f"new{n}.py": "".join(lines) + f"x{n:03}\n" for n in range(30)}
+    start = time.process_time()
+    outcome = delta(old, new)
+    # Every line of every pair took six seconds.
+    assert time.process_time() - start < 3
+    assert {change.kind for change in outcome.changed_files} == {"new", "deleted"}
+
+
+def test_files_that_share_too_many_lines_are_not_renamed_but_the_others_are() -> None:
+    common = [f"common {number}\n" for number in range(4_000)]
+    old = {f"old{n}.py": "".join(common) + f"{n:03}\n" for n in range(20)} | {"y.py": TEXT}
+    new = {f"new{n}.py": "".join(common) + f"x{n:03}\n" for n in range(20)} | {"z.py": TEXT + "more\n"}
+    kinds = Counter(change.kind for change in delta(old, new).changed_files)
+    assert kinds == {"renamed": 13, "new": 8, "deleted": 8}
+    assert delta(old, new).receiver_files["z.py"].content == TEXT + "more\n"
 
 
 def test_a_new_file_shows_its_first_500_characters() -> None:
