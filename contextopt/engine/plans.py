@@ -1,8 +1,10 @@
 """A plan, read from JSON and summed up as the titles of its steps."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.text import flatten, flatten_to
@@ -115,9 +117,11 @@ def _title(step: str) -> str:
 
 def _join_within(lines: list[str], limit: int) -> str:
     """Join whole lines up to the limit; the last one says how many had no room."""
-    text = "\n".join(lines)
-    kept = len(lines)
-    while len(text) > limit and kept:
-        kept -= 1
-        text = "\n".join([*lines[:kept], f"… {len(lines) - kept} more steps"])
-    return text
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    if not ends or ends[-1] - 1 <= limit:
+        return "\n".join(lines)
+    for kept in range(bisect_right(ends, limit), -1, -1):
+        rest = f"… {len(lines) - kept} more steps"
+        if not kept or ends[kept - 1] + len(rest) <= limit:
+            break
+    return "\n".join([*lines[:kept], rest])
