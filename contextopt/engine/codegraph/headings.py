@@ -43,10 +43,14 @@ def _underlined(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 def _sections(lines: Sequence[str], titles: list[tuple[int, int, str]]) -> tuple[Symbol, ...]:
     """Make each heading reach to the next of its depth or higher."""
+    ends = [len(lines)] * len(titles)
+    unended: list[int] = []
+    for position, (start, depth, _) in enumerate(titles):
+        while unended and titles[unended[-1]][1] >= depth:
+            ends[unended.pop()] = start - 1
+        unended.append(position)
     sections = []
-    for position, (start, depth, title) in enumerate(titles):
-        later = (number for number, other, _ in titles[position + 1 :] if other <= depth)
-        end = next(later, len(lines) + 1) - 1
+    for (start, depth, title), end in zip(titles, ends, strict=True):
         name = title.strip().rstrip("#").strip()
         sections.append(Symbol(name[:120], "heading", start, max(start, end), name[:120], depth))
     return tuple(sections)
