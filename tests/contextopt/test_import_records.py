@@ -331,14 +331,12 @@ def test_a_carriage_return_at_the_end_of_what_was_read_is_told_by_what_follows(p
     ("header", "message"),
     [
         ("\ntitle,no\rtes\n", r"line 2: the header is not CSV: a carriage return"),
-        ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: a cell is longer than 2,000,000"),
+        ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: a cell is longer"),
         ('title,"notes\n', r"line 1: the header is not CSV: the quote that opens in line 1 is never closed"),
     ],
     ids=["return", "long", "open"],
 )
-def test_a_header_that_is_no_csv_is_refused_with_its_line(
-    tmp_path: Path, header: str, message: str
-) -> None:
+def test_a_header_that_is_no_csv_is_refused_with_its_line(tmp_path: Path, header: str, message: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(f"{header}a,b\n".encode())
     with pytest.raises(CommandError, match=message) as caught:
