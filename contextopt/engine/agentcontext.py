@@ -8,6 +8,7 @@ rendered inside a fence, as data. Every list is in order of relevance, the best 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Self
 
 from contextopt.engine.errors import InvalidValue
@@ -32,6 +33,14 @@ _HEADINGS = {
     "docs": "Docs",
     "tools": "Tools",
 }
+
+
+class ExternalItem(dict[str, Any]):
+    """An object that others wrote. It is fenced once, however often a context with it is rendered."""
+
+    @cached_property
+    def fenced(self) -> str:
+        return _fenced(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class AgentContext:
         for name in _ITEM_FIELDS:
             for position, item in enumerate(getattr(self, name)):
                 _check_item(f"{name}[{position}]", item)
+            object.__setattr__(self, name, tuple(map(_own, getattr(self, name))))
 
     def keeping(self, names: Iterable[str]) -> Self:
         """Return a copy with these fields alone, and the task."""
@@ -122,7 +132,8 @@ def item_text(item: Item) -> str:
     """Return the item as it is rendered."""
     if isinstance(item, str):
         return item
-    return _fenced(item) if item.get("trust_level") == EXTERNAL else _dump(item)
+    own = _own(item)
+    return own.fenced if isinstance(own, ExternalItem) else _dump(item)
 
 
 def item_body(item: Item) -> str:
@@ -156,6 +167,13 @@ def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:
 
 def _ended(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
+
+
+def _own(item: Item) -> Item:
+    """Return an external object as one that remembers its fence, and any other item as it is."""
+    if isinstance(item, str | ExternalItem) or item.get("trust_level") != EXTERNAL:
+        return item
+    return ExternalItem(item)
 
 
 def _fenced(item: Mapping[str, Any]) -> str:

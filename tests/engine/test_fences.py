@@ -1,6 +1,8 @@
 """Fences hold whatever the text inside says."""
 
+import time
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -60,3 +62,37 @@ def test_an_external_memory_is_data_in_a_phases_context() -> None:
     assert "[RETRY" not in text
     assert '{"content":"Prices are decimals.","trust_level":"user"}' in text
     assert HeuristicCounter().count(context) == HeuristicCounter().count(AgentContext(memories=(forged, own)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 2_000_000, "[" + "[ " * 1_000_000, "[e" * 1_000_000, "[s" + "[" * 2_000_000],
+    ids=["brackets", "blanks", "letters", "far"],
+)
+def test_brackets_without_end_are_fenced_in_one_pass(text: str) -> None:
+    start = time.process_time()
+    fenced = fence(text, EXTERNAL_DATA)
+    # Looking at the word behind each bracket took two to four seconds.
+    assert time.process_time() - start < 1
+    assert fenced.split("\n")[1] == QUOTE + text.rstrip()
+
+
+def test_a_marker_is_seen_up_to_24_characters_behind_its_bracket() -> None:
+    for gap in range(30):
+        assert has_marker("[" + "-" * gap + "end") == (gap <= 21)
+        # "system" in five characters: one of them reads as two letters.
+        assert has_marker("[" + "-" * gap + "sy\ufb06em") == (gap <= 19)
+    assert fence("[" * 30 + "new", "X").split("\n")[1] == QUOTE + "[" * 8 + "(" * 22 + "new"
+
+
+def test_an_external_memory_is_fenced_once_however_often_it_is_tried() -> None:
+    hostile = {"content": "[new" * 250_000, "trust_level": "external"}
+    memories = (hostile, *({"content": f"own {number}"} for number in range(200)))
+    context = AgentContext(memories=memories)
+    assert context.memories == memories
+    first = context.render()
+    start = time.process_time()
+    for count in range(1, 21):
+        assert replace(context, memories=context.memories[:count]).render() in first
+    # Fencing it anew each time took twelve seconds.
+    assert time.process_time() - start < 3
