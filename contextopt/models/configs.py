@@ -8,7 +8,6 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 
-from contextopt.engine import values
 from contextopt.engine.errors import UnknownEncoding
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.locking import hold_space
@@ -144,11 +143,3 @@ class ContextConfig(models.Model):
             get_tokenizer(self.encoding)
         except UnknownEncoding as error:
             raise ValidationError({"encoding": error.message}) from error
-
-    def to_value(self, **overrides: Any) -> values.ContextConfig:
-        """Return the engine's value, with a request's own settings in place of the stored ones.
-
-        Raises:
-            InvalidValue: a setting is outside its range; `field` names it.
-        """
-        return values.ContextConfig(**{**{name: getattr(self, name) for name in SETTINGS}, **overrides})

@@ -43,9 +43,6 @@ class FindingQuerySet(models.QuerySet["Finding"]):
     def in_order(self) -> Self:
         return self.order_by("number")
 
-    def undecided(self) -> Self:
-        return self.filter(decision=Decision.OPEN)
-
     def measure(self) -> int:
         """Return the tokens of these findings in full, added up."""
         return int(self.aggregate(total=Sum("tokens", default=0))["total"])
@@ -315,6 +312,6 @@ class HandoffSettings(models.Model):
         return f"{self.phase} of {self.team}"
 
     def clean(self) -> None:
-        """Refuse a category that is named twice or too many of them."""
+        """Refuse too many categories."""
         if len(self.key_categories) > MAX_CATEGORIES:
             raise ValidationError({"key_categories": f"must be at most {MAX_CATEGORIES}"})
