@@ -165,8 +165,6 @@ class JsonValues:
             return {str(key): self.convert(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple | set):
             return [self.convert(item, depth + 1) for item in value]
-        if isinstance(value, datetime):
-            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
         if isinstance(value, date):
             return value.isoformat()
         if value is None or isinstance(value, bool | int | float | str):
@@ -194,14 +192,13 @@ def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) 
 
 
 def read_date(value: object) -> object:
-    """Take a moment without an offset as UTC: front matter seldom has one."""
+    """Write a moment as records take it; one without an offset is left so, and refused with its field."""
     if not isinstance(value, str) or len(value) <= len("2026-01-31"):
         return value
     try:
-        moment = datetime.fromisoformat(value)
+        return datetime.fromisoformat(value).isoformat()
     except ValueError:
         return value
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def read_tags(value: object) -> object:

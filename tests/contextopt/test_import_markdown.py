@@ -51,7 +51,7 @@ def test_front_matter_gives_the_fields(folder: Path) -> None:
         "external_id": "ops/restore.md",
         "metadata": {
             "owner": "Ann",
-            "reviewed": "2026-05-02T10:00:00+00:00",
+            "reviewed": "2026-05-02T10:00:00",
             "steps": {"one": 1.5, "two": None},
         },
     }
@@ -161,7 +161,7 @@ def test_the_date_is_the_front_matters_the_commits_or_the_files(folder: Path) ->
     run_git(folder.parent, "init", "--quiet", str(folder))
     write(folder, "sub/old.md", "old")
     commit(folder, "Add", "sub/other.txt", date="2026-02-01T10:00:00+00:00")
-    write(folder, "dated.md", "---\ndate: 2026-01-05 08:30:00\n---\n")
+    write(folder, "dated.md", "---\ndate: 2026-01-05 08:30:00Z\n---\n")
     commit(folder, "Later", "x.txt", date="2026-02-02T10:00:00+00:00")
     loose = write(folder, "loose.md", "loose")
     os.utime(loose, (1_770_000_000, 1_770_000_000))
@@ -194,6 +194,35 @@ def test_the_command_imports_and_importing_again_changes_nothing(
             ("caf\ufffd.md", "external_id"),
         ]
     assert Record.objects.get().type == "document"
+
+
+@pytest.mark.django_db
+def test_a_date_without_an_offset_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dates = {
+        "bare": "2026-11-01T10:00:00",
+        "quoted": "'2026-11-01 10:00'",
+        "basic": "20261101T100000",
+        "day": "2026-11-01",
+        "offset": "2026-11-01T10:00:00+02:00",
+        "quoted-offset": "'20261101T100000+0200'",
+    }
+    for name, text in dates.items():
+        write(folder, f"{name}.md", f"---\ndate: {text}\n---\n")
+    with pytest.raises(SystemExit):
+        call_command("import_markdown", "docs", str(folder), "--json")
+    rejected = json.loads(capsys.readouterr().out)["rejected"]
+    assert [(item["file"], item["field"]) for item in rejected] == [
+        ("bare.md", "date"),
+        ("basic.md", "date"),
+        ("quoted.md", "date"),
+    ]
+    assert all("offset" in item["error"] for item in rejected)
+    moments = {record.external_id: record.date.isoformat() for record in Record.objects.all()}
+    assert moments == {
+        "day.md": "2026-11-01T00:00:00+00:00",
+        "offset.md": "2026-11-01T08:00:00+00:00",
+        "quoted-offset.md": "2026-11-01T08:00:00+00:00",
+    }
 
 
 @pytest.mark.django_db
