@@ -155,6 +155,8 @@ BAD_LINES = [
     ('{"title": "t", "position": 9223372036854775808}', "position"),
     ('{"title": "t", "position": ' + "9" * 5_000 + "}", "row"),
     ('{"title": "t", "metadata": {"x": ' + "[" * 50_000 + "]" * 50_000 + "}}", "row"),
+    ("[" * 100_000, "row"),
+    ('{"title": ' + "[" * 100_000, "row"),
     ('{"title": "t", "metadata": [1]}', "metadata"),
     ('{"title": "t", "metadata": {"x": 1}, "x": 2}', "x"),
     (json.dumps({"title": "t" * 1_001}), "title"),
@@ -175,6 +177,43 @@ def test_bad_rows_are_named_by_line_and_field_and_the_rest_is_kept(
     assert rejections(answer) == expected
     assert answer["created"] == 2
     assert all(item["error"] and len(item["error"]) <= 300 for item in answer["rejected"])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (json.dumps([{"title": "a"}, {"title": "b"}], indent=2), "array"),
+        ('[\n{"title": "a"}\n]\n', "array"),
+        ('[{"title": "a"},\n{"title": "b"},\n{"title": "c"}]', "array"),
+        ("[", "array"),
+        (json.dumps({"title": "a", "tags": ["b"]}, indent=2), "object"),
+        ('\n{"title": "a",\n\n"notes": "n"}\n', "object"),
+        ('{"title": "a"\n}\n', "object"),
+    ],
+)
+def test_a_document_over_many_lines_is_one_rejection_that_says_what_is_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, name: str
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text)
+    answer = run_import(capsys, "s", path, code=1)
+    assert rejections(answer) == [(2 if text.startswith("\n") else 1, "row")]
+    assert (
+        f"a JSON {name} of several lines; expected is one JSON object a line"
+        in answer["rejected"][0]["error"]
+    )
+    assert not Record.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("first", ["[1,", '{"title": "cut",', "{", "[1, 2]", "[" * 100_000, '{"title": "cut'])
+def test_a_file_whose_first_line_alone_is_broken_is_read_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str
+) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", first, {"title": "A"}, {"title": "B"})
+    answer = run_import(capsys, "s", path, code=1)
+    assert (rejections(answer), answer["created"]) == ([(1, "row")], 2)
 
 
 @pytest.mark.django_db
