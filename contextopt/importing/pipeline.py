@@ -1,17 +1,16 @@
 """Check rows and write them in batches.
 
 Each batch is one transaction, so an import that was stopped is finished by running it again. Memory is
-bounded by the batch (rows and bytes), by the number of rejections that are kept in full, and by a hash and
-a line number, about 140 bytes, for each row of a file that gives its `external_id`.
+bounded by the batch (rows and bytes) and by the number of rejections that are kept in full.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from django.db import DataError
+from django.db import DataError, connection
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict
@@ -79,26 +78,56 @@ class CheckedRow:
     data: RecordIn
 
 
+_MAKE_KEYS = """
+DROP TABLE IF EXISTS pg_temp.import_keys;
+CREATE TEMP TABLE import_keys (key bytea PRIMARY KEY, content bytea NOT NULL, line bigint NOT NULL)
+"""
+# What is inserted is not among the rows that the statement sees itself.
+_CLAIM_KEYS = """
+WITH given AS (
+    SELECT *
+      FROM unnest(%s::bytea[], %s::bytea[], %s::bigint[]) WITH ORDINALITY AS g(key, content, line, place)
+), claimed AS (
+    INSERT INTO pg_temp.import_keys SELECT key, content, line FROM given ORDER BY place
+    ON CONFLICT DO NOTHING RETURNING key, content, line
+)
+SELECT g.place - 1, first.line
+  FROM given g
+  JOIN (SELECT * FROM pg_temp.import_keys UNION ALL SELECT * FROM claimed) AS first USING (key)
+ WHERE first.content <> g.content
+"""
+
+
 class GivenKeys:
-    """The keys that the rows of one file gave so far, each with its line.
+    """The keys that the rows of an import gave so far, in a table of the database session's own.
 
     The first row of a key is the one that counts, however far away the next one is: were it the last, a
-    second import would change the record to the first and back.
+    second import would change the record to the first and back. One that says the same may come again.
     """
 
     def __init__(self) -> None:
-        self._file = ""
-        self._lines: dict[bytes, int] = {}
+        with connection.cursor() as cursor:
+            cursor.execute(_MAKE_KEYS)
 
-    def claim(self, row: CheckedRow) -> int | None:
-        """Return the line of the row that has this row's key already; else the key is now this row's."""
-        if row.raw.file != self._file:
-            self._file = row.raw.file
-            self._lines.clear()
-        key = json.dumps([row.data.source, row.data.external_id]).encode()
-        digest = hashlib.blake2b(key, digest_size=16).digest()
-        first = self._lines.setdefault(digest, row.raw.line)
-        return None if first == row.raw.line else first
+    def close(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE pg_temp.import_keys")
+
+    def find_repeats(self, batch: Sequence[CheckedRow]) -> dict[int, int]:
+        """Return, by their places, which rows give a key that another one has, and in which line that is.
+
+        Rows that give none are known by their content: those of one key say the same, and none is lost.
+        """
+        keyed = [(place, row) for place, row in enumerate(batch) if row.raw.fields.get("external_id")]
+        keys = [_digest([row.raw.file, row.data.source, row.data.external_id]) for _, row in keyed]
+        contents = [_digest(row.data.model_dump(mode="json")) for _, row in keyed]
+        with connection.cursor() as cursor:
+            cursor.execute(_CLAIM_KEYS, [keys, contents, [row.raw.line for _, row in keyed]])
+            return {keyed[number][0]: line for number, line in cursor.fetchall()}
+
+
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).digest()
 
 
 def ensure_space(*, team: Team, slug: str, actor: str) -> Space:
@@ -126,18 +155,19 @@ def import_rows(
     on_batch: Callable[[ImportReport], None] | None = None,
 ) -> None:
     """Write the rows and add what became of them to the report, batch by batch."""
+    keys = GivenKeys()
     for batch in _batches(rows, report):
-        _write_batch(space, batch, actor, report)
+        _write_batch(space, _without_repeats(batch, keys, report), actor, report)
         if on_batch is not None:
             on_batch(report)
+    keys.close()
 
 
 def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
     batch: list[CheckedRow] = []
     size = 0
-    given = GivenKeys()
     for row in rows:
-        checked = row if isinstance(row, Rejection) else _check_new(row, given, report.kept_in_metadata)
+        checked = row if isinstance(row, Rejection) else check_row(row, report.kept_in_metadata)
         if isinstance(checked, Rejection):
             report.reject(checked)
             continue
@@ -166,18 +196,12 @@ def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: Impo
         setattr(report, result.status, getattr(report, result.status) + 1)
 
 
-def _check_new(row: RawRow, given: GivenKeys, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
-    """Check a row, and that no row before it in its file gave its key.
-
-    Rows that give none are known by their content: those of one key say the same, and none is lost.
-    """
-    checked = check_row(row, kept_in_metadata)
-    if isinstance(checked, Rejection) or not row.fields.get("external_id"):
-        return checked
-    first = given.claim(checked)
-    if first is None:
-        return checked
-    return _reject(row, "external_id", f"repeats the source and external_id of line {first}, which is kept")
+def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportReport) -> list[CheckedRow]:
+    repeats = keys.find_repeats(batch)
+    for place, line in sorted(repeats.items()):
+        problem = f"repeats the source and external_id of line {line}, which is kept"
+        report.reject(_reject(batch[place].raw, "external_id", problem))
+    return [row for place, row in enumerate(batch) if place not in repeats]
 
 
 def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
