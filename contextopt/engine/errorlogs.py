@@ -4,14 +4,15 @@ The lines around the first error, the summary, the exit, further errors of other
 log; in the order of the log, gaps marked. Never the start for its own sake.
 """
 
-import heapq
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, islice
 
 from contextopt.engine.logmarkers import Marker, classify, find_candidates
+from contextopt.engine.repeats import rank_with_repeats
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.validation import MAX_INT, check_int, check_text
 
@@ -30,8 +31,13 @@ _TIME = re.compile(
     )[ \t]?""",
     re.MULTILINE | re.VERBOSE,
 )
-_VARIABLE = re.compile(r"[\"'`“‘].*?[\"'`”’]|\S*[/\\]\S*|0x[0-9a-fA-F]+|\d+|[=_.*~-]{3,}")
-_COMMAND = re.compile(r"^(?:\[command\]|\$ \S|\+ \S|> \S+@\S+ \w)")
+# Where a quotation or a path was not found a character before, the rest of the word has none either.
+_VARIABLE = re.compile(
+    r"""(?:["'`]|(?<![“‘])[“‘])[^"'`”’]*+["'`”’] | (?<![^\s"'`”’])(?<![”’]["'`”’])[^\s/\\]*+[/\\]\S*+
+      | 0x[0-9a-fA-F]+ | \d+ | [=_.*~-]{3,}""",
+    re.VERBOSE,
+)
+_COMMAND = re.compile(r"^(?:\[command\]|\$ \S|\+ \S|> \S[^\s@]*+@\S++ \w)")
 _RUN = re.compile(r"^##\[group\]Run ")
 _JOB = re.compile(r"^Complete job name: \S")
 _FINAL = re.compile(r"^##\[error\]|^ERROR: Job failed|^The command .* exited with [1-9]")
@@ -137,6 +143,13 @@ def _shorten(line: str, limit: int) -> str:
     return f"{line[: limit - tail - 3]} {GAP} {line[-tail:]}"
 
 
+def _kind(line: str) -> str:
+    """Return what the line shares with those that differ in a name, a path or a number alone."""
+    kind = _VARIABLE.sub("#", line).strip()[:80]
+    # A line that is but a path or a number is of no kind but its own.
+    return line if kind.strip("# ") == "" else kind
+
+
 @dataclass
 class _Lines:
     """The lines of a log and what each is worth."""
@@ -153,10 +166,13 @@ class _Lines:
     def _mark(self) -> dict[int, Marker]:
         starts = list(accumulate((len(line) + 1 for line in self.texts), initial=0))
         markers: dict[int, Marker] = {}
+        known: dict[str, Marker] = {}
         for offset in find_candidates(self.log):
             index = bisect_right(starts, offset) - 1
-            if index not in markers:
-                markers[index] = classify(self.texts[index][:2000])
+            line = self.texts[index][:2000]
+            if line not in known:
+                known[line] = classify(line)
+            markers[index] = known[line]
         for index in self._shown_scripts():
             if index in markers:
                 markers[index] = Marker.NONE
@@ -172,20 +188,11 @@ class _Lines:
                 yield index
 
     def by_value(self) -> Iterator[int]:
-        """Yield line numbers, the most telling first; lines of a kind already seen count for less."""
-        values = self._values()
-        seen: dict[str, int] = {}
-        heap = [(-value, index, 0) for index, value in values.items()]
-        heapq.heapify(heap)
-        while heap:
-            value, index, counted = heapq.heappop(heap)
-            kind = self._kind(index)
-            times = seen.get(kind, 0)
-            if times > counted and -value < _MUST:
-                heapq.heappush(heap, (value * _REPEATED ** (times - counted), index, times))
-                continue
-            seen[kind] = times + 1
-            yield index
+        """Return line numbers, the most telling first; lines of a kind already seen count for less."""
+        kind_of = cache(_kind)
+        return rank_with_repeats(
+            self._values(), lambda index: kind_of(self.texts[index][:300]), _REPEATED, _MUST
+        )
 
     def with_blanks(self, chosen: dict[int, str]) -> list[tuple[int, str]]:
         """Return the lines in order; where only a blank line is left out between two, it comes back."""
@@ -196,20 +203,15 @@ class _Lines:
         }
         return sorted((chosen | blanks).items())
 
-    def _kind(self, index: int) -> str:
-        line = self.texts[index][:300]
-        kind = _VARIABLE.sub("#", line).strip()[:80]
-        # A line that is but a path or a number is of no kind but its own.
-        return line if kind.strip("# ") == "" else kind
-
     def _values(self) -> dict[int, float]:
         start, end = self._failed_step()
+        step = range(start, end + 1)
         values: dict[int, float] = {}
         for index, marker in self.markers.items():
-            inside = start <= index <= end
+            inside = index in step
             value = _VALUES[marker] * (1.0 if inside else _OUTSIDE)
             if inside:
-                self._spread(values, index, value, range(start, end + 1))
+                self._spread(values, index, value, step)
             else:
                 values[index] = max(values.get(index, 0.0), value)
         near = _STEP_END if self.texts[end].startswith("##[error]") else _LOG_END

@@ -47,50 +47,60 @@ _SHAPES = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
+# Alternatives with one anchor stand together behind it: most places in a line then cost one look, not forty.
 _QUIET = re.compile(
-    r"""^\s*(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | ^\s*[✓✔√]\s
-      | ^\s*(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b | (?:\.\.\.\s*ok|\sPASSED|\sPASSED\s+\[\s*\d+%\])\s*$
-      | ^\s*[\w./\\-]+::[\w:]+(?:\[.*\])?\s*$ | ^\s*\[(?:DEBUG|INFO|TRACE)\]
-      | ^\#\#\[(?:group|endgroup|debug|section|warning)\]
-      | ^::(?:group|debug|warning)
-      | ^\s*(?:shell|env|with):\s | \bpipefail\b | ^\s*set\s-[a-z]+\b
-      | ^\s*(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking)\b
-      | ^\s*(?:Requirement|Get:\d)\b
-      | ^\s*[\w.-]*(?:error|fail|exception)[\w.-]*\s*[:=]\s*(?:true|false|null|none|\d+|\S*://\S*)?\s*$
+    r"""^(?:\s*+(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | \s*+[✓✔√]\s
+          | \s*+(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b
+          | \s*+[\w./\\-]+::[\w:]+(?:\[.*\])?\s*$ | \s*+\[(?:DEBUG|INFO|TRACE)\]
+          | \#\#\[(?:group|endgroup|debug|section|warning)\]
+          | ::(?:group|debug|warning)
+          | \s*+(?:shell|env|with):\s | \s*+set\s-[a-z]+\b
+          | \s*+(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking)\b
+          | \s*+(?:Requirement|Get:\d)\b
+          | \s*+(?=[\w.-]*(?:error|fail|exception))[\w.-]*+\s*+[:=]\s*+
+              (?:true|false|null|none|\d+|(?>\S*://\S*))?\s*$
+        )
+      | (?:\.\.\.\s*ok|\sPASSED(?:\s+\[\s*\d+%\])?)\s*$ | \bpipefail\b
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WARNING = re.compile(r"^\W*(?:npm )?warn(?:ing)?\b|\bwarning:|\[warn(?:ing)?\]|\bdeprecat", re.IGNORECASE)
+_WARNING = re.compile(r"^\W*(?:npm )?warn(?:ing)?\b|\b(?:warning:|deprecat)|\[warn(?:ing)?\]", re.IGNORECASE)
 _CODE = re.compile(
     r"^\s*(?:echo|printf|if|elif|raise|throw|print|except|catch|return|assert|\#|//|\*)\b|^\s*[#*]\s"
 )
 
 _SUMMARY = re.compile(
-    r"""\b[1-9][\d,]*\s+(?:\w+\s+)?(?:failed|failures?|errors?|failing|problems?|broken)\b
-      | \b(?:failed|failures?|errors?)\s*[:=]\s*[1-9]
-      | \btest\ result:\ FAILED | ^\s*FAILED\s*\( | \bBUILD\ FAIL | \bCOMPILATION\ ERROR
-      | \bBuild\ failed | \bSome\ tests\ failed | \bNo\ tests\ (?:were\ )?found
+    r"""[\d,](?<![\d,][\d,])(?>(?<=\b[1-9])|(?<=,)[1-9]|[\d,]*?,[1-9])[\d,]*+   # from a number's start
+          \s+(?:\w+\s+)?(?:failed|failures?|errors?|failing|problems?|broken)\b
+      | \b(?:(?:failed|failures?|errors?)\s*[:=]\s*[1-9]
+          | test\ result:\ FAILED | BUILD\ FAIL | COMPILATION\ ERROR
+          | Build\ failed | Some\ tests\ failed | No\ tests\ (?:were\ )?found
+        )
+      | ^\s*FAILED\s*\(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _EXIT = re.compile(
-    r"""\bexit(?:ed|ing)?\b[^.\n]{0,40}?\b(?:code|status|with)\b\D{0,8}[1-9]
-      | \breturn(?:ed)?\s+(?:code|non-zero)\b | ^make(?:\[\d+\])?:\ \*\*\* | \bELIFECYCLE\b
-      | \bCommand\ failed\b
+    r"""\b(?:exit(?:ed|ing)?\b[^.\n]{0,40}?\b(?:code|status|with)\b\D{0,8}[1-9]
+          | return(?:ed)?\s+(?:code|non-zero)\b | ELIFECYCLE\b | Command\ failed\b
+        )
+      | ^make(?:\[\d+\])?:\ \*\*\*
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _ERROR = re.compile(
-    r"""(?:^|[\s\]>|:(│])(?:fatal\ error|fatal|error|panic)(?:\[[\w-]+\]|\s+[A-Z]{1,6}\d+)?\s*:(?=\s|$)
-      | ^\W*(?:ERROR|FATAL|CRITICAL|SEVERE|ERR!?|Error)\b(?!\S)  | ^\W*(?:error|fatal)\s | ^\#\#\[error\]
-      | ^::error
-      | \bnpm\ (?:ERR!|error)\s | ^E[ ]{2,}\S | \berror\s+(?:TS|CS|C|LNK|MSB|NU|FS|BC)\d+ | \bERR_\w+
-      | \b(?:[A-Z]\w*)?(?:Error|Exception|Failure|Panic|Fault)\b(?=:|\s*$|\() | \bpanicked\ at | ^\s*panic:
-      | ^Traceback\ \( | ^\s*Caused\ by: | ^\s*Failure/Error: | ^\s*\*\*\ \( | \bCMake\ Error
-      | ^\W*(?:FAIL|FAILED|FAILURE)\b(?!\s*$) | \.\.\.\s*(?:FAILED|ERROR|mismatch)\b | :\s+FAILED\b
-      | \.{4,}\s*Failed\b
-      | ^\s*not\ ok\ \d+ | ^\s*[✕✖✗✘❌×]\s | ^\s*●\s(?!Console) | ^\s+\d+:\d+\s+error\s | ^\s*Error\s+from\s
-      | \b(?:Segmentation\ fault|core\ dumped|Out\ of\ memory|OOMKilled|stack\ overflow)\b | \bUnhandled\b
+    r"""^(?:\W*(?:ERROR|FATAL|CRITICAL|SEVERE|ERR!?|Error)\b(?!\S) | \W*(?:error|fatal)\s | \#\#\[error\]
+          | ::error | E[ ]{2,}\S | \s*panic: | Traceback\ \( | \s*Caused\ by: | \s*Failure/Error:
+          | \s*\*\*\ \( | \W*(?:FAIL|FAILED|FAILURE)\b(?!\s*$) | \s*not\ ok\ \d+ | \s*[✕✖✗✘❌×]\s
+          | \s*●\s(?!Console) | \s+\d+:\d+\s+error\s | \s*Error\s+from\s
+        )
+      | (?:^|[\s\]>|:(│])(?:fatal\ error|fatal|error|panic)(?:\[[\w-]+\]|\s+[A-Z]{1,6}\d+)?\s*:(?=\s|$)
+      | \b(?:npm\ (?:ERR!|error)\s | error\s+(?:TS|CS|C|LNK|MSB|NU|FS|BC)\d+ | ERR_\w+
+          | (?:[A-Z]\w*)?(?:Error|Exception|Failure|Panic|Fault)\b(?=:|\s*$|\() | panicked\ at
+          | CMake\ Error | Unhandled\b
+          | (?:Segmentation\ fault|core\ dumped|Out\ of\ memory|OOMKilled|stack\ overflow)\b
+        )
+      | \.(?:\.\.\s*(?:FAILED|ERROR|mismatch)\b | \.{3}\s*Failed\b) | :\s+FAILED\b
     """,
     re.VERBOSE,
 )
@@ -98,25 +108,26 @@ _ANY_CASE_ERROR = re.compile(
     r"(?:^|[\s\]>|:(│])(?:fatal error|fatal|error)(?:\[[\w-]+\])?\s*:(?=\s|$)", re.IGNORECASE
 )
 _TROUBLE = re.compile(
-    r"""\b(?:permission|access)\ denied\b | \bcommand\ not\ found\b | \bno\ such\ (?:file|module|package)\b
-      | \b(?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|
-          load|read|install|accessible|exist|import|be\ \w+|compile|complete)
-      | \bcannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
-      | \bunable\ to\ \w+ | \bfailed\ (?:to|with|due|in|at|on|after)\b | \btimed\ out\b
-      | \bconnection\ (?:refused|reset)\b
-      | \bundefined\ (?:reference|symbol|variable|method|name)\b | ^undefined: | \bunresolved\b | \bkilled\b
-      | \bnot\ accessible\b | \bHTTP(?:/[\d.]+)?[ ]?[45]\d\d\b
-      | \b[45]\d\d\ (?:Bad|Internal|Service|Forbidden|Unauth|Not\ Found)
-      | \b(?:unauthorized|forbidden)\b | \bdid\ not\ complete\b | \bcode\ style\ issues\b
-      | \bwould\ (?:be\ )?reformat
-      | \bsession\ \S+\ failed\b | \bFailed\ asserting\b | ^\s*\d{1,3}\)\s+\S*[:\\#]{1,2}\w
+    r"""\b(?:(?:permission|access)\ denied\b | command\ not\ found\b | no\ such\ (?:file|module|package)\b
+          | (?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|
+              load|read|install|accessible|exist|import|be\ \w+|compile|complete)
+          | cannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
+          | unable\ to\ \w+ | failed\ (?:to|with|due|in|at|on|after)\b | timed\ out\b
+          | connection\ (?:refused|reset)\b
+          | undefined\ (?:reference|symbol|variable|method|name)\b | unresolved\b | killed\b
+          | not\ accessible\b | HTTP(?:/[\d.]+)?[ ]?[45]\d\d\b
+          | [45]\d\d\ (?:Bad|Internal|Service|Forbidden|Unauth|Not\ Found)
+          | (?:unauthorized|forbidden)\b | did\ not\ complete\b | code\ style\ issues\b
+          | would\ (?:be\ )?reformat | session\ \S+\ failed\b | Failed\ asserting\b
+        )
+      | ^undefined: | ^\s*\d{1,3}\)\s+\S*[:\\#]{1,2}\w
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _PLACE = re.compile(r"^(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?:?\s+\S")
 _DETAIL = re.compile(
     r"""^\s*-->\s | ^\s+at\s.*:\d+ | ^\s*File\ ".*",\ line\ \d+ | ^_{3,}\ .+\ _{3,}$
-      | ^\s*[-+]?\s*(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:
+      | ^\s*+(?:[-+]\s*+)?(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:
     """,
     re.VERBOSE | re.IGNORECASE,
 )
