@@ -332,3 +332,40 @@ def test_a_document_of_many_headings_is_quick(path: str, content: str) -> None:
     # Half a second on a slow machine; copying all later headings for each took 6 to 20.
     assert time.process_time() - start < 3
     assert len(symbols) >= 80_000
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("tsconfig.json", "/*\n" * 150_000),
+        ("tsconfig.json", '\\"\n' * 150_000),
+        ("tsconfig.json", '{"a": "' + '\\"\n' * 150_000 + "\\"),
+        ("go.mod", "\n" * 450_000),
+    ],
+)
+def test_a_manifest_without_an_end_is_quick(path: str, content: str) -> None:
+    start = time.process_time()
+    assert parse_file(path, content.encode()).settings == {}
+    # A tenth of a second; searching the rest of the text again at each line took minutes.
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"compilerOptions": {"baseUrl": "a"}} /*',
+        '{"compilerOptions": {"baseUrl": "a"}} "',
+        '{"compilerOptions": {"baseUrl": "a"}} "\\',
+    ],
+)
+def test_a_tsconfig_without_an_end_says_nothing(content: str) -> None:
+    assert parse_file("tsconfig.json", content.encode()).settings == {}
+
+
+def test_a_tsconfig_keeps_what_looks_like_a_comment_in_a_string() -> None:
+    content = '{/* a "b */ "compilerOptions": {"baseUrl": "/*x\\"//", // c\n},}'
+    assert parse_file("tsconfig.json", content.encode()).settings == {"base": '/*x"//', "paths": {}}
+
+
+def test_the_module_of_go_may_stand_after_blank_lines() -> None:
+    assert parse_file("go.mod", b'// a\n\n \t\n  module\n"x/y"\n').settings == {"module": "x/y"}

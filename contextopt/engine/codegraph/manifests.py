@@ -6,9 +6,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_JSON_NOISE = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
-_GO_MODULE = re.compile(r'^\s*module\s+"?([^\s"]+)', re.MULTILINE)
+# What begins a string or a comment that never ends is matched to the end of the text: nothing is read twice.
+_STRING = r'("(?:\\.|[^"\\])*+["\\]?)'
+_JSON_NOISE = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|(/\*.*)", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_GO_MODULE = re.compile(r'^[^\S\n]*+module\s+"?([^\s"]+)', re.MULTILINE)
 
 
 def read_manifest(name: str, text: str) -> Mapping[str, Any] | None:
@@ -23,7 +25,7 @@ def read_manifest(name: str, text: str) -> Mapping[str, Any] | None:
 
 
 def _tsconfig(text: str) -> dict[str, Any]:
-    without_comments = _JSON_NOISE.sub(lambda found: found[1] or "", text)
+    without_comments = _JSON_NOISE.sub(lambda found: found[1] or found[2] or "", text)
     value = json.loads(_TRAILING_COMMA.sub(lambda found: found[1] or "", without_comments))
     options = _dict(_dict(value).get("compilerOptions"))
     settings: dict[str, Any] = {}
