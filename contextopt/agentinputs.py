@@ -18,7 +18,7 @@ from contextopt.models import tasks as limits
 from contextopt.models.phases import PHASE_BUDGET_MAX, PHASE_MAX
 from contextopt.models.tasks import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX
 
-ERROR_MAX = 4_000_000
+ERROR_MAX = 2_000_000
 PLAN_MAX = 100_000
 PLAN_STEPS_MAX = 1_000
 FILES_MAX = 2_000
