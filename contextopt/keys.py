@@ -31,6 +31,8 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
 @transaction.atomic
 def change_key(*, key: ApiKey, before: Mapping[str, object], actor: str) -> None:
     """Store a key's other name or end. `before` has those of the two that change, as they were."""
+    if not before:
+        return
     key.save(update_fields=list(before))
     after = {name: getattr(key, name) for name in before}
     note_event(

@@ -83,17 +83,15 @@ class RulesAdmin(BaseAdmin):
         return () if obj is None else ("team",)
 
     def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
-        before = {name: form.initial.get(name) for name in form.changed_data} if change else {}
         super().save_model(request, obj, form, change)
-        after = {name: value for name, value in form.cleaned_data.items() if name != "team"}
-        self._note(request, obj, before=before, after={name: after[name] for name in before} or after)
+        if not change:
+            self._note(request, obj, after=_values(obj))
+        elif form.changed_data:
+            before = {name: form.initial.get(name) for name in form.changed_data}
+            self._note(request, obj, before=before, after={name: form.cleaned_data[name] for name in before})
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self._note(
-            request,
-            obj,
-            before={name: value for name, value in model_to_dict(obj).items() if name not in ("id", "team")},
-        )
+        self._note(request, obj, before=_values(obj))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -109,6 +107,10 @@ class RulesAdmin(BaseAdmin):
             subject=f"{name}: {obj}",
             **values,
         )
+
+
+def _values(rules: Model) -> dict[str, Any]:
+    return {name: value for name, value in model_to_dict(rules).items() if name not in ("id", "team")}
 
 
 class ViewOnlyAdmin(BaseAdmin):

@@ -41,7 +41,8 @@ class TestApiKey:
     def test_a_change_is_written_down(self, root, team):
         key, _ = factories.make_key(team, name="agent")
         data = {"name": "agent", "expires_at_0": "2040-01-01", "expires_at_1": "12:00:00"}
-        root.post(page(ApiKey, "change", key.pk), data)
+        for _ in range(2):
+            root.post(page(ApiKey, "change", key.pk), data)
         event = AuditEvent.objects.get(action="key.changed")
         assert (event.subject, event.before) == ("agent", {"expires_at": None})
         assert event.after["expires_at"].startswith("2040-01-01")

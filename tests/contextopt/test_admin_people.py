@@ -78,6 +78,7 @@ class TestRulesAreWrittenDown:
         assert root.post(page(HalfLife, "add"), {"team": team.pk, "memory_type": "note", "days": 30})
         rules = HalfLife.objects.get()
         assert root.post(page(HalfLife, "change", rules.pk), {"memory_type": "note", "days": 60})
+        assert root.post(page(HalfLife, "change", rules.pk), {"memory_type": "note", "days": 60})
         assert root.post(page(HalfLife, "delete", rules.pk), {"post": "yes"})
         made, changed, deleted = noted(team)
         assert made == ("rules.changed", "half life: note: 30 days", {}, {"memory_type": "note", "days": 30})
