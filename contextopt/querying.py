@@ -84,14 +84,14 @@ def load_for_question(
     leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
     threads = _threads(space_id, _lenders(leads.partial, config, max(LENDERS_MIN, searched // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
-    # What is pinned is a candidate whatever its date, so the window is looked at afterwards.
-    anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    rated = rate(anywhere, beside | known.keys())
-    known |= _load_summaries(space_id, rated.keys() - known.keys(), tokenizer)
+    # Most of what stands beside a lead may be outside the window: it is out before it is rated.
     window = DateRange.ending_at(now, config.effective_window_days)
-    known = {row: record for row, record in known.items() if record.pinned or record.date in window}
+    wanted = (beside | leads.ids) - known.keys()
+    known |= _load_summaries(space_id, wanted, window, tokenizer)
+    # What is pinned is a candidate whatever its date.
+    anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
     # What was deleted meanwhile is gone.
-    matches = {row: match for row, match in rated.items() if row in known}
+    matches = {row: match for row, match in rate(anywhere, known.keys()).items() if row in known}
     relevant = lend_to_neighbours(relevances(matches), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
     details = _load_details([scored.record.id for scored in ranked[:most]])
@@ -166,19 +166,28 @@ def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
     return joined
 
 
-def _load_summaries(space_id: int, ids: Iterable[int], tokenizer: Tokenizer) -> dict[int, RecordSummary]:
+def _load_summaries(
+    space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer
+) -> dict[int, RecordSummary]:
+    """Read those of the records that are live, and in the window or pinned."""
     wanted = sorted(ids)
     if not wanted:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            """
+            f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
                    external_id
-              FROM contextopt_record
-             WHERE id = ANY(%s::bigint[]) AND space_id = %s AND deleted_at IS NULL
+              FROM {searchables.get("record").rows_sql("wanted")}
+             WHERE space_id = %(space)s AND deleted_at IS NULL
+               AND (pinned OR date BETWEEN %(start)s AND %(end)s)
             """,
-            [searchables.id_array(wanted), space_id],
+            {
+                "wanted": searchables.id_array(wanted),
+                "space": space_id,
+                "start": max(window.start or DATE_MIN, DATE_MIN),
+                "end": window.end,
+            },
         )
         return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
 

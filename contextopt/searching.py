@@ -121,10 +121,16 @@ class Leads:
     cosines: Mapping[int, float]
 
     @property
+    def ids(self) -> set[int]:
+        return {*self.lexical, *self.cosines}
+
+    @property
     def partial(self) -> dict[int, Match]:
         """What is known so far; a part that is not counts as none."""
-        ids = sorted({*self.lexical, *self.cosines})
-        return {row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id)) for row_id in ids}
+        return {
+            row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id))
+            for row_id in sorted(self.ids)
+        }
 
 
 def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
