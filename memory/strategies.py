@@ -1,16 +1,17 @@
 """Strategies: ways of working that succeeded, stored once, used again, rated, retired."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from django.db import transaction
-from django.db.models import Avg, Count, F
+from django.db.models import Avg, F
 from django.utils import timezone
 
 from contextopt.engine.language import detect_language
 from contextopt.engine.text import cut, flatten_to
 from contextopt.errors import Conflict, NotFound
+from contextopt.locking import hold_team
 from contextopt.models import Task, Team
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange, TrustLevel
 from memory.models.memories import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX
@@ -69,7 +70,7 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
         language=detect_language(title, content),
         created_by=actor[:160],
     )
-    _note_trust(memory, NEW_TRUST, "stored", actor)
+    _note_trust(memory, "stored", actor)
     log.info(
         "strategy_stored",
         task_pattern=success.pattern,
@@ -111,18 +112,23 @@ def find_use(team_id: int, use_id: int) -> StrategyUse:
 
 
 @transaction.atomic
-def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int | None = None) -> Memory:
-    """Take a rating from 0, it hurt, to 1, it helped, and move the strategy's trust towards it.
+def rate_use(
+    *, use: StrategyUse, rating: float | None, actor: str, tokens_saved: int | None = None
+) -> Memory:
+    """Take a rating from 0, it hurt, to 1, it helped, and work out the strategy's trust; None takes it back.
 
-    `trust += weight × (rating − trust)`. The same rating of the same use again changes nothing, another one
-    moves the trust on. Below the team's threshold, and after as many rated uses as it asks for, the strategy
-    is retired. Returns the strategy.
+    Each rating that stands moves the trust: `trust += weight × (rating − trust)`, in the order in which the
+    uses were first rated, each by the team's weight of its time. So another rating of a use takes the place
+    of the one before, and the same again changes nothing. Below the team's threshold, and after as many rated
+    uses as it asks for, the strategy is retired. Returns the strategy.
 
     Raises:
         ValueError: the rating is not from 0 to 1.
+        NotFound: the team was deleted meanwhile.
     """
-    if not 0 <= rating <= 1:
+    if rating is not None and not 0 <= rating <= 1:
         raise ValueError("a rating is a number from 0 to 1")
+    hold_team(use.memory.team_id)
     memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
     current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
     if tokens_saved is not None:
@@ -132,11 +138,46 @@ def rate_use(*, use: StrategyUse, rating: float, actor: str, tokens_saved: int |
     current.rating, current.rated_by, current.rated_at = rating, actor[:160], timezone.now()
     current.save(update_fields=["rating", "rated_by", "rated_at"])
     policy = policy_of(memory.team_id)
-    memory.trust = min(1.0, max(0.0, memory.trust + policy.rating_weight * (rating - memory.trust)))
+    trust, ratings = standing_ratings(memory)
+    if rating is None:
+        ratings.pop(current.pk, None)
+    else:
+        # In the place of the one before; the first of a use comes last.
+        ratings[current.pk] = Rated(rating, policy.rating_weight)
+    for rated in ratings.values():
+        trust += rated.weight * (rated.rating - trust)
+    memory.trust = min(1.0, max(0.0, trust))
     memory.save(update_fields=["trust", "updated_at"])
-    _note_trust(memory, memory.trust, f"rated {rating:g}", actor, current)
-    _retire_if_it_hurts(memory, policy)
+    reason = "rating taken back" if rating is None else f"rated {rating:g}"
+    _note_trust(memory, reason, actor, use=current, rating=rating, weight=policy.rating_weight)
+    _retire_if_it_hurts(memory, policy, len(ratings))
     return memory
+
+
+class Rated(NamedTuple):
+    """A rating from 0 to 1 that stands, and the share of the way to it that it moves the trust."""
+
+    rating: float
+    weight: float
+
+
+def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
+    """Return the trust that the strategy began with, and the ratings since by their use, in their order.
+
+    One that was reinstated began anew: what was rated before does not count again.
+    """
+    changes = TrustChange.objects.filter(memory=memory)
+    begun = changes.filter(weight=None).order_by("-id").first()
+    ratings: dict[int, Rated] = {}
+    since = changes.filter(pk__gt=begun.pk if begun else 0).order_by("id")
+    for change, use, rating, weight in since.values_list("pk", "use_id", "rating", "weight"):
+        # The step of a use that is gone stays.
+        key = use or -change
+        if rating is None:
+            ratings.pop(key, None)
+        elif weight is not None:
+            ratings[key] = Rated(rating, weight)
+    return begun.trust if begun else NEW_TRUST, ratings
 
 
 def credit_task(*, task: Task, tokens_saved: int) -> None:
@@ -157,16 +198,11 @@ def _save_tokens(memory: Memory, use: StrategyUse, tokens_saved: int) -> None:
     memory.refresh_from_db(fields=["tokens_saved"])
 
 
-def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy) -> None:
+def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy, rated_uses: int) -> None:
     if memory.retired_at is not None or memory.trust >= policy.retire_below:
         return
-    # A strategy that was reinstated begins anew: what was rated before does not count again.
-    changes = TrustChange.objects.filter(memory=memory)
-    last = changes.filter(reason__startswith="reinstated").order_by("-id").first()
-    rated = changes.filter(use__isnull=False, pk__gt=last.pk if last else 0)
-    count = rated.aggregate(count=Count("use", distinct=True))["count"]
-    if count >= policy.retire_after:
-        _retire(memory, f"its trust fell to {memory.trust:.2f} after {count} rated uses")
+    if rated_uses >= policy.retire_after:
+        _retire(memory, f"its trust fell to {memory.trust:.2f} after {rated_uses} rated uses")
 
 
 @transaction.atomic
@@ -197,7 +233,7 @@ def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
     current.retired_at, current.retired_reason = None, ""
     current.trust = max(current.trust, NEW_TRUST)
     current.save(update_fields=["retired_at", "retired_reason", "trust", "updated_at"])
-    _note_trust(current, current.trust, "reinstated", actor)
+    _note_trust(current, "reinstated", actor)
     return current
 
 
@@ -208,8 +244,20 @@ def success_rates(memories: list[Memory]) -> dict[int, float | None]:
 
 
 def _note_trust(
-    memory: Memory, trust: float, reason: str, actor: str, use: StrategyUse | None = None
+    memory: Memory,
+    reason: str,
+    actor: str,
+    *,
+    use: StrategyUse | None = None,
+    rating: float | None = None,
+    weight: float | None = None,
 ) -> None:
     TrustChange.objects.create(
-        memory=memory, use=use, trust=trust, reason=reason[:REASON_MAX], changed_by=actor[:160]
+        memory=memory,
+        use=use,
+        trust=memory.trust,
+        rating=rating,
+        weight=weight,
+        reason=reason[:REASON_MAX],
+        changed_by=actor[:160],
     )

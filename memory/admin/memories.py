@@ -77,7 +77,7 @@ class StrategyUseAdmin(ViewOnlyAdmin):
 
 @admin.register(TrustChange)
 class TrustChangeAdmin(ViewOnlyAdmin):
-    list_display = ("id", "memory_id", "trust", "reason", "changed_by", "changed_at")
+    list_display = ("id", "memory_id", "trust", "rating", "weight", "reason", "changed_by", "changed_at")
     search_fields = ("=memory__id",)
     ordering = ("-id",)
 

@@ -50,13 +50,20 @@ class StrategyUse(models.Model):
 
 
 class TrustChange(models.Model):
-    """One step in a strategy's trust: what moved it, and where it stood then."""
+    """One step in a strategy's trust: what moved it, and where it stood then.
+
+    Only what is written here is needed to work the trust out again: see `strategies.standing_ratings`.
+    """
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="trust_changes", db_index=False)
     use = models.ForeignKey(
         StrategyUse, models.DB_SET_NULL, null=True, blank=True, related_name="trust_changes"
     )
     trust = models.FloatField()
+    weight = models.FloatField(
+        null=True, blank=True, help_text="how far a rating moved it; none where it begins anew"
+    )
+    rating = models.FloatField(null=True, blank=True, help_text="none with a weight: taken back")
     reason = models.CharField(max_length=REASON_MAX)
     changed_by = models.CharField(max_length=160, blank=True)
     changed_at = models.DateTimeField(default=timezone.now)

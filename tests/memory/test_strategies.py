@@ -1,6 +1,8 @@
 """Ratings move trust; what hurts is retired and may come back."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from contextopt.errors import Conflict
 from contextopt.models import Team
@@ -15,8 +17,50 @@ def test_trust_moves_towards_the_rating(strategy: Memory, use: StrategyUse) -> N
     assert memory.tokens_saved == 40
     assert rate_use(use=use, rating=1, actor="test", tokens_saved=40).trust == memory.trust
     assert rate_use(use=use, rating=1, actor="test", tokens_saved=30).tokens_saved == 30
-    assert rate_use(use=use, rating=0, actor="test").trust == pytest.approx(0.455)
+    assert rate_use(use=use, rating=0, actor="test").trust == pytest.approx(0.35)
     assert TrustChange.objects.filter(memory=strategy).count() == 3
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ratings=st.lists(
+        st.tuples(st.integers(0, 3), st.none() | st.sampled_from([0, 0.25, 0.5, 1])), min_size=1, max_size=12
+    )
+)
+def test_trust_is_that_of_the_ratings_that_stand(
+    strategy: Memory, ratings: list[tuple[int, float | None]]
+) -> None:
+    # Each example begins anew, with uses of its own.
+    retired = retire_strategy(memory=strategy, reason="", actor="test")
+    Memory.objects.filter(pk=strategy.pk).update(trust=0.5)
+    reinstate_strategy(memory=retired, actor="test")
+    uses = [make_use(strategy) for _ in range(4)]
+    standing: dict[int, float] = {}
+    for number, rating in ratings:
+        rate_use(use=uses[number], rating=rating, actor="test")
+        if rating is None:
+            standing.pop(number, None)
+        else:
+            standing[number] = rating
+    trust = 0.5
+    for rating in standing.values():
+        trust += 0.3 * (rating - trust)
+    strategy.refresh_from_db()
+    assert strategy.trust == pytest.approx(trust)
+
+
+def test_each_rating_keeps_the_weight_of_its_time(team: Team, strategy: Memory, use: StrategyUse) -> None:
+    rate_use(use=use, rating=1, actor="test")
+    other = make_use(strategy)
+    rate_use(use=other, rating=0, actor="test")
+    MemoryPolicy.objects.create(team=team, rating_weight=0.9)
+    assert rate_use(use=other, rating=None, actor="test").trust == pytest.approx(0.65)
+
+
+def test_a_rating_from_before_a_new_beginning_counts_no_more(strategy: Memory, use: StrategyUse) -> None:
+    rate_use(use=use, rating=1, actor="test")
+    back = reinstate_strategy(memory=retire_strategy(memory=strategy, reason="", actor="x"), actor="x")
+    assert rate_use(use=use, rating=None, actor="test").trust == back.trust == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize("rating", [-0.1, 1.1, float("nan")])
