@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
+from contextopt.agenttasks import find_task
 from contextopt.compressing import ENCODING, consume, critical_text, handed_findings
 from contextopt.engine import findings as values
 from contextopt.engine.agentcontext import FIELDS
@@ -14,7 +15,6 @@ from contextopt.engine.tokens import get_tokenizer
 from contextopt.findinginputs import BundleIn
 from contextopt.handoffbudgets import budgets_in_force, input_budget
 from contextopt.models import HandoffPhase, PhaseCompression, Task
-from contextopt.retrying import find_task
 
 IN_BRIEF = "in_brief"
 

@@ -8,16 +8,18 @@ from django.db.models import Max
 from django.utils import timezone
 
 from contextopt.agentinputs import naming
+from contextopt.agenttasks import lock_task
 from contextopt.compressing import ENCODING, make_compression
 from contextopt.engine.findings import render_finding
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, ResolutionIn, number_of
-from contextopt.locking import hold_team
 from contextopt.models import Decision, Finding, HandoffPhase, PhaseCompression, Task
 from contextopt.models.findings import FINDINGS_MAX, PHASE_TOKENS_MAX, finding_key
 
 log = structlog.get_logger(__name__)
+
+IF_CLOSED = "its findings stay as they are"
 
 
 def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
@@ -31,7 +33,7 @@ def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> F
         InvalidInput: names the field that does not fit what the task has.
     """
     with transaction.atomic():
-        finding = _build(lock_task(team_id, task_id), data, actor)
+        finding = _build(lock_task(team_id, task_id, if_closed=IF_CLOSED), data, actor)
         finding.save(force_insert=True)
     log.info(
         "finding_added",
@@ -74,22 +76,6 @@ def _build(task: Task, data: FindingIn, actor: str) -> Finding:
         finding.tokens = get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
     _check_room(task, finding.tokens)
     return finding
-
-
-def lock_task(team_id: int, task_id: int) -> Task:
-    """Return the team's task with its row held until the transaction ends.
-
-    Raises:
-        NotFound: the team has no such task.
-        Conflict: the task is not open.
-    """
-    hold_team(team_id)
-    task = Task.objects.select_for_update(no_key=True).filter(team_id=team_id, pk=task_id).first()
-    if task is None:
-        raise NotFound(f"There is no task {task_id}.")
-    if not task.is_open:
-        raise Conflict(f"Task {task_id} is {task.state}: its findings stay as they are.")
-    return task
 
 
 def _in_stored_order(value: Any) -> Any:
@@ -160,7 +146,7 @@ def resolve_decision(*, team_id: int, task_id: int, number: int, data: Resolutio
         Conflict: the task is closed, or the finding has no decision that is open.
     """
     with transaction.atomic():
-        task = lock_task(team_id, task_id)
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         finding = find_finding(task, number)
         if not finding.is_open:
             what = "is resolved already" if finding.decision else "is no decision"
@@ -183,7 +169,7 @@ def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) 
         Conflict: the task is closed, in another phase, or has no findings in this one.
     """
     with transaction.atomic():
-        task = lock_task(team_id, task_id)
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         if data.phase not in {None, task.phase}:
             raise Conflict(f"Task {task_id} is in {task.phase}: {data.phase} cannot be compressed now.")
         return make_compression(task, is_forced=data.force, actor=actor)
@@ -198,7 +184,7 @@ def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) ->
         Conflict: the task is closed, in its last phase, without findings, or not before the phase expected.
     """
     with transaction.atomic():
-        task = lock_task(team_id, task_id)
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         following = HandoffPhase(task.phase).after
         if following is None:
             raise Conflict(

@@ -11,12 +11,12 @@ from django.db.models import Max
 from django.utils import timezone
 
 from contextopt.agentinputs import AttemptIn, FailureIn, RetryIn, TaskIn, present
+from contextopt.agenttasks import lock_task
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.engine.counters import Counter
 from contextopt.engine.deltas import ReceiverFiles, fully_sent, is_binary
 from contextopt.engine.retries import FailedAttempt, FullRetry, RetryContext, RetryPlan, plan_retry
-from contextopt.errors import Conflict, NotFound
-from contextopt.locking import hold_team
+from contextopt.errors import Conflict
 from contextopt.models import Assembly, Attempt, AttemptState, Kind, Task, TaskState, Team
 from contextopt.models.tasks import files_expiry
 from contextopt.remembering import load_receiver_files, store_receiver_files
@@ -145,18 +145,6 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
     return task
 
 
-def find_task(team_id: int, task_id: int) -> Task:
-    """Return the team's task.
-
-    Raises:
-        NotFound: the team has no such task.
-    """
-    task = Task.objects.filter(team_id=team_id, pk=task_id).first()
-    if task is None:
-        raise NotFound(f"There is no task {task_id}.")
-    return task
-
-
 def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
     """Plan a retry that hangs on no stored task."""
     return _plan(
@@ -190,7 +178,7 @@ def record_attempt(
         Conflict: the task is not open, or `attempt` is not the next number.
     """
     with transaction.atomic():
-        task = _lock_task(team_id, task_id)
+        task = lock_task(team_id, task_id, if_closed="it takes no more attempts")
         number = _next_number(task, expected=data.attempt)
         known = load_receiver_files(task, data.receiver)
         retry = _plan(
@@ -209,15 +197,6 @@ def record_attempt(
         attempt = _store_attempt(task, data, retry, assembly, actor)
     _log_event(retry, assembly, task_id=task.pk, receiver=data.receiver)
     return AttemptResult(attempt, retry)
-
-
-def _lock_task(team_id: int, task_id: int) -> Task:
-    find_task(team_id, task_id)
-    hold_team(team_id)
-    task = Task.objects.select_for_update(no_key=True).get(pk=task_id)
-    if not task.is_open:
-        raise Conflict(f"Task {task_id} is {task.state}: it takes no more attempts.")
-    return task
 
 
 def _next_number(task: Task, *, expected: int | None) -> int:

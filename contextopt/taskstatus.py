@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contextopt.agenttasks import find_task
 from contextopt.handoffbudgets import HandoffBudgets, budgets_in_force, input_budget
 from contextopt.models import Finding, HandoffPhase, PhaseCompression, Task
 from contextopt.models.findings import finding_key
-from contextopt.retrying import find_task
 
 
 @dataclass(frozen=True, slots=True)

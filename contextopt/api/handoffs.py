@@ -9,6 +9,7 @@ from ninja import Path, Query, Router
 from pydantic import TypeAdapter
 
 from contextopt import handoffs
+from contextopt.agenttasks import find_task
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, reply
 from contextopt.api.paging import Keyset, PageQuery, list_page
@@ -32,7 +33,6 @@ from contextopt.findinginputs import (
 )
 from contextopt.inputs import BigInt
 from contextopt.models import Finding, PhaseCompression
-from contextopt.retrying import find_task
 from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import task_status
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from contextopt import retrying
 from contextopt.agentinputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
+from contextopt.agenttasks import find_task
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
@@ -278,7 +279,7 @@ def list_tasks(request: ApiRequest, query: Query[TaskQuery]) -> HttpResponse:
 
 @router.get("/tasks/{task_id}", auth=READ, response=TaskOut, summary="Read a task")
 def read_task(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
-    return reply(task_json(retrying.find_task(request.auth.team_id, task_id)))
+    return reply(task_json(find_task(request.auth.team_id, task_id)))
 
 
 @router.post("/tasks/{task_id}/attempts", auth=WRITE, response={201: RetryOut}, summary="Post an attempt")
@@ -312,7 +313,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
 @router.get("/tasks/{task_id}/attempts", auth=READ, response=AttemptPage, summary="List attempts")
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
     """The latest first, in numbers."""
-    attempts = Attempt.objects.filter(task=retrying.find_task(request.auth.team_id, task_id))
+    attempts = Attempt.objects.filter(task=find_task(request.auth.team_id, task_id))
     if query.receiver is not None:
         attempts = attempts.filter(receiver=query.receiver)
     rows = attempts.defer("plan", "error", "retry_context", "diagnosis")
@@ -323,7 +324,7 @@ def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQu
     "/tasks/{task_id}/attempts/{number}", auth=READ, response=AttemptDetail, summary="Read an attempt"
 )
 def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Number]) -> HttpResponse:
-    task = retrying.find_task(request.auth.team_id, task_id)
+    task = find_task(request.auth.team_id, task_id)
     attempt = task.attempts.filter(number=number).first()
     if attempt is None:
         raise NotFound(f"Task {task_id} has no attempt {number}.")

@@ -271,9 +271,9 @@ def test_the_statements_do_not_grow_with_the_files(team: Team, files: int, djang
     before = {f"m{number}.py": f"a = {number}\n" * 30 for number in range(files)}
     after = {path: content + "b = 1\n" for path, content in before.items()}
     task = make_task(team, files=before)
-    # savepoint, task, team and task held, number, memory, contents found and stored, memory stored; the log's
+    # savepoint, team and task held, number, memory, contents found and stored, memory stored; the log's
     # savepoint, row, payload and release; the task, the attempt, release
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(15):
         make_attempt(task, files=after)
 
 
