@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from contextopt.agentinputs import ErrorText, FilePath, Model, Plan, check_item, naming
 from contextopt.engine.plans import read_plan
-from contextopt.inputs import Input, Text, refuse_blank
+from contextopt.inputs import Id, Input, Text, refuse_blank
 from contextopt.models import tasks as limits
 
 LESSON_MAX = 10_000
@@ -59,7 +59,7 @@ Lessons = Annotated[
 class CompletionIn(Input):
     """The report of an ended task. Without a `task_id` a task is recorded for it."""
 
-    task_id: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+    task_id: Id | None = None
     repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX)] = ""
     description: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)] = ""
     outcome: Literal["completed", "failed"] = "completed"

@@ -103,6 +103,7 @@ def check_json(value: object, depth: int, deepest: int | None = None) -> None:
 Text = Annotated[str, AfterValidator(refuse_unstorable)]
 Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX)]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]

@@ -4,13 +4,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from contextopt.inputs import Input, Text, refuse_blank
+from contextopt.inputs import Id, Input, Text, refuse_blank
 from memory.models.feedback import COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
 
 # The kind is put before it, which takes some of the room.
 RATER_GIVEN_MAX = RATER_MAX - len("rater:")
 
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Rater = Annotated[Text, Field(max_length=RATER_GIVEN_MAX), AfterValidator(refuse_blank)]
 ExternalId = Annotated[Text, Field(max_length=EXTERNAL_MESSAGE_MAX), AfterValidator(refuse_blank)]
 

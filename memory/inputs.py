@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from contextopt.inputs import Input, Metadata, Slug, Text, refuse_blank
+from contextopt.inputs import Id, Input, Metadata, Slug, Text, refuse_blank
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from memory.models import memories as limits
 
@@ -27,7 +27,6 @@ MemoryTags = Annotated[
 ]
 RepositoryName = Annotated[Text, Field(max_length=REPOSITORY_MAX)]
 TrustLevelName = Literal["user", "agent", "external"]
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Rating = Annotated[float, Field(ge=0, le=1), BeforeValidator(read_rating)]
 Reason = Annotated[Text, Field(max_length=limits.REASON_MAX)]
 

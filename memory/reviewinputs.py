@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from contextopt.inputs import Input, Text
-from memory.feedbackinputs import Id, Rater
+from contextopt.inputs import Id, Input, Text
+from memory.feedbackinputs import Rater
 from memory.models.reviews import NOTE_MAX, RECORDS_MAX, VERDICTS_MAX
 
 VerdictName = Literal["context_missing", "context_cut", "context_wrong", "model", "no_problem", "other"]

@@ -25,15 +25,13 @@ from contextopt.api.problems import errors_of
 from contextopt.assembling import assemble_space
 from contextopt.engine.errors import EngineError
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.inputs import AssemblyIn, Moment, PromptIn, Slug, Text
+from contextopt.inputs import AssemblyIn, Id, Moment, PromptIn, Slug, Text
 from contextopt.models import Assembly
 from contextopt.verification import verify_assembly
 
 router = Router(tags=["Assemblies"])
 BY_TIME = by_moment("assembly", "created_at")
 BATCH_MAX = 100
-
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class AssemblyQuery(PageQuery):

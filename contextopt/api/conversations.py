@@ -1,27 +1,24 @@
 """Conversations: messages that are sent with a space's context, and their answers."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field
 
 from contextopt import conversing
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.chatinputs import ConversationIn, MessageIn
-from contextopt.inputs import Slug
+from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
 from contextopt.tasks import schedule_sending
 
 router = Router(tags=["Conversations"])
 BY_TIME = by_moment("conversation", "active_at")
 BY_NUMBER = by_number("message", "id")
-
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class ConversationOut(TypedDict):

@@ -14,7 +14,7 @@ from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, reply
 from contextopt.api.paging import Keyset, PageQuery, list_page
 from contextopt.api.phases import AgentContextOut
-from contextopt.api.tasks import DiscardedOut, Id, KnowledgePoolOut, PhaseWord
+from contextopt.api.tasks import DiscardedOut, KnowledgePoolOut, PhaseWord
 from contextopt.bundles import build_bundle
 from contextopt.engine.briefs import compress
 from contextopt.engine.briefsettings import BriefSettings
@@ -31,7 +31,7 @@ from contextopt.findinginputs import (
     ResolutionIn,
     number_of,
 )
-from contextopt.inputs import BigInt
+from contextopt.inputs import BigInt, Id
 from contextopt.models import Finding, PhaseCompression
 from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import task_status

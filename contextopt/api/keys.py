@@ -1,10 +1,7 @@
 """API keys of the team, and what the caller's own key may do."""
 
-from typing import Annotated
-
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field
 
 from contextopt import keys
 from contextopt.api.access import ADMIN, READ, ApiRequest, actor
@@ -12,13 +9,11 @@ from contextopt.api.idempotency import answer_holds_secret
 from contextopt.api.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
 from contextopt.api.paging import PageQuery, by_number, list_page
 from contextopt.errors import NotFound
-from contextopt.inputs import KeyIn
+from contextopt.inputs import Id, KeyIn
 from contextopt.models import ApiKey
 
 router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")
-
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 @router.get("/me", auth=READ, response=MeOut, summary="Read what this key may do")

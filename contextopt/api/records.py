@@ -27,7 +27,7 @@ from contextopt.api.outputs import (
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.api.problems import FieldError, describe_errors
 from contextopt.errors import NotFound
-from contextopt.inputs import Input, Moment, RecordIn, RecordPatch, Slug, Text
+from contextopt.inputs import Id, Input, Moment, RecordIn, RecordPatch, Slug, Text
 from contextopt.models import Record, RecordRevision, Space
 from contextopt.models import spaces as limits
 from contextopt.purging import purge_record
@@ -38,7 +38,6 @@ BY_DATE = by_moment("record", "date")
 BY_REVISION = by_number("revision", "number")
 BULK_MAX = 1_000
 
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 RevisionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 

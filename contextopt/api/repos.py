@@ -1,25 +1,23 @@
 """Repositories: files that tasks are about, and which of them a task needs."""
 
 from datetime import datetime
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field
 
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_text, list_page
 from contextopt.errors import NotFound
 from contextopt.indexing import IndexReport, create_posted, delete_repository, update_posted
+from contextopt.inputs import Id
 from contextopt.models import Repository
 from contextopt.ranking import rank_repository
 from contextopt.repositoryinputs import RelevantIn, RepositoryFilesIn, RepositoryIn
 
 router = Router(tags=["Repositories"])
 BY_NAME = by_text("repository", "name")
-
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class RepositoryOut(TypedDict):

@@ -16,7 +16,7 @@ from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.api.phases import AgentContextOut
 from contextopt.errors import NotFound
-from contextopt.inputs import Text
+from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, AttemptState, Task
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.savings import choose_counter
@@ -27,7 +27,6 @@ router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
 BY_NUMBER = by_number("attempt", "number")
 
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]

@@ -13,11 +13,11 @@ from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import pick, reply
 from contextopt.api.paging import PageQuery, by_moment, list_page
 from contextopt.errors import InvalidInput
-from contextopt.inputs import Moment, Slug, Text
+from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.models.phases import PHASE_MAX
 from contextopt.models.spaces import DATE_MIN
 from memory import feedback
-from memory.feedbackinputs import FeedbackBack, FeedbackIn, Id, OpinionIn, Rater, SubjectIn
+from memory.feedbackinputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
 from memory.models import Vote
 from memory.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, list_page
-from contextopt.inputs import Slug, Text
+from contextopt.inputs import Id, Slug, Text
 from contextopt.models.tasks import REPOSITORY_MAX
-from memory.inputs import Id, MemoryIn, MemoryPatch, TrustLevelName
+from memory.inputs import MemoryIn, MemoryPatch, TrustLevelName
 from memory.models import Memory
 from memory.models import memories as limits
 from memory.storing import (

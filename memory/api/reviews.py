@@ -15,10 +15,10 @@ from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import pick, reply
 from contextopt.api.paging import PageQuery, by_moment, list_page
 from contextopt.csvlines import csv_lines
-from contextopt.inputs import Slug
+from contextopt.inputs import Id, Slug
 from memory import reviewing, verdicts
 from memory.api.feedback import rater_of
-from memory.feedbackinputs import Id, Rater
+from memory.feedbackinputs import Rater
 from memory.models import ReviewItem, ReviewRules, ReviewSlot
 from memory.reviewinputs import (
     AssignIn,

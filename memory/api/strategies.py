@@ -7,9 +7,10 @@ from ninja import Path, Router
 
 from contextopt.api.access import WRITE, ApiRequest, actor
 from contextopt.api.outputs import reply
+from contextopt.inputs import Id
 from memory.api.memories import MemoryOut, memory_json
 from memory.hints import give_hint
-from memory.inputs import HintIn, Id, RatingIn, RetireIn
+from memory.inputs import HintIn, RatingIn, RetireIn
 from memory.storing import find_memory
 from memory.strategies import find_strategy, find_use, rate_use, reinstate_strategy, retire_strategy
 
