@@ -21,7 +21,7 @@ LARGEST_SHARE = 4
 """A record takes at most one part in so many of the room."""
 MIN_RECORD_TOKENS = 64
 """A record may always be as long as this."""
-MAX_CHARS_PER_TOKEN = 12
+NOTES_CHARS_PER_TOKEN = 12
 """Past so many characters a token no notes are looked at: prose has four."""
 
 
@@ -106,7 +106,7 @@ def _enlarged(
     tokenizer: Tokenizer,
 ) -> RecordSummary:
     """Return the record with as much of its notes as is wanted and as its share of the room holds."""
-    whole = min(len(detail.notes), MAX_TEXT_CHARS, limit_tokens * MAX_CHARS_PER_TOKEN)
+    whole = min(len(detail.notes), MAX_TEXT_CHARS, limit_tokens * NOTES_CHARS_PER_TOKEN)
     chars = whole if notes_chars is None else min(notes_chars, whole)
     while True:
         excerpt = best_passages(detail.notes, terms, chars)
