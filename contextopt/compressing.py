@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from contextopt import completions
 from contextopt.engine import findings as values
-from contextopt.engine.briefs import compress, find_critical
+from contextopt.engine.briefs import compress, find_critical, with_dependencies
 from contextopt.engine.counters import RenderedCounter
 from contextopt.engine.findings import render_finding
 from contextopt.engine.tokens import get_tokenizer
@@ -122,7 +122,7 @@ def with_needed(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets
     everything = [finding.to_value(known) for finding in (*earlier.values(), *findings)]
     phase_values = [finding.to_value(own) for finding in findings]
     seeds = find_critical(phase_values, limits=budgets.limits, settings=budgets.settings)
-    needed = _reach(everything, seeds)
+    needed = with_dependencies(everything, seeds)
     kept = [value for value in everything if number_of(value.id) in own or value.id in needed]
     numbers = frozenset(number_of(value.id) for value in kept)
     rows = [earlier[number] for number in sorted(numbers - own)]
@@ -133,18 +133,6 @@ def _earlier(task: Task, findings: Sequence[Finding]) -> list[Finding]:
     if not any(finding.depends_on for finding in findings):
         return []
     return list(Finding.objects.filter(task=task).exclude(phase=task.phase).in_order())
-
-
-def _reach(findings: Sequence[values.Finding], seeds: set[str]) -> set[str]:
-    """Return the seeds and all that they depend on, directly or not."""
-    by_id = {finding.id: finding for finding in findings}
-    waiting, reached = list(seeds), set[str]()
-    while waiting:
-        current = waiting.pop()
-        if current not in reached:
-            reached.add(current)
-            waiting.extend(by_id[current].depends_on)
-    return reached
 
 
 def handed_findings(compression: PhaseCompression) -> list[values.Finding]:

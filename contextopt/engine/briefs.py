@@ -110,16 +110,24 @@ def compress(
 
 
 def find_critical(findings: Sequence[Finding], *, limits: PhaseBrief, settings: BriefSettings) -> set[str]:
-    """Return the ids of those that are critical, and of all that these depend on; circles are no harm."""
+    """Return the ids of those that are critical, and of all that these depend on."""
+    critical = [finding.id for finding in findings if _is_critical(finding, limits, settings)]
+    return with_dependencies(findings, critical)
+
+
+def with_dependencies(findings: Iterable[Finding], ids: Iterable[str]) -> set[str]:
+    """Return the ids, and those of all findings that these depend on, directly or not.
+
+    What is none of the findings is left out; circles are no harm.
+    """
     by_id: Mapping[str, Finding] = {finding.id: finding for finding in findings}
-    waiting = [finding.id for finding in findings if _is_critical(finding, limits, settings)]
-    critical: set[str] = set()
+    waiting, reached = list(ids), set[str]()
     while waiting:
         current = waiting.pop()
-        if current in by_id and current not in critical:
-            critical.add(current)
+        if current in by_id and current not in reached:
+            reached.add(current)
             waiting.extend(by_id[current].depends_on)
-    return critical
+    return reached
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
