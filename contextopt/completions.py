@@ -3,7 +3,6 @@
 The endpoint is optional: without `LLM_BASE_URL` everything but the answers works.
 """
 
-import math
 import re
 import time
 from collections.abc import Sequence
@@ -17,13 +16,12 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from contextopt.errors import ServiceUnavailable
+from contextopt.retryafter import read_retry_after
 
 type Role = Literal["system", "user", "assistant"]
 
 CONNECT_SECONDS = 5
 ANSWER_MAX_CHARS = 200_000
-# Beyond this a Retry-After is a maintenance window, and the next try should find that out itself.
-RETRY_AFTER_MAX_SECONDS = 3_600
 COUNT_MAX = 2**31 - 1
 _RETRYABLE = frozenset({408, 409, 425, 429})
 # An answer that was cut at its length may end in one half of a pair.
@@ -126,18 +124,9 @@ def _status_error(error: openai.APIStatusError) -> ServiceUnavailable:
     """Tell what will pass from what will not. The endpoint's text may hold the prompt: it stays out."""
     status = error.status_code
     if status in _RETRYABLE or status >= 500:
-        wait = _retry_after(error.response.headers.get("retry-after"))
+        wait = read_retry_after(error.response.headers.get("retry-after"))
         return CompletionUnavailable(f"the model endpoint answered {status}", wait)
     return CompletionRefused(f"the model endpoint refused the request with status {status}")
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Read a delay in seconds; a date or nonsense counts as none."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        return None
-    return min(max(seconds, 0.0), RETRY_AFTER_MAX_SECONDS) if math.isfinite(seconds) else None
 
 
 class _Said(BaseModel):

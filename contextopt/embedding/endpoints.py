@@ -10,6 +10,7 @@ import openai
 import structlog
 
 from contextopt.embedding.values import EmbeddingUnavailable, Vectors, to_unit
+from contextopt.retryafter import read_retry_after
 
 log = structlog.get_logger(__name__)
 
@@ -29,17 +30,9 @@ PASSING_STATUS = (408, 409, 429)
 class _Passing(Exception):
     """A failure that a later attempt may not meet."""
 
-    def __init__(self, what: str, wait_seconds: float = 0.0) -> None:
+    def __init__(self, what: str, wait_seconds: float | None = None) -> None:
         super().__init__(what)
         self.wait_seconds = wait_seconds
-
-
-def retry_after(header: str | None) -> float:
-    """Return the seconds that a `Retry-After` header asks for, 0 where it says none or a date."""
-    try:
-        return max(0.0, float(header or 0))
-    except ValueError:
-        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,7 @@ class EndpointEmbedder:
         except openai.APIStatusError as error:
             what = f"answers {error.status_code}"
             if error.status_code in PASSING_STATUS or error.status_code >= 500:
-                raise _Passing(what, retry_after(error.response.headers.get("retry-after"))) from None
+                raise _Passing(what, read_retry_after(error.response.headers.get("retry-after"))) from None
             raise self._unavailable(what) from None
         # What is not JSON, or not of the expected form, is a ValueError of the parser.
         except (openai.OpenAIError, ValueError) as error:
