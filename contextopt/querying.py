@@ -21,12 +21,13 @@ from contextopt.engine import (
     lend_to_neighbours,
     relevances,
 )
+from contextopt.engine.assembly import LEDGER_DROPPED
 from contextopt.engine.lexical import terms
 from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevances, rank_by_query
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
-from contextopt.retrieval import LEDGER_DROPPED, Candidates, load_candidates, read_summary
+from contextopt.retrieval import Candidates, load_candidates, read_summary
 from contextopt.searching import SearchFilters, Target, look_up, prepare_query, rate
 
 # What only one of the two rankings has high up may be the best by both; as many of each as could

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import connection
 
 from contextopt.engine import ContextConfig, FilterCounts, RecordSummary, SpaceContext
+from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
 from contextopt.engine.scoring import HORIZON_US, coefficients
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange
@@ -20,11 +21,8 @@ from contextopt.errors import NotFound
 from contextopt.models.configs import SETTINGS
 from contextopt.models.spaces import DATE_MIN
 
-# The ledger names this many dropped candidates; the rest are counted.
-LEDGER_DROPPED = 100
 # No summary line is shorter than this, so a budget bounds how many can fit.
 LINE_TOKENS_MIN = 8
-BASELINE_RECORDS = 10
 HOUR = timedelta(hours=1)
 
 
@@ -130,7 +128,7 @@ SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
   LEFT JOIN contextopt_record r ON r.id = b.id
 """.format(
     # A literal: for a parameter the planner guesses thousands of rows, and plans anew at every call.
-    baseline=BASELINE_RECORDS,
+    baseline=STAGE_3_RECORDS,
     score="""(%(recency)s::bigint * greatest(0, %(span)s::bigint - greatest(0,
         (extract(epoch FROM (%(now)s::timestamptz - date)) * 1000000)::bigint))
         + %(frequency)s::bigint * frequency)""",
