@@ -22,7 +22,8 @@ from contextopt.models.completions import LEARN_TRIES_MAX
 log = structlog.get_logger(__name__)
 
 LEARN_BATCH = 100
-FAILURES = (DatabaseError, ContextoptError, EngineError, OSError)
+# What a learner may fail with.
+LEARNING_FAILURES = (DatabaseError, ContextoptError, EngineError, OSError)
 
 
 class Stored(TypedDict):
@@ -158,7 +159,7 @@ def learn(completion: Completion) -> bool:
     try:
         with transaction.atomic():
             return _learn(completion.pk)
-    except FAILURES as error:
+    except LEARNING_FAILURES as error:
         Completion.objects.filter(pk=completion.pk).update(tries=F("tries") + 1, error=str(error)[:2_000])
         log.warning(
             "strategy_store_failed",

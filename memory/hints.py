@@ -27,7 +27,8 @@ SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
 # A strategy that was stored a moment ago counts; many at once are left to the job.
 EMBEDDED_AT_ONCE = 200
-FAILURES = (DatabaseError, ContextoptError, OSError)
+# What a search may fail with.
+SEARCH_FAILURES = (DatabaseError, ContextoptError, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 
@@ -78,7 +79,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository)
             return _record(found, data, actor) if found else NO_HINT
-    except FAILURES as error:
+    except SEARCH_FAILURES as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         return NO_HINT
 
