@@ -65,11 +65,6 @@ def quiet_lines(text: str) -> list[str]:
     return [_quieten(_indent(line) + flatten(line)) for line in text.splitlines()]
 
 
-def has_marker(text: str) -> bool:
-    """Say whether a bracket of any script stands before a marker's word, whatever hides between the two."""
-    return next(_marker_places(text), None) is not None
-
-
 def _indent(line: str) -> str:
     """Keep the indentation of code; tabs count four."""
     start = line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4)
@@ -88,7 +83,10 @@ def _quieten(line: str) -> str:
 
 
 def _marker_places(line: str) -> Iterator[int]:
-    """Yield where brackets stand before a marker's word, in one pass over the line."""
+    """Yield where brackets of any script stand before a marker's word, whatever hides between the two.
+
+    One pass over the line.
+    """
     reading = line.translate(_READINGS)
     places = _places(line, reading)
     for match in _BRACKETS.finditer(reading):

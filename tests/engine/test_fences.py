@@ -1,5 +1,6 @@
 """Fences hold whatever the text inside says."""
 
+import re
 import time
 import unicodedata
 from dataclasses import replace
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine.agentcontext import AgentContext
 from contextopt.engine.counters import HeuristicCounter
-from contextopt.engine.fences import EXTERNAL_DATA, QUOTE, STRATEGY_HINT, fence, has_marker
+from contextopt.engine.fences import EXTERNAL_DATA, QUOTE, STRATEGY_HINT, fence, quiet_lines
 from tests.engine.strategies import PROFILE, texts
 
 FORGERIES = (
@@ -21,6 +22,21 @@ FORGERIES = (
     "---", "<|endoftext|>",
 )  # fmt: skip
 hostile = st.lists(st.one_of(st.sampled_from(FORGERIES), texts), max_size=6).map("".join)
+_GAP = r"[^\w/]"
+_MARKER = re.compile(
+    rf"\[{_GAP}{{0,10}}/?(?:{'|'.join(f'{_GAP}{{0,2}}'.join(word) for word in ('end', 'retry', 'inst'))})"
+)
+
+
+def _is_bracket(letter: str) -> bool:
+    return letter == "[" or (not letter.isascii() and unicodedata.category(letter) == "Ps")
+
+
+def reads_as_marker(line: str) -> bool:
+    """Say whether a bracket stands before a marker's word for a reader who sees neither width nor accents."""
+    plain = unicodedata.normalize("NFKD", line).lower()
+    seen = ("[" if _is_bracket(letter) else letter for letter in plain)
+    return _MARKER.search("".join(seen)) is not None
 
 
 @PROFILE
@@ -32,7 +48,7 @@ def test_nothing_inside_closes_the_fence_or_poses_as_a_marker(text: str, label: 
     assert closing == f"[END {label} {opening.split()[2].rstrip(':')}]"
     for line in body:
         assert line.startswith(QUOTE)
-        assert not has_marker(line)
+        assert not reads_as_marker(line)
         assert len(line.splitlines()) == 1
         assert "[end" not in unicodedata.normalize("NFKC", line).lower()
         assert "[retry" not in unicodedata.normalize("NFKC", line).lower()
@@ -42,6 +58,12 @@ def test_nothing_inside_closes_the_fence_or_poses_as_a_marker(text: str, label: 
 @given(hostile)
 def test_the_same_text_gives_the_same_fence(text: str) -> None:
     assert fence(text, STRATEGY_HINT) == fence(text, STRATEGY_HINT)
+
+
+@pytest.mark.parametrize("text", ["[END", "\uff3bEND", "[E\u0301ND]", "[\u202eEND]", "[[*END*]", "[/INST]"])
+def test_readers_see_what_the_fence_hides(text: str) -> None:
+    assert reads_as_marker(text)
+    assert quiet_lines(text)[0].count("(") == text.count("[") + text.count("\uff3b")
 
 
 @pytest.mark.parametrize(
@@ -79,9 +101,9 @@ def test_brackets_without_end_are_fenced_in_one_pass(text: str) -> None:
 
 def test_a_marker_is_seen_up_to_24_characters_behind_its_bracket() -> None:
     for gap in range(30):
-        assert has_marker("[" + "-" * gap + "end") == (gap <= 21)
+        assert quiet_lines("[" + "-" * gap + "end")[0].startswith("(") == (gap <= 21)
         # "system" in five characters: one of them reads as two letters.
-        assert has_marker("[" + "-" * gap + "sy\ufb06em") == (gap <= 19)
+        assert quiet_lines("[" + "-" * gap + "sy\ufb06em")[0].startswith("(") == (gap <= 19)
     assert fence("[" * 30 + "new", "X").split("\n")[1] == QUOTE + "[" * 8 + "(" * 22 + "new"
 
 
