@@ -262,16 +262,3 @@ def query_terms(query: str) -> dict[str, float]:
 def scaled(values: Signal) -> Signal:
     highest = float(values.max()) if len(values) else 0.0
     return values / highest if highest > 0 else values
-
-
-def rank_files(
-    graph: CodeGraph,
-    documents: Documents,
-    query: str,
-    now: datetime,
-    seeds: Iterable[str] = (),
-    changes: Iterable[Change] = (),
-    limit: int | None = None,
-) -> list[RankedFile]:
-    """Rank the files once; keep a `Ranker` to ask again."""
-    return Ranker.of(graph, documents, changes).rank(query, now, seeds, limit=limit)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contextopt.engine.codegraph import build_graph, parse_file
-from contextopt.engine.relevance import Change, Documents, FileTerms, History, RankedFile, Weights, rank_files
+from contextopt.engine.relevance import Change, Documents, FileTerms, History, RankedFile, Ranker, Weights
 from contextopt.engine.repository import RepositoryIndex, read_file
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ def ranked(
 ) -> list[RankedFile]:
     parsed = {path: parse_file(path, text.encode()) for path, text in FILES.items()}
     documents = Documents.build({path: FileTerms.of(parsed[path], text) for path, text in FILES.items()})
-    return rank_files(build_graph(parsed), documents, query, NOW, seeds, changes, limit)
+    return Ranker.of(build_graph(parsed), documents, changes).rank(query, NOW, seeds, limit=limit)
 
 
 def change(days: int, message: str, *paths: str) -> Change:
@@ -88,7 +88,7 @@ def test_nothing_said_leaves_the_order_of_the_paths() -> None:
 
 
 def test_an_empty_repository_ranks_nothing() -> None:
-    assert rank_files(build_graph({}), Documents.build({}), "order", NOW) == []
+    assert Ranker.of(build_graph({}), Documents.build({})).rank("order", NOW) == []
 
 
 def test_a_change_ahead_of_now_counts_as_of_now() -> None:
