@@ -1,8 +1,8 @@
 """What is known of a repository's files: imports, symbols, and the graph that the imports make."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 PARSER_VERSION = 1
 """Stored beside a parsed file; another version means that it must be parsed again."""
@@ -55,23 +55,6 @@ class ParsedFile:
     skipped: str = ""
     version: int = PARSER_VERSION
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(
-            **{
-                **value,
-                "imports": tuple(
-                    Import(**{**item, "names": tuple(item["names"])}) for item in value["imports"]
-                ),
-                "symbols": tuple(Symbol(**item) for item in value["symbols"]),
-                "references": tuple(value["references"]),
-                "problems": tuple(value["problems"]),
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -100,11 +83,3 @@ class CodeGraph:
     unresolved: tuple[Unresolved, ...] = ()
     external: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
-
-    def imported_by(self) -> dict[str, tuple[str, ...]]:
-        """Return the importers of every file."""
-        importers: dict[str, list[str]] = {path: [] for path in self.imports}
-        for path, targets in self.imports.items():
-            for target in targets:
-                importers[target].append(path)
-        return {path: tuple(sorted(found)) for path, found in importers.items()}
