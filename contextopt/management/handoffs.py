@@ -44,7 +44,9 @@ def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
     if found is None and name.isascii() and name.isdecimal() and int(name) < 2**63:
         found = tasks.filter(pk=int(name)).first()
     if found is None:
-        raise NotFound(f"TASK: there is no task {name!r:.80}; POST /api/v1/tasks makes one, or --create")
+        raise NotFound(
+            f"TASK: there is no task {name!r:.80}; POST /api/v1/tasks makes one, or add_finding with --create"
+        )
     return team, found.pk
 
 

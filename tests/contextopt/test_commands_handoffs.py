@@ -118,9 +118,12 @@ def test_a_bad_finding_is_named_and_nothing_is_written(
 
 @pytest.mark.parametrize("name", ["999999", "nobody", "9" * 30, "\x00"])
 def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
-    code, _, err = run("task_status", name)
-    assert code == 2
-    assert "TASK" in err
+    for command in ("task_status", "compress_phase", "advance_phase"):
+        code, _, err = run(command, name)
+        assert code == 2
+        assert err.startswith("TASK: ")
+        # Only that command has the option.
+        assert "--create" not in err or "add_finding with --create" in err
 
 
 def test_a_number_may_be_an_external_id(run: Run, task: Task) -> None:
