@@ -1,6 +1,6 @@
 """Which files of a repository a task needs, as a list and as a text that fits a budget."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from contextopt.engine.relevance import RankedFile, Ranker
 from contextopt.engine.repository import Reading, RepositoryIndex, read_file
 from contextopt.engine.text import flatten
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
+from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.indexes import ContentGone, LoadedIndex, load_index, paused_collector, read_unchanged
 from contextopt.models import CodeBlob, Repository
 from contextopt.readings import kind_of, skipped_reading
@@ -60,6 +61,7 @@ def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
     """Rank the files of a repository as it was last indexed.
 
     Raises:
+        InvalidInput: a seed is none of its files.
         Conflict: it changes faster than it is read.
         UnknownEncoding: the tokenizer is not at hand.
     """
@@ -91,11 +93,23 @@ def _answer(
     now: datetime,
     revision: str,
 ) -> Relevant:
+    _check_seeds(request.seeds, index.graph.files, revision)
     best = ranker.rank(request.task, now, request.seeds, limit=max(RANKED_MAX, request.limit))
     sources = _Sources([file.path for file in best], index.graph.files, fetch)
     packed = pack(best[:RANKED_MAX], sources, request.budget, tokenizer, query=request.task)
     contents = tuple(shown_contents(packed, sources))
     return Relevant(revision, tokenizer.name, request.budget, best[: request.limit], packed, contents)
+
+
+def _check_seeds(seeds: Sequence[str], files: Container[str], revision: str) -> None:
+    where = f"the repository at {revision[:12]}" if revision else "the repository"
+    missing = [
+        FieldProblem(f"seeds.{place}", f"{where} has no file {path!r}")
+        for place, path in enumerate(seeds)
+        if path not in files
+    ]
+    if missing:
+        raise InvalidInput(missing)
 
 
 class _Sources(Mapping[str, Source]):
@@ -174,7 +188,7 @@ class RevisionRanker:
         """Rank the files for a task at a revision.
 
         Raises:
-            InvalidInput: there is no such revision.
+            InvalidInput: there is no such revision, or it has no file that is a seed.
             UnknownEncoding: the tokenizer is not at hand.
         """
         tokenizer = get_tokenizer(request.encoding)

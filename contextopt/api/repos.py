@@ -164,7 +164,8 @@ def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -
     """Ranks the files by what a task needs, and shows as much of the best as fits the budget.
 
     Words of the task are looked for in contents, paths and names of definitions; what they find spreads
-    over imports and over what changed together. The text never takes more tokens than the budget.
+    over imports and over what changed together. Each of `seeds` is a file of the repository that the task
+    is known to be about. The text never takes more tokens than the budget.
     """
     return reply(rank_repository(find_repository(request, repository_id), data).to_json())
 

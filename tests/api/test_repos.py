@@ -163,6 +163,7 @@ class TestRelevant:
             ({"task": "x", "budget": 200_001}, "budget"),
             ({"task": "x", "limit": 201}, "limit"),
             ({"task": "x", "seeds": [""]}, "seeds.0"),
+            ({"task": "x", "seeds": ["shop/cart.py", "shop/crat.py"]}, "seeds.1"),
             ({"task": "x", "encoding": "klingon"}, "encoding"),
             ({"task": "x", "query": "y"}, "query"),
         ],

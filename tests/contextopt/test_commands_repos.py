@@ -133,13 +133,15 @@ class TestManyTasks:
             '{"id": 1, "task": "mail"}\nnonsense\n{"id": 2}\n{"task": "x"}\n'
             '{"id": 3, "task": "x", "rev": "nowhere"}\n{"id": 4, "task": "x", "budget": -1}\n'
             '{"id": 5, "task": "x", "tsak": "y"}\n{"id": 6, "task": "x", "rev": 7}\n'
-            '{"id": 7, "task": "mail"}\n'
+            '{"id": 7, "task": "mail"}\n{"id": 8, "seeds": ["shop/mail.py", "shop/mial.py"]}\n'
+            '{"id": 9, "seeds": ["shop/mial.py"], "rev": "HEAD"}\n'
         )
         code, out, err = run("relevant_files", shop, "--tasks", tasks)
         assert code == 1
+        assert "has no file 'shop/mial.py'" in err
         assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 7]
         named = [line.split(": ")[1] for line in err.splitlines() if line.startswith("rejected")]
-        assert named == ["row", "task", "id", "rev", "budget", "tsak", "rev"]
+        assert named == ["row", "task", "id", "rev", "budget", "tsak", "rev", "seeds", "seeds"]
 
     def test_no_such_file(self, run: Run, shop: Path) -> None:
         code, _, err = run("relevant_files", shop, "--tasks", "/nowhere.jsonl")
@@ -163,6 +165,9 @@ class TestManyTasks:
         (["relevant_files", "{shop}", "--task", "x", "--budget", "-1"], "--budget"),
         (["relevant_files", "{shop}", "--task", "x", "--limit", "0"], "--limit"),
         (["relevant_files", "{shop}", "--task", "x", "--seed", "/etc/passwd"], "--seed"),
+        (["relevant_files", "{shop}", "--task", "x", "--seed", "shop/mial.py"], "--seed"),
+        (["relevant_files", "{shop}", "--seed", "shop", "--rev", "HEAD"], "--seed"),
+        (["relevant_files", "posted", "--seed", "shop/mial.py"], "--seed"),
         (["relevant_files", "{shop}", "--task", "x", "--encoding", "klingon"], "--encoding"),
         (["relevant_files", "posted", "--task", "x", "--rev", "HEAD"], "--rev"),
     ],

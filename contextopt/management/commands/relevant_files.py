@@ -1,6 +1,7 @@
 """`manage.py relevant_files REPO`"""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -77,7 +78,7 @@ class Command(AnsweringCommand):
             rank = _Asking(team, options["repository"], found).rank
             if many:
                 return self.print_answers(self._answers(options, asked, rank))
-            answer = rank(options["rev"], request)
+            answer = _rank_asked(rank, options["rev"], request)
         if options["json"]:
             self.print_json(answer.to_json())
         else:
@@ -113,13 +114,26 @@ class Command(AnsweringCommand):
                     yield Rejection(row.line, problem.field.split(".")[0], problem.message)
                 except InvalidInput as error:
                     first = error.problems[0]
-                    yield Rejection(row.line, first.field.removeprefix("--"), first.message)
+                    yield Rejection(row.line, first.field.removeprefix("--").split(".")[0], first.message)
                 except InvalidValue as error:
                     yield Rejection(row.line, error.field, error.message)
                 except (ContextoptError, EngineError) as error:
                     yield Rejection(row.line, "row", str(error))
                 else:
                     yield {"id": line.id, **answer}
+
+
+def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
+    """Rank for the options of one call, and name those at fault as they were typed."""
+    try:
+        return rank(rev, request)
+    except InvalidInput as error:
+        raise InvalidInput(
+            [
+                replace(problem, field="--seed") if problem.field.startswith("seeds.") else problem
+                for problem in error.problems
+            ]
+        ) from error
 
 
 def parse_line(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[Line, RelevantIn]:
