@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.agentinputs import AgentContextIn, Encoding, Phase
+from contextopt.agentinputs import AgentContextIn, Encoding
 from contextopt.engine.briefsettings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
 from contextopt.engine.text import flatten
 from contextopt.inputs import Input, Text, check_json, refuse_blank
@@ -100,7 +100,7 @@ class AdvanceIn(Input):
 class PhaseFindings(Input):
     """The findings of one phase that hangs on no stored task; the engine checks each of them."""
 
-    phase: Phase
+    phase: PhaseName
     findings: list[Any]
 
 

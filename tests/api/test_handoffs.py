@@ -32,6 +32,7 @@ def test_findings_without_a_task(api):
     assert api.post("/compress-findings", wrong).status_code == 422
     assert fields_of(api.post("/compress-findings", {**small, "encoding": "none"})) == {"encoding"}
     assert fields_of(api.post("/compress-findings", {**small, "budget": 0})) == {"budget"}
+    assert fields_of(api.post("/compress-findings", {**small, "phase": "analysys"})) == {"phase"}
 
 
 def test_from_findings_to_the_next_phase(api, path, task):

@@ -74,6 +74,8 @@ def test_a_budget_of_ones_own(run: Run) -> None:
         ("[" * 100_000, "FILE.json: is nested too deep"),
         ({"findings": []}, "phase: "),
         ({"phase": "analysis"}, "findings: "),
+        ({"phase": "analysys", "findings": []}, "phase: Input should be 'analysis', 'design' or 'implement"),
+        ({"phase": "planning", "findings": []}, "phase: "),
         ({"phase": "analysis", "findings": {}}, "findings: "),
         (analysis(3), "findings[0]: must be an object"),
         (analysis({**ONE, "depends_on": ["F-009"]}), "findings[0].depends_on: there is no finding F-009"),
