@@ -1,19 +1,27 @@
 """What every page's frame shows: the team, the visitor's role, the navigation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from contextopt.models import Membership, Role
+from contextopt.models import Membership, Role, Team
+from memory.models import ItemState, ReviewItem
+
+COUNTED_MAX = 99
 
 
 @dataclass(frozen=True, slots=True)
 class NavLink:
+    """A page; what waits on it is counted when the frame is drawn, and not for a part of a page."""
+
     label: str
     url: str
     is_current: bool
+    waiting: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +87,30 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "memberships": getattr(request, "memberships", []),
         "can_edit": membership.allows(Role.EDITOR),
         "can_admin": membership.allows(Role.ADMIN),
-        "navigation": [_group(request, heading, links) for heading, links in NAVIGATION],
+        "navigation": [_group(request, membership, *group) for group in NAVIGATION],
     }
 
 
 def _group(
-    request: HttpRequest, heading: str, links: tuple[tuple[str, str, tuple[str, ...]], ...]
+    request: HttpRequest,
+    membership: Membership,
+    heading: str,
+    links: tuple[tuple[str, str, tuple[str, ...]], ...],
 ) -> NavGroup:
     here = request.resolver_match.url_name or "" if request.resolver_match else ""
+    waiting = {}
+    if membership.allows(Role.REVIEWER):
+        waiting["dashboard:reviews"] = partial(count_waiting, membership.team)
     return NavGroup(
         heading,
-        tuple(NavLink(label, reverse(name), here.startswith(starts)) for label, name, starts in links),
+        tuple(
+            NavLink(label, reverse(name), here.startswith(starts), waiting.get(name))
+            for label, name, starts in links
+        ),
     )
+
+
+def count_waiting(team: Team) -> str:
+    """Return how many answers wait for review, nothing where none does."""
+    waiting = ReviewItem.objects.of(team).filter(state=ItemState.OPEN)[: COUNTED_MAX + 1].count()
+    return f"{COUNTED_MAX}+" if waiting > COUNTED_MAX else str(waiting or "")

@@ -87,10 +87,12 @@ def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
 @require_GET
 @team_page
 def assemblies_compare(request: TeamRequest) -> HttpResponse:
-    """Two assemblies side by side, the older one first; with fewer named, say how to choose two."""
-    ids = [int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)][:COMPARED]
-    found = [get_assembly(request, id, "space", "config", "payload") for id in sorted(set(ids))]
-    context: dict[str, Any] = {"found": found}
+    """Two assemblies side by side, the older one first; with others than two named, say how to choose two."""
+    named = sorted({int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)})
+    found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
+    context: dict[str, Any] = {"found": found, "named": len(named)}
+    if len(named) > COMPARED:
+        return render_page(request, "dashboard/compare.html", context)
     if len(found) == COMPARED:
         before, after = found
         entries = [*entries_of(before), *entries_of(after)]

@@ -1,4 +1,8 @@
-"""The cast, each at a browser of their own."""
+"""The cast, each at a browser of their own.
+
+Where a test counts queries, the frame's four are those of every page: session, user, memberships, and how
+many answers wait for review.
+"""
 
 import json
 from collections.abc import Callable

@@ -100,11 +100,11 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Spac
         while Assembly.objects.count() < wanted:
             log_row(space, NOW)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, spaces of the filter, the page with spaces and configs, saved views
+            # the frame's four, spaces of the filter, the page with spaces and configs, saved views
             owner_client.get(URL)
         counts.append(len(queries))
         assert not any("assemblypayload" in query["sql"] for query in queries)
-    assert counts == [6, 6]
+    assert counts == [7, 7]
 
 
 def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
@@ -212,6 +212,14 @@ def test_with_fewer_than_two_one_is_told_how(query: str, owner_client: Client, t
     assert "Choose two assemblies" in response.content.decode()
 
 
+def test_of_three_none_is_passed_over_in_silence(owner_client: Client, space: Space) -> None:
+    rows = [make_assembly(space) for _ in range(3)]
+    query = "&".join(f"id={row.id}" for row in rows)
+    html = owner_client.get(f"/assemblies/compare/?{query}").content.decode()
+    assert "3 were ticked, and two can be compared." in html
+    assert all(f'value="{row.id}"' in html for row in rows[:2])
+
+
 def test_others_assemblies_are_not_compared(outsider_client: Client, assembly: Assembly) -> None:
     assert outsider_client.get(f"/assemblies/compare/?id={assembly.pk}&id=1").status_code == 404
 
@@ -307,7 +315,7 @@ def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
             make_record(space)
         result = make_assembly(space)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the assembly with payload, its answer, its votes, the thumbs, titles
+            # the frame's four, the assembly with payload, its answer, its votes, the thumbs, titles
             page_of(owner_client, result.id)
         counts.append(len(queries))
-    assert counts == [8, 8]
+    assert counts == [9, 9]

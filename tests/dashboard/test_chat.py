@@ -150,6 +150,8 @@ def test_an_answer_with_its_proof(owner_client: Client, conversation: Conversati
     assert f'href="/assemblies/{answer.assembly_id}/"' in html
     assert 'class="allocation"' in html
     assert "7 tokens in, 3 out" in html
+    assert f'id="answer-{answer.pk}"' in html
+    assert f'data-copy="#answer-{answer.pk}"' in html
     assert f"/chat/answers/{answer.pk}/vote" in html
     status, _ = turn_of(owner_client, answer.reply_to)
     assert status == 286
@@ -208,10 +210,10 @@ def test_the_queries_do_not_grow_with_the_messages(
         with CaptureQueriesContext(
             connection,
         ) as queries:
-            # session, user, memberships; the conversation, its messages, their votes
+            # the frame's four; the conversation, its messages, their votes
             page_of(owner_client, conversation)
         counts.append(len(queries))
-    assert counts == [6, 6]
+    assert counts == [7, 7]
 
 
 def test_the_queries_of_the_list_do_not_grow(owner_client: Client, space: Space) -> None:
@@ -220,10 +222,10 @@ def test_the_queries_of_the_list_do_not_grow(owner_client: Client, space: Space)
         for _ in range(number):
             factories.make_message(factories.make_conversation(space))
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships; spaces of the form, conversations, what waits in them
+            # the frame's four; spaces of the form, conversations, what waits in them
             html_of(owner_client, "/chat/")
         counts.append(len(queries))
-    assert counts == [6, 6]
+    assert counts == [7, 7]
 
 
 # Votes

@@ -115,10 +115,10 @@ def test_the_queries_do_not_grow_with_the_votes(owner_client: Client, team: Team
         for n in range(number):
             vote(team, "down", 100 * batch + n, assembly_id=assembly.pk)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships; spaces of the filter; two periods; four groupings; records
+            # the frame's four; spaces of the filter; two periods; four groupings; records
             html_of(owner_client)
         with CaptureQueriesContext(connection) as more:
-            # session, user, memberships; the votes
+            # the frame's four; the votes
             html_of(owner_client, f"{URL}votes/")
         counts.append((len(queries), len(more)))
-    assert counts == [(11, 4), (11, 4)]
+    assert counts == [(12, 5), (12, 5)]

@@ -53,14 +53,14 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
         while Memory.objects.count() < wanted:
             make_strategy(team, description=f"Fix bug number {Memory.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the memories
+            # the frame's four, the memories
             html_of(owner_client, "/memory/")
         counts.append(len(queries))
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the strategies, their ratings
+            # the frame's four, the strategies, their ratings
             html_of(owner_client, "/strategies/")
         counts.append(len(queries))
-    assert counts == [4, 5, 4, 5]
+    assert counts == [5, 6, 5, 6]
 
 
 def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Client, team: Team) -> None:

@@ -217,10 +217,10 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
         while Assembly.objects.count() < wanted:
             log_filtering(team, f"phase-{Assembly.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, figures, those of the period before, the page, the profiles
+            # the frame's four, figures, those of the period before, the page, the profiles
             html_of(owner_client)
         counts.append(len(queries))
-    assert counts == [7, 7]
+    assert counts == [8, 8]
 
 
 # A phase's settings

@@ -167,11 +167,11 @@ def test_the_page_asks_as_often_for_twenty_revisions_as_for_two(owner_client: Cl
             changes = RecordPatch(title=f"Title {record.revisions.count()}")
             update_record(record=record, changes=changes, actor="test")
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the record with its space, the count of the view and its result,
+            # the frame's four, the record with its space, the count of the view and its result,
             # the revisions
             owner_client.get(url_of(record))
         counts.append(len(queries))
-    assert counts == [7, 7]
+    assert counts == [8, 8]
 
 
 def test_the_trash_leads_back(editor_client: Client, record: Record) -> None:

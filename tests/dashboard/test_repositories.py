@@ -46,10 +46,10 @@ def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team
         while Repository.objects.count() < wanted:
             Repository.objects.create(team=team, name=f"r{Repository.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, repositories
+            # the frame's four, repositories
             html_of(owner_client)
         counts.append(len(queries))
-    assert counts == [4, 4]
+    assert counts == [5, 5]
 
 
 def test_a_task_gets_its_files_and_why(owner_client: Client, repository: Repository) -> None:

@@ -123,11 +123,11 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
         while Task.objects.count() < wanted:
             factories.make_attempt(factories.make_task(team))
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the page, its figures, the sums, the root causes
+            # the frame's four, the page, its figures, the sums, the root causes
             html_of(owner_client)
         counts.append(len(queries))
         assert not any('"retry_context"' in query["sql"] for query in queries)
-    assert counts == [7, 7]
+    assert counts == [8, 8]
 
 
 # One task
@@ -220,10 +220,10 @@ def test_a_task_asks_as_often_for_twenty_attempts_as_for_two(owner_client: Clien
         while task.attempts.count() < wanted:
             factories.make_attempt(task)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the task, its figures, its attempts
+            # the frame's four, the task, its figures, its attempts
             page_of(owner_client, task)
         counts.append(len(queries))
-    assert counts == [6, 6]
+    assert counts == [7, 7]
 
 
 def test_tasks_of_others_are_not_found(outsider_client: Client, owner_client: Client, task: Task) -> None:

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
+from dashboard import context
 from memory.models import ReviewItem, ReviewSlot
 from memory.reviewing import give_verdict, reserve_item
 from memory.reviewinputs import RulesPatch, VerdictIn
@@ -51,6 +52,20 @@ def test_a_viewer_sees_the_progress_alone(teammate_client: Client, item: ReviewI
     assert "1 waiting" in html
     assert f"/review/{item.pk}/" not in html
     assert "What is reviewed" not in html
+
+
+def test_the_navigation_says_how_many_wait(
+    reviewer: Client, teammate_client: Client, space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = '<span class="count">{}<span class="sr"> waiting</span></span>'
+    assert 'class="count"' not in reviewer.get("/spaces/").content.decode()
+    for _ in range(3):
+        make_review(space)
+    assert counted.format(3) in reviewer.get("/spaces/").content.decode()
+    monkeypatch.setattr(context, "COUNTED_MAX", 2)
+    assert counted.format("2+") in reviewer.get("/spaces/").content.decode()
+    # Whoever does not review is not called.
+    assert 'class="count"' not in teammate_client.get("/spaces/").content.decode()
 
 
 def test_the_next_item_is_reserved_and_shown(reviewer: Client, item: ReviewItem) -> None:
@@ -226,13 +241,13 @@ def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space:
         while ReviewItem.objects.count() < size:
             give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
         with CaptureQueriesContext(connection) as queue:
-            # session, user, memberships; rules, progress, agreement; items, by settings, by record
+            # the frame's four; rules, progress, agreement; items, by settings, by record
             html_of(reviewer, f"{URL}?state=done")
         counts.append(len(queue))
-    assert counts == [9, 9]
+    assert counts == [10, 10]
     item = make_review(space)
     with CaptureQueriesContext(connection) as page:
         html_of(reviewer, f"{URL}{item.pk}/")
-    # session, user, memberships; item, own slot, verdicts; payload, titles, long notes, votes; slots,
+    # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes; slots,
     # progress; and the trail is kept in the session
-    assert len(page) <= 16
+    assert len(page) <= 17

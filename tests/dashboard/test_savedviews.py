@@ -116,4 +116,4 @@ def test_the_list_costs_one_query_for_two_as_for_twenty(team: Team) -> None:
         with CaptureQueriesContext(connection) as queries:
             client.get("/assemblies/")
         counts.append(len(queries))
-    assert counts == [6, 6]
+    assert counts == [7, 7]

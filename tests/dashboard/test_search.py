@@ -90,10 +90,10 @@ def test_queries(owner_client: Client, space: Space, records: int) -> None:
     html_of(owner_client, "q=queue")
     with CaptureQueriesContext(connection) as queries:
         assert html_of(owner_client, "q=queue").count("Why it is here") == records
-    # Session, user, membership, spaces, space, stems, model, two for words not counted yet, frequencies,
+    # The frame's four, spaces, space, stems, model, two for words not counted yet, frequencies,
     # best by words, vectors there are, nearest, rows, passages; of the memories, the counts and the best;
     # twice the planner is told to plan anew.
-    assert len([q for q in queries if "SAVEPOINT" not in q["sql"]]) <= 23
+    assert len([q for q in queries if "SAVEPOINT" not in q["sql"]]) <= 24
 
 
 def test_marks_become_runs() -> None:

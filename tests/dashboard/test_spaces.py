@@ -44,9 +44,9 @@ def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team
         while Space.objects.count() < wanted:
             make_space(team, f"s{Space.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
-            html_of(owner_client, "/spaces/")  # session, user, memberships, spaces with counts
+            html_of(owner_client, "/spaces/")  # the frame's four, spaces with counts
         counts.append(len(queries))
-    assert counts == [4, 4]
+    assert counts == [5, 5]
 
 
 def test_an_editor_makes_a_space(editor_client: Client, team: Team) -> None:
@@ -112,10 +112,10 @@ def test_a_space_asks_as_often_for_twenty_records_as_for_two(owner_client: Clien
         while space.records.count() < wanted:
             make_record(space)
         with CaptureQueriesContext(connection) as queries:
-            html_of(owner_client)  # session, user, memberships, the space, its records
+            html_of(owner_client)  # the frame's four, the space, its records
         counts.append(len(queries))
         assert not any('"notes"' in query["sql"] for query in queries)
-    assert counts == [5, 5]
+    assert counts == [6, 6]
 
 
 # The preview

@@ -98,10 +98,10 @@ def test_as_many_queries_for_twenty_tasks_as_for_two(owner_client: Client, team:
             factories.make_finding(task)
             factories.make_advance(task)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the page, its findings, its hand-offs
+            # the frame's four, the page, its findings, its hand-offs
             html_of(owner_client)
         counts.append(len(queries))
-    assert counts == [6, 6]
+    assert counts == [7, 7]
 
 
 def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, task: Task, board: str) -> None:
@@ -110,10 +110,10 @@ def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, ta
         while task.findings.count() < wanted:
             factories.make_finding(task)
         with CaptureQueriesContext(connection) as queries:
-            # session, user, memberships, the task, findings, compressions, settings
+            # the frame's four, the task, findings, compressions, settings
             html_of(owner_client, board)
         counts.append(len(queries))
-    assert counts == [7, 7]
+    assert counts == [8, 8]
 
 
 # Making

@@ -76,9 +76,9 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
     for wanted in (2, 20):
         while ApiKey.objects.count() < wanted:
             factories.make_key(team)
-        # Session, user, memberships, demo?, keys, members with users, invitations; models, fills and lines of
+        # The frame's four, demo?, keys, members with users, invitations; models, fills and lines of
         # embedding.
-        with django_assert_num_queries(10):
+        with django_assert_num_queries(11):
             owner_client.get(URL)
 
 
