@@ -5,7 +5,7 @@ and writes them in batches. A row that cannot be used is reported with its line 
 Importing the same thing twice changes nothing.
 """
 
-from contextopt.importing.files import check_input, open_input, read_file
+from contextopt.importing.files import check_input, open_input, read_file, readable
 from contextopt.importing.git import read_commits
 from contextopt.importing.markdown import read_folder
 from contextopt.importing.pipeline import ImportReport, ensure_space, import_rows
@@ -24,4 +24,5 @@ __all__ = [
     "read_commits",
     "read_file",
     "read_folder",
+    "readable",
 ]

@@ -108,3 +108,8 @@ def _peekable(file: BinaryIO) -> io.BufferedReader:
 
 def _peek(stream: BinaryIO) -> bytes:
     return cast(io.BufferedReader, stream).peek(4_096)[:4_096]
+
+
+def readable(name: str) -> str:
+    """Return a file's name with a sign in place of bytes that are not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "replace")

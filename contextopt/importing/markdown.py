@@ -10,6 +10,7 @@ from typing import NamedTuple
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+from contextopt.importing.files import readable
 from contextopt.importing.git import cut, read_commit_dates
 from contextopt.importing.rows import Found, RawRow, Rejection, UnusableSource
 from contextopt.models import spaces as limits
@@ -209,11 +210,6 @@ def read_tags(value: object) -> object:
         return value
     tags = [str(tag).strip().lstrip("#") for tag in value if not isinstance(tag, list | dict | None)]
     return [tag for tag in tags if tag]
-
-
-def readable(name: str) -> str:
-    """Return a file's name with a sign in place of bytes that are not UTF-8."""
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_heading(text: str) -> str:

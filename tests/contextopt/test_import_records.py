@@ -73,6 +73,19 @@ def test_the_first_row_of_a_key_is_kept_and_later_ones_are_rejected(
 
 
 @pytest.mark.django_db
+def test_files_whose_names_are_not_utf_8_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Linux lets a name be any bytes.
+    (folder := tmp_path / "m\udce4rz").mkdir()
+    first = write_jsonl(folder / "a.jsonl", {"title": ""})
+    second = write_jsonl(tmp_path / "b.jsonl", {"title": "B"})
+    answer = run_import(capsys, "s", first, second, code=1)
+    assert answer["created"] == 1
+    assert answer["rejected"][0]["file"] == f"{tmp_path}/m\ufffdrz/a.jsonl"
+
+
+@pytest.mark.django_db
 def test_one_key_in_two_files_two_sources_or_a_rejected_row_is_no_repetition(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

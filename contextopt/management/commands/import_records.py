@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.importing import Found, check_input, open_input, read_file
+from contextopt.importing import Found, check_input, open_input, read_file, readable
 from contextopt.management.importing import ImportCommand
 
 
@@ -34,5 +34,5 @@ class Command(ImportCommand):
             check_input(name)
         for name in names:
             with open_input(name) as stream:
-                label = name if len(names) > 1 else ""
+                label = readable(name) if len(names) > 1 else ""
                 yield from read_file(stream, name, file=label, format=options["format"])
