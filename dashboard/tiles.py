@@ -49,7 +49,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         Tile(
             "ratio", "Compression ratio", decimals(now.ratio), "",
             describe_change(now.ratio, before.ratio, "lower", decimals),
-            f"included ÷ filtered, on average; median {decimals(now.median_ratio)}", "target 0.2–0.4",
+            f"mean of included ÷ filtered, median {decimals(now.median_ratio)}", "target 0.2–0.4",
         ),
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
@@ -64,7 +64,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         Tile(
             "utilisation", "Budget used", points(now.utilisation), unit(now.utilisation),
             describe_change(now.utilisation, before.utilisation, "none", in_points),
-            f"of the context tokens, on average; median {percent(now.median_utilisation)}", "target 80–95 %",
+            f"mean of the context tokens, median {percent(now.median_utilisation)}", "target 80–95 %",
         ),
         Tile(
             "records", "Records a request", decimals(now.records_included, 1), "",
