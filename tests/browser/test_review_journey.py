@@ -44,7 +44,7 @@ def test_ten_items_by_keyboard(
 ) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.goto("/review/")
-    expect(page.get_by_text("10 waiting")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("10 waiting")).to_be_visible()
     check_accessibility(page)
     # In the queue, j and k move and Enter opens.
     page.keyboard.press("j")
@@ -74,13 +74,13 @@ def test_ten_items_by_keyboard(
         page.keyboard.type(f"note {number}, with j and 3")
         page.keyboard.press("Escape")
         page.keyboard.press("Enter")
-    expect(page.get_by_text("1 waiting")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("1 waiting")).to_be_visible()
     page.get_by_role("button", name="Begin with them again").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     page.keyboard.press("2")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("0 waiting")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("0 waiting")).to_be_visible()
     expect(page.get_by_role("heading", name="What to change in settings")).to_be_visible()
     check_accessibility(page)
 
