@@ -1,11 +1,14 @@
 """Several at work on the database at once, each in a thread with a connection of its own."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from django.db import connection
+
+PATIENCE_SECONDS = 20
 
 
 def at_once(*jobs: Callable[[], Any], seconds: float = 30) -> list[Any]:
@@ -27,6 +30,23 @@ def beside[T](job: Callable[[], T]) -> Future[T]:
     future = pool.submit(_with_own_connection, job)
     pool.shutdown(wait=False)
     return future
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def somebody_waits() -> bool:
+    """Say whether another connection to the tests' database waits for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND datname = current_database())"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def _with_own_connection[**P, T](job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

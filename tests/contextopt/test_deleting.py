@@ -1,7 +1,6 @@
 """Deleting beside people and jobs that write: nobody deadlocks, nothing stays, and who is late gets a 404."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -45,25 +44,7 @@ from contextopt.retrying import create_task
 from dashboard.rollups import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories
-from tests.concurrency import beside
-
-PATIENCE_SECONDS = 20
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    ends = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
-
-
-def somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            " AND datname = current_database())"
-        )
-        return bool(cursor.fetchone()[0])
+from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from contextopt.models import Attempt, Space, Team
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
-from memory.models import Memory
+from memory.listeners import rate_strategies
+from memory.models import Memory, Vote
 from tests import factories
-from tests.memory.factories import make_use
+from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
+from tests.memory.factories import make_strategy, make_use
 
 
 @pytest.fixture
@@ -63,3 +66,23 @@ def test_other_uses_are_left_alone(space: Space, strategy: Memory, vote) -> None
     vote(factories.make_assembly(space).id, "down")
     use.refresh_from_db()
     assert use.rating is None
+
+
+def test_who_waits_counts_the_votes_of_whoever_was_first(transactional_db: None) -> None:
+    team = factories.make_team()
+    strategy = make_strategy(team)
+    assembly = factories.make_assembly(factories.make_space(team))
+    use = make_use(strategy, assembly_id=assembly.id)
+    subject = SubjectIn(assembly_id=assembly.id)
+    give_feedback(team=team, subject=subject, opinion=OpinionIn(rating="up"), rater="rater:a")
+    other = Vote.objects.get()
+    with transaction.atomic():
+        Memory.objects.select_for_update(no_key=True).get(pk=strategy.pk)
+        late = beside(lambda: rate_strategies(team_id=team.pk, assembly_id=assembly.id, rater="rater:a"))
+        wait_until(somebody_waits)
+        # A vote that is stored while the other listener waits, and whose own was heard before.
+        other.pk, other.rater, other.rating = None, "rater:b", "down"
+        other.save(force_insert=True)
+    late.result(PATIENCE_SECONDS)
+    use.refresh_from_db()
+    assert use.rating == 0.5
