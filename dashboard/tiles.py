@@ -64,7 +64,7 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
         Tile(
             "utilisation", "Budget used", points(now.utilisation), unit(now.utilisation),
             describe_change(now.utilisation, before.utilisation, "none", in_points),
-            f"mean of the context tokens, median {percent(now.median_utilisation)}", "target 80–95 %",
+            f"mean share of the context, median {percent(now.median_utilisation)}", "target 80–95 %",
         ),
         Tile(
             "records", "Records a request", decimals(now.records_included, 1), "",

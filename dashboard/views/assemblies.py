@@ -91,9 +91,7 @@ def assemblies_compare(request: TeamRequest) -> HttpResponse:
     named = sorted({int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)})
     found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
     context: dict[str, Any] = {"found": found, "named": len(named)}
-    if len(named) > COMPARED:
-        return render_page(request, "dashboard/compare.html", context)
-    if len(found) == COMPARED:
+    if len(named) == COMPARED:
         before, after = found
         entries = [*entries_of(before), *entries_of(after)]
         context["comparison"] = compare_assemblies(before, after, find_titles(entries, request.team.pk))
