@@ -67,6 +67,8 @@ class Assembly(models.Model):
     history_tokens = models.PositiveIntegerField(default=0)
     response_tokens = models.PositiveIntegerField(default=0)
     truncated = models.BooleanField(default=False)
+    # A saving does not count where one of `engine.warnings.INSUFFICIENT` is among them.
+    warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
     encoding = models.CharField(max_length=64)
     tokenizer_version = models.CharField(max_length=64)
