@@ -35,7 +35,7 @@ OURS = "Contextopt, stage 5"
 
 _CONDITIONS = (
     "Share of a question's evidence turns that stand whole in the context, averaged over questions; those "
-    "that the conversation does not answer are left out. Window all, whole notes, no record limit."
+    "that the conversation does not answer are left out. A budget and the default settings."
 )
 _OTHERS = (
     "The others take the best of their ranking while they fit. bm25s has its defaults, embeddings are "
@@ -128,9 +128,6 @@ def _ask_ours(run: _Run, dialogue: Dialogue, space: Space) -> None:
                 space=space.slug,
                 query=question.text,
                 as_of=dialogue.ended_at,
-                window_days="all",
-                max_records="all",
-                notes_chars="all",
                 context_tokens=budget,
             )
             result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")

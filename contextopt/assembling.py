@@ -19,10 +19,11 @@ from pydantic_core import to_json
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, LedgerEntry
 from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.config import LAST_RECORDS_STAGE, SCORED_STAGE
 from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
+from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_json
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import AssemblyIn
 from contextopt.locking import HOLD_SPACE
@@ -30,13 +31,13 @@ from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.querying import load_for_question
 from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
 from contextopt.searchables import id_array
+from contextopt.sufficiency import QUESTION_NOT_EMBEDDED, Emptiness
 
 log = structlog.get_logger(__name__)
 
 # So many times the usual candidates are read for a question, the next where all of them went in and there is
 # room for more: in vain in nearly all spaces, so the first is small. Past the last the rest is not looked at.
 REACHES = (1, 6, 36, 216)
-NOT_EMBEDDED = "The question could not be embedded, so words alone decided. See the log."
 
 # Settings that a request may set for itself, under the engine's names.
 OVERRIDES = (
@@ -44,6 +45,15 @@ OVERRIDES = (
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
     "neighbour_share", "notes_chars",
 )  # fmt: skip
+# Settings that go by another name where a question is asked, and in stage 3.
+QUESTION_SETTINGS = {
+    "window_days": "question_window_days",
+    "max_records": "question_max_records",
+    "notes_chars": "question_notes_chars",
+}
+STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
+# Stage 3's records are the baseline that stages 4 and 5 are compared with.
+LAST_RECORDS = "the last 10 records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class AssemblyResult:
     outcome: Assembled
     entries: tuple[EntryJson, ...]
     assembly_ms: float
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ContextWarning, ...] = ()
 
     @property
     def text(self) -> str:
@@ -71,7 +81,14 @@ class AssemblyResult:
 
     @property
     def stats(self) -> engine.ContextStats:
-        return replace(self.outcome.stats, assembly_ms=self.assembly_ms)
+        stats = replace(self.outcome.stats, assembly_ms=self.assembly_ms)
+        return stats if self.may_save else replace(stats, tokens_saved=None)
+
+    @property
+    def may_save(self) -> bool:
+        """Whether fewer tokens are a saving: not where the context is empty or may lack the answer."""
+        is_enough = INSUFFICIENT.isdisjoint(warning.code for warning in self.warnings)
+        return is_enough and bool(self.outcome.stats.records_included)
 
     @property
     def certificate(self) -> engine.Certificate:
@@ -80,6 +97,11 @@ class AssemblyResult:
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
         return self.outcome.ledger
+
+    def baselines(self) -> list[dict[str, Any]]:
+        """Return what would have been sent otherwise; `saved` is None where the saving does not count."""
+        tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
+        return [] if tokens is None else [{"name": LAST_RECORDS, "tokens": tokens, "saved": saved}]
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer of the API and of `assemble --json`."""
@@ -91,11 +113,12 @@ class AssemblyResult:
             "stage": self.stage,
             "as_of": self.as_of.isoformat(),
             "config_version": self.config_version,
-            "warnings": list(self.warnings),
+            "warnings": warnings_json(self.warnings),
             "overrides": self.overrides,
             "text": self.text,
             "allocation": asdict(self.allocation),
             "stats": stats,
+            "baselines": self.baselines(),
             "certificate": asdict(self.certificate),
             "included": [
                 _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]
@@ -150,6 +173,8 @@ def assemble_space(
         )
         if found.is_all or not outcome.wants_more_candidates:
             break
+    emptiness = Emptiness(space.id, space.to_value(()), found.config, as_of, tokenizer, outcome)
+    warnings = (*found.warnings, *emptiness.warnings())
     assembly_ms = (perf_counter() - started) * 1_000
     result = AssemblyResult(
         id=None,
@@ -161,7 +186,7 @@ def assemble_space(
         outcome=outcome,
         entries=tuple(map(_entry_json, outcome.ledger)),
         assembly_ms=assembly_ms,
-        warnings=found.warnings,
+        warnings=warnings,
     )
     if not store:
         return result
@@ -173,11 +198,12 @@ def assemble_space(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Candidates, and the question they were found for if there is one."""
+    """Candidates, the settings they were found under, and the question if there is one."""
 
     candidates: Candidates
+    config: ContextConfig
     query: engine.Query | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ContextWarning, ...] = ()
     is_all: bool = True
 
 
@@ -190,25 +216,34 @@ def _find(
     reach: int,
 ) -> _Found:
     """Load the candidates; without a question stage 5 is stage 4."""
-    question = request.query.strip()
-    if config.stage != SEARCH_STAGE or not question:
+    if not request.asks:
         stage = min(config.stage, SCORED_STAGE)
         plain = config if config.stage == stage else config.replace(stage=stage)
-        return _Found(load_candidates(space_id, config=plain, now=as_of, tokenizer=tokenizer))
-    asked = load_for_question(space_id, question, config=config, now=as_of, tokenizer=tokenizer, reach=reach)
-    warnings = (NOT_EMBEDDED,) if asked.is_degraded else ()
-    return _Found(asked.candidates, asked.query, warnings, asked.is_all)
+        return _Found(load_candidates(space_id, config=plain, now=as_of, tokenizer=tokenizer), plain)
+    asked = load_for_question(
+        space_id, request.query.strip(), config=config, now=as_of, tokenizer=tokenizer, reach=reach
+    )
+    warnings = (QUESTION_NOT_EMBEDDED,) if asked.is_degraded else ()
+    return _Found(asked.candidates, config, asked.query, warnings, asked.is_all)
 
 
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
     """Return the engine's config and what of it the request set for itself, as JSON."""
     given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
-    changes = {name: None if value == "all" else value for name, value in given.items()}
-    if request.stage == 3 and "context_tokens" in changes:
-        changes["stage3_context_tokens"] = changes.pop("context_tokens")
+    names = _setting_names(request)
+    changes = {names.get(name, name): None if value == "all" else value for name, value in given.items()}
+    if not request.asks:
+        # Without a question no notes are rendered but the summaries'.
+        changes.pop("notes_chars", None)
     config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
     shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
     return config, shown
+
+
+def _setting_names(request: AssemblyIn) -> dict[str, str]:
+    if request.asks:
+        return QUESTION_SETTINGS
+    return STAGE_3_SETTINGS if request.stage == LAST_RECORDS_STAGE else {}
 
 
 def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None, int | None]:
@@ -269,10 +304,15 @@ _ASSEMBLY_COLUMNS = (
     "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
     "duplicates", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
-    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "assembly_ms",
+    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
+    "assembly_ms",
     "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
-_PLACEHOLDERS = {"created_at": "coalesce(%s, now())", "record_ids": "%s::bigint[]"}
+_PLACEHOLDERS = {
+    "created_at": "coalesce(%s, now())",
+    "record_ids": "%s::bigint[]",
+    "warning_codes": "%s::varchar[]",
+}
 _PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
 _STORE_SQL = f"""
 WITH held AS MATERIALIZED ({HOLD_SPACE}
@@ -309,7 +349,8 @@ def _assembly_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
         dropped.get(OVER_BUDGET, 0), dropped.get(DUPLICATE_OF, 0),
         stats.outside_window, stats.deleted,
         stats.stage3_tokens, stats.tokens_used, stats.tokens_available, allocation.total,
-        allocation.system, allocation.history, allocation.response, stats.truncated, result.assembly_ms,
+        allocation.system, allocation.history, allocation.response, stats.truncated,
+        [warning.code for warning in result.warnings], result.assembly_ms,
         result.certificate.encoding, result.certificate.tokenizer_version, result.certificate.sha256,
         row.is_demo,
     ]  # fmt: skip
@@ -324,7 +365,7 @@ def _payload_values(result: AssemblyResult, row: _LogRow) -> list[Any]:
         "baseline_order": list(baseline),
         "counts": dict(result.stats.dropped_by_reason),
         # Most have none, so they go without.
-        **({"warnings": list(result.warnings)} if result.warnings else {}),
+        **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }
     config = {**row.config.to_json(), "version": row.space.config_version, "overrides": result.overrides}
     return [
@@ -365,6 +406,7 @@ def _log_events(result: AssemblyResult) -> None:
         tokens_available=stats.tokens_available,
         tokens_saved=stats.tokens_saved,
         truncated=stats.truncated,
+        warnings=[warning.code for warning in result.warnings],
         assembly_ms=round(result.assembly_ms, 3),
         sha256=result.certificate.sha256,
     )

@@ -26,6 +26,8 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
     for name, value in given.items():
         if value is None and name not in NULLABLE:
             raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
+        if value == "all":
+            given[name] = None
     try:
         return publish_settings(space=space, created_by=created_by, note=data.note, **given)
     except ValidationError as error:

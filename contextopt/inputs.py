@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from contextopt.engine.config import SEARCH_STAGE
 from contextopt.errors import FieldProblem
 from contextopt.models import spaces as limits
 from contextopt.models.configs import TOKENS_MAX
@@ -219,6 +220,11 @@ class PromptIn(Input):
         """The stage asked for; else 5 for a question and 4 without one."""
         return self.stage or (5 if self.query.strip() else 4)
 
+    @property
+    def asks(self) -> bool:
+        """Whether a question decides. Without one stage 5 is stage 4."""
+        return self.stage_in_force == SEARCH_STAGE and bool(self.query.strip())
+
 
 class AssemblyIn(PromptIn):
     """What of a space should go into one prompt? Settings given here win over the space's own.
@@ -232,7 +238,7 @@ class AssemblyIn(PromptIn):
 class ConfigIn(Input):
     """Settings of the next version; what is not given is carried over from the active one."""
 
-    window_days: Literal[7, 14, 30] | None = None
+    window_days: Literal[7, 14, 30, "all"] | None = None
     max_records: Annotated[int, Field(ge=1, le=1_000)] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
@@ -245,7 +251,9 @@ class ConfigIn(Input):
     semantic_weight: Weight | None = None
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
-    notes_chars: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    question_window_days: WindowDays | None = None
+    question_max_records: MaxRecords | None = None
+    question_notes_chars: NotesChars | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""

@@ -7,7 +7,7 @@ read for those alone that could enter the context.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from django.db import connection
 
@@ -24,6 +24,8 @@ from contextopt.engine import (
 from contextopt.engine.assembly import LEDGER_DROPPED
 from contextopt.engine.lexical import terms
 from contextopt.engine.queryscoring import NEIGHBOUR_REACH, own_relevances, rank_by_query
+from contextopt.engine.rendering import EXCERPT_CHARS
+from contextopt.engine.scoring import Scored
 from contextopt.engine.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts
 from contextopt.models.spaces import DATE_MIN
@@ -38,9 +40,9 @@ LOOK_UP_MAX = 1_000
 # Of so many that are looked for, one of the best found lends to its neighbours in a thread, and never fewer
 # than so many do: measured on dialogues, these tell more than a greater depth.
 LENDING, LENDERS_MIN = 3, 13
-# No line with notes is much shorter, so a budget bounds how many texts are read; a few more stand in
-# for what repeats another.
+# No line with notes is much shorter, so a budget bounds how many records can enter.
 DETAIL_TOKENS = 12
+# So many texts more are read, in place of those that repeat another.
 SPARE_DETAILS = 30
 # Of a longer record this much is looked through for its best passages.
 NOTES_READ = 100_000
@@ -76,25 +78,27 @@ def load_for_question(
     """
     asked = prepare_query(question)
     enough = _most_that_fit(config)
-    most = (enough + SPARE_DETAILS) * reach
     depth = max(DEPTH_MIN, min(enough, DEPTH_MAX)) * reach
     searched = min(depth, LOOK_UP_MAX)
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
-    threads = _threads(space_id, _lenders(leads.partial, config, max(LENDERS_MIN, searched // LENDING)))
-    beside = {record_id for thread in threads for record_id in thread}
-    # Most of what stands beside a lead may be outside the window: it is out before it is rated.
-    window = DateRange.ending_at(now, config.effective_window_days)
-    wanted = (beside | leads.ids) - known.keys()
-    known |= _load_summaries(space_id, wanted, window, tokenizer)
-    # What is pinned is a candidate whatever its date.
+    # A pinned record is a candidate whatever its date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    # What was deleted meanwhile is gone.
-    matches = {row: match for row, match in rate(anywhere, known.keys()).items() if row in known}
-    relevant = lend_to_neighbours(relevances(matches), threads, config)
+    # Both parts of all leads are known before any of them lends.
+    matches = rate(anywhere, known.keys())
+    threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
+    beside = {record_id for thread in threads for record_id in thread}
+    # Most neighbours of a lead may be outside the window, so the window comes before the rating.
+    window = DateRange.ending_at(now, config.window_in_force)
+    known |= _load_summaries(space_id, (beside | leads.ids) - known.keys(), window, tokenizer)
+    matches |= rate(replace(anywhere, lexical={}, cosines={}), known.keys() - matches.keys())
+    # A lead that was deleted meanwhile is not a candidate.
+    found = {row: match for row, match in matches.items() if row in known}
+    relevant = lend_to_neighbours(relevances(found), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
+    most = _read_at_most(ranked, config) * reach
     details = _load_details([scored.record.id for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return Asked(
@@ -109,7 +113,7 @@ def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> Sear
     """Return the window, unless nothing is outside it: a search without filters is a faster one."""
     if not counts.outside_window:
         return SearchFilters()
-    window = DateRange.ending_at(now, config.effective_window_days)
+    window = DateRange.ending_at(now, config.window_in_force)
     start = None if window.start is None else max(window.start, DATE_MIN)
     return SearchFilters(date_from=start, date_to=window.end)
 
@@ -195,7 +199,19 @@ def _load_summaries(
 
 def _most_that_fit(config: ContextConfig) -> int:
     by_budget = config.context_share(config.stage) // DETAIL_TOKENS + 1
-    return by_budget if config.max_records is None else min(config.max_records, by_budget)
+    return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
+
+
+def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
+    """Return how many of the ranking could enter: no line is shorter than the summary's is long.
+
+    A few more stand in for records that repeat another.
+    """
+    room, most = config.context_share(config.stage), _most_that_fit(config)
+    if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:
+        return most + SPARE_DETAILS
+    sizes = accumulate(scored.record.tokens for scored in ranked[:most])
+    return sum(1 for size in sizes if size <= room) + 1 + SPARE_DETAILS
 
 
 def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:

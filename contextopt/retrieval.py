@@ -189,7 +189,7 @@ def load_candidates(
 
 
 def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int | None) -> dict[str, Any]:
-    window = DateRange.ending_at(now, config.effective_window_days)
+    window = DateRange.ending_at(now, config.window_in_force)
     weights = coefficients(config)
     start = max(window.start or DATE_MIN, DATE_MIN)
     return {
@@ -209,7 +209,7 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int 
 def _most_that_fit(config: ContextConfig) -> int:
     """Return how many records could be kept at most, by the record limit or by the budget."""
     by_budget = config.context_share(config.stage) // LINE_TOKENS_MIN + 1
-    return by_budget if config.max_records is None else min(config.max_records, by_budget)
+    return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
 
 
 def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:

@@ -128,6 +128,13 @@ def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def read_config(stored: dict[str, Any]) -> ContextConfig:
-    """Return the engine's config out of a payload's snapshot, which also says its version and overrides."""
+    """Return the engine's config out of a payload's snapshot, which also says its version and overrides.
+
+    Snapshots of before have one window and one record limit, for questions too.
+    """
     settings = {name: value for name, value in stored.items() if name not in {"version", "overrides"}}
+    if "notes_chars" in settings:
+        settings["question_notes_chars"] = settings.pop("notes_chars")
+        settings["question_window_days"] = settings["window_days"]
+        settings["question_max_records"] = settings["max_records"]
     return ContextConfig.from_json(settings)

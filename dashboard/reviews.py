@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from contextopt.engine.rendering import EXCERPT_CHARS
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record
+from contextopt.verification import read_config
 from dashboard.ledgers import LedgerRow, find_titles, read_ledger
 from memory.models import ReviewItem, ReviewSlot, Verdict, Vote
 from memory.verdicts import VerdictGroup
@@ -82,7 +83,7 @@ def _given_rows(
     entries = payload.entries
     shown = sorted(entries, key=lambda entry: not entry["kept"])[:ROWS_SHOWN]
     rows = read_ledger(shown, payload.ledger["order"], payload.config, find_titles(shown, assembly.team_id))
-    limit = payload.config.get("notes_chars") if assembly.stage == 5 else EXCERPT_CHARS
+    limit = read_config(payload.config).question_notes_chars if assembly.stage == 5 else EXCERPT_CHARS
     cut = _longer_than(limit, [row.id for row in rows if row.is_kept])
     given = tuple(GivenRow(row, limit if row.id in cut else None, row.id in related) for row in rows)
     return given, len(entries) - len(shown)

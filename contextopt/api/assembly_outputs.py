@@ -5,7 +5,18 @@ from typing import Any, NotRequired, TypedDict
 
 from contextopt.api.outputs import pick
 from contextopt.api.problems import FieldError
+from contextopt.engine.warnings import WarningJson, warnings_json
 from contextopt.models import Assembly
+
+
+class BaselineOut(TypedDict):
+    """What would have been sent otherwise, by name; `saved` is signed, and null where it does not count:
+    the context is empty, or a warning says that it may lack the answer.
+    """
+
+    name: str
+    tokens: int
+    saved: int | None
 
 
 class AllocationOut(TypedDict):
@@ -19,7 +30,7 @@ class AllocationOut(TypedDict):
 
 
 class StatsOut(TypedDict):
-    """Figures of one assembly; `tokens_saved` is signed, against stage 3."""
+    """Figures of one assembly; `tokens_saved` is that of the baseline, and null where it does not count."""
 
     records_filtered: int
     records_included: int
@@ -70,11 +81,12 @@ class AssemblyOut(TypedDict):
     stage: int
     as_of: datetime
     config_version: int
-    warnings: list[str]
+    warnings: list[WarningJson]
     overrides: dict[str, Any]
     text: str
     allocation: AllocationOut
     stats: StatsOut
+    baselines: list[BaselineOut]
     certificate: CertificateOut
     included: list[IncludedOut]
     dropped: list[DroppedOut]
@@ -132,7 +144,7 @@ class LedgerOut(TypedDict):
     order: list[int]
     baseline_order: list[int]
     counts: dict[str, int]
-    warnings: NotRequired[list[str]]
+    warnings: NotRequired[list[WarningJson]]
     chars: NotRequired[dict[str, Any]]
     trimmed: NotRequired[list[dict[str, Any]]]
     changed_files: NotRequired[list[dict[str, Any]]]
@@ -206,6 +218,7 @@ def assembly_json(assembly: Assembly) -> dict[str, Any]:
         "ledger": {
             "entries": payload.entries,
             **{name: value for name, value in payload.ledger.items() if name != "candidates"},
+            "warnings": warnings_json(payload.warnings),
         },
         "config": payload.config,
         "request": payload.request,

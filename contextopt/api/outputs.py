@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from contextopt.api.problems import FieldError
 from contextopt.models import ApiKey, ContextConfig, Record, RecordRevision, Space, Team
-from contextopt.models.configs import SETTINGS
+from contextopt.models.configs import ALL_ALLOWED, SETTINGS
 
 
 def reply(data: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -174,7 +174,7 @@ class ConfigOut(TypedDict):
 
     version: int
     is_active: bool
-    window_days: int
+    window_days: int | Literal["all"]
     max_records: int
     recency_weight: str
     frequency_weight: str
@@ -189,7 +189,9 @@ class ConfigOut(TypedDict):
     semantic_weight: str
     lexical_weight: str
     neighbour_share: str
-    notes_chars: int
+    question_window_days: int | Literal["all"]
+    question_max_records: int | Literal["all"]
+    question_notes_chars: int | Literal["all"]
     note: str
     created_by: str
     created_at: datetime
@@ -243,4 +245,5 @@ def revision_json(revision: RecordRevision) -> dict[str, Any]:
 
 
 def config_json(config: ContextConfig) -> dict[str, Any]:
-    return pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))
+    shown = pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))
+    return shown | {name: "all" for name in ALL_ALLOWED if shown[name] is None}

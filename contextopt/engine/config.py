@@ -14,8 +14,6 @@ type JsonValue = str | int | None
 HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE = 2, 3, 4, 5
 STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE)
 RECORD_ORDERS = ("score", "stable")
-ALL_WINDOW_DAYS = 30
-"""What a window of "all" counts as in stage 4: recency is 0 from there on."""
 MIN_RESPONSE_TOKENS = 1000
 MAX_PART_TOKENS = 200_000
 MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
@@ -32,9 +30,9 @@ _DECIMALS = (*_WEIGHTS, "neighbour_share")
 class ContextConfig:
     """Settings of one assembly; sizes are in tokens where the name does not say otherwise.
 
-    `window_days` None means "all", `max_records` None means no record limit, `total_tokens` None means
-    the sum of the parts, so that raising one part raises the total. `notes_chars` None means whole
-    notes; it and the semantic, lexical and neighbour settings are for stage 5 alone.
+    None means "all" for a window, a record limit or the notes. `total_tokens` None means the sum of the
+    parts, so that raising one part raises the total. The semantic, lexical, neighbour and question
+    settings are for stage 5 alone: the question decides there, not the calendar.
     """
 
     stage: int = 4
@@ -53,12 +51,16 @@ class ContextConfig:
     semantic_weight: Decimal = Decimal(9)
     lexical_weight: Decimal = Decimal(6)
     neighbour_share: Decimal = Decimal("0.4")
-    notes_chars: int | None = 500
+    question_window_days: int | None = None
+    question_max_records: int | None = None
+    question_notes_chars: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
-        check_optional_int("window_days", self.window_days, 1, MAX_WINDOW_DAYS)
-        check_optional_int("max_records", self.max_records, 1, MAX_RECORD_LIMIT)
+        for window in ("window_days", "question_window_days"):
+            check_optional_int(window, getattr(self, window), 1, MAX_WINDOW_DAYS)
+        for limit in ("max_records", "question_max_records"):
+            check_optional_int(limit, getattr(self, limit), 1, MAX_RECORD_LIMIT)
         for weight in _WEIGHTS:
             check_weight(weight, getattr(self, weight))
         for part in ("system_tokens", "history_tokens", "context_tokens", "stage3_context_tokens"):
@@ -70,14 +72,17 @@ class ContextConfig:
             raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
         check_choice("record_order", self.record_order, RECORD_ORDERS)
         check_weight("neighbour_share", self.neighbour_share, high=1)
-        check_optional_int("notes_chars", self.notes_chars, 1, MAX_NOTES_CHARS)
+        check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
 
     @property
-    def effective_window_days(self) -> int | None:
-        """The window that candidates are filtered by; None for all there is, which only stage 5 knows."""
-        if self.window_days is None and self.stage != SEARCH_STAGE:
-            return ALL_WINDOW_DAYS
-        return self.window_days
+    def window_in_force(self) -> int | None:
+        """Days that records of this stage may be old; None for all. Stage 5 has a window of its own."""
+        return self.question_window_days if self.stage == SEARCH_STAGE else self.window_days
+
+    @property
+    def record_limit(self) -> int | None:
+        """Records that this stage may keep; None for no limit. Stage 5 has a limit of its own."""
+        return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
 
     def context_share(self, stage: int) -> int:
         """Tokens that the context may take at most in this stage."""

@@ -78,7 +78,7 @@ def select(
     originals: dict[int, int] = {}
     used = 0
     for position, scored in enumerate(ranked):
-        if used > room_tokens or len(lines) == config.max_records:
+        if used > room_tokens or len(lines) == config.record_limit:
             lines += ranked[position:]
             break
         detail = query.details.get(scored.record.id)
@@ -91,7 +91,7 @@ def select(
             duplicates.append(scored)
             originals[scored.record.id] = original
             continue
-        record = _enlarged(scored.record, detail, query.terms, config.notes_chars, limit, tokenizer)
+        record = _enlarged(scored.record, detail, query.terms, config.question_notes_chars, limit, tokenizer)
         lines.append(scored._replace(record=record))
         used += record.tokens
     return Selection(tuple(lines), tuple(duplicates), originals)

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from contextopt.engine.warnings import ContextWarning, read_warnings
 from contextopt.models.access import Team
 from contextopt.models.configs import ContextConfig
 from contextopt.models.ledgers import EntryJson, unpack_entries
@@ -153,3 +154,8 @@ class AssemblyPayload(models.Model):
     def entries(self) -> list[EntryJson]:
         """The candidates that the ledger names: all the kept and the best of the dropped, in rank order."""
         return unpack_entries(self.ledger["candidates"])
+
+    @property
+    def warnings(self) -> list[ContextWarning]:
+        """What the reader of the context should know, in whichever form it was stored."""
+        return read_warnings(self.ledger.get("warnings", ()))

@@ -14,12 +14,15 @@ from contextopt.locking import hold_space
 from contextopt.models.spaces import Space
 
 TOKENS_MAX = 200_000
-WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days")]
+WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
 RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
+# Settings whose null means "all".
+ALL_ALLOWED = ("window_days", "question_window_days", "question_max_records", "question_notes_chars")
 SETTINGS = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
-    "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share", "notes_chars",
+    "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
+    "question_window_days", "question_max_records", "question_notes_chars",
 )  # fmt: skip
 
 
@@ -35,6 +38,16 @@ def _weight(default: str, *, high: int = 10) -> Any:
         decimal_places=3,
         default=Decimal(default),
         validators=[MinValueValidator(0), MaxValueValidator(high)],
+    )
+
+
+def _limit(high: int) -> Any:
+    """Return a limit of at least 1; empty means all."""
+    return models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(high)],
+        help_text="Leave empty for all.",
     )
 
 
@@ -77,7 +90,7 @@ class ContextConfig(models.Model):
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
     version = models.PositiveIntegerField()
     is_active = models.BooleanField(default=False)
-    window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14)
+    window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14, null=True, blank=True)
     max_records = models.PositiveSmallIntegerField(
         default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
     )
@@ -94,13 +107,13 @@ class ContextConfig(models.Model):
     )  # fmt: skip
     encoding = models.CharField(max_length=64, default="cl100k_base")
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
-    # For stage 5: how much the question counts, and how much of the notes is given.
+    # For stage 5, where the question decides and not the calendar.
     semantic_weight = _weight("9")
     lexical_weight = _weight("6")
     neighbour_share = _weight("0.4", high=1)
-    notes_chars = models.PositiveIntegerField(
-        default=500, validators=[MinValueValidator(1), MaxValueValidator(100_000)]
-    )
+    question_window_days = _limit(3_650)
+    question_max_records = _limit(1_000)
+    question_notes_chars = _limit(100_000)
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -171,7 +171,7 @@ def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[
         "unnamed": unnamed_counts(payload),
         "question": payload.request.get("query", ""),
         "parts": part_legend(payload.ledger["candidates"]["parts"]),
-        "warnings": payload.ledger.get("warnings", ()),
+        "warnings": payload.warnings,
         "overrides": payload.config.get("overrides", {}),
         **_proof(payload),
     }

@@ -162,7 +162,8 @@ def test_words_decide_alone_when_the_question_cannot_be_embedded(
     EmbeddingModel.objects.active().update(name="endpoint:gone:256")
     result = ask(space, "vaccine for the dog at the vet")
     assert result.entries[0]["id"] == dialogue[1].pk
-    assert result.warnings == ("The question could not be embedded, so words alone decided. See the log.",)
+    assert [warning.code for warning in result.warnings] == ["not_embedded"]
+    assert result.stats.tokens_saved is None
 
 
 def make_alike(space: Space, count: int, **fields: object) -> None:
@@ -219,13 +220,13 @@ def test_statements_do_not_grow_with_the_space(space: Space) -> None:
             ask(space, "cluster upgrade")
         return len(queries)
 
-    # More than a search and the score take of their rankings.
-    for number in range(150):
+    # More than fit into the budget, and more than a search and the score take of their rankings.
+    for number in range(250):
         make_record(space, title=f"Entry {number}", notes=TOPICS[number % 4], thread="t", position=number)
     few = count()
     for number in range(60):
         make_record(
-            space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=200 + number
+            space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=300 + number
         )
     assert count() == few
 

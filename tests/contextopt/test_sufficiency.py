@@ -1,0 +1,163 @@
+"""Contexts that hold no record say why, in numbers, and with a remedy that works."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.assembling import AssemblyResult
+from contextopt.engine.warnings import ContextWarning, Remedy
+from contextopt.models import Assembly, AssemblyPayload, Space
+from contextopt.verification import verify_assembly
+from tests.factories import NOW, make_assembly, make_record
+
+LONG_AGO = NOW - timedelta(days=400)
+
+
+def only_warning(result: AssemblyResult) -> ContextWarning:
+    (warning,) = result.warnings
+    return warning
+
+
+def apply(space: Space, remedy: Remedy | None, **settings: object) -> AssemblyResult:
+    """Assemble again under the remedy's setting, as a request names it."""
+    assert remedy is not None
+    name = {"question_window_days": "window_days", "stage3_context_tokens": "context_tokens"}.get(
+        remedy.setting, remedy.setting
+    )
+    return make_assembly(space, **{**settings, name: remedy.value})
+
+
+def test_old_records_alone_are_an_empty_window(space: Space) -> None:
+    for number in range(3):
+        make_record(space, title=f"Old {number}", date=LONG_AGO - timedelta(days=number))
+    warning = only_warning(make_assembly(space))
+    assert warning.code == "empty_window"
+    assert warning.message == (
+        "All 3 records are older than the window of 14 days; the newest is from 11 May 2025."
+    )
+    assert warning.remedy == Remedy("window_days", "all", "Include all records")
+    assert apply(space, warning.remedy).stats.records_included == 3
+
+
+def test_one_old_record_is_told_in_the_singular(space: Space) -> None:
+    make_record(space, date=LONG_AGO)
+    assert only_warning(make_assembly(space)).message == (
+        "The only record is older than the window of 14 days; it is from 11 May 2025."
+    )
+
+
+@pytest.mark.parametrize(("days_old", "value"), [(10, 14), (20, 30), (31, "all")])
+def test_the_remedy_is_the_smallest_window_that_holds_a_record(
+    space: Space, days_old: int, value: object
+) -> None:
+    make_record(space, date=NOW - timedelta(days=days_old))
+    warning = only_warning(make_assembly(space, window_days=7))
+    assert warning.remedy is not None
+    assert warning.remedy.value == value
+    assert apply(space, warning.remedy).stats.records_included == 1
+
+
+def test_records_of_the_future_are_told_apart(space: Space) -> None:
+    for days in (40, 50):
+        make_record(space, date=NOW + timedelta(days=days))
+    warning = only_warning(make_assembly(space))
+    assert warning.message == "All 2 records are dated after 15 June 2026; the first is from 25 July 2026."
+    assert warning.remedy is None
+    make_record(space, date=LONG_AGO)
+    assert "None of the 3 records is in the window of 14 days" in only_warning(make_assembly(space)).message
+
+
+def test_a_question_looks_at_all_records_by_default(space: Space) -> None:
+    make_record(space, notes="The blueprint has a prefix. " + "It is long. " * 200, date=LONG_AGO)
+    result = make_assembly(space, query="blueprint prefix")
+    assert result.warnings == ()
+    assert result.stats.records_included == 1
+    assert result.text.count("It is long.") > 30
+
+
+def test_a_question_keeps_a_window_that_is_given(space: Space) -> None:
+    make_record(space, date=LONG_AGO)
+    warning = only_warning(make_assembly(space, query="queue", window_days=14))
+    assert warning.remedy == Remedy("question_window_days", "all", "Include all records")
+    assert apply(space, warning.remedy, query="queue").stats.records_included == 1
+
+
+def test_a_question_has_no_record_limit_unless_one_is_given(space: Space) -> None:
+    for number in range(30):
+        make_record(space, title=f"Queue {number}", notes="")
+    assert make_assembly(space, query="queue").stats.records_included == 30
+    assert make_assembly(space, query="queue", max_records=4).stats.records_included == 4
+
+
+@pytest.mark.parametrize("stage", [3, 4, 5])
+def test_a_budget_without_room_says_what_would_do(space: Space, stage: int) -> None:
+    make_record(space, notes="word " * 300)
+    settings = {"stage": stage, "query": "queue" if stage == 5 else "", "context_tokens": 30}
+    warning = only_warning(make_assembly(space, **settings))
+    assert warning.code == "budget_too_small"
+    assert warning.message.startswith("The context budget of 30 tokens has no room for the only record")
+    assert apply(space, warning.remedy, **settings).stats.records_included == 1
+
+
+def test_a_long_system_prompt_leaves_a_total_to_raise(space: Space) -> None:
+    make_record(space)
+    settings = {"system_tokens": 2_790}
+    warning = only_warning(make_assembly(space, **settings))
+    assert warning.remedy is not None
+    assert warning.remedy.setting == "total_tokens"
+    assert apply(space, warning.remedy, **settings).stats.records_included == 1
+
+
+def test_what_holds_a_record_or_has_none_is_not_warned_about(space: Space) -> None:
+    assert make_assembly(space).warnings == ()
+    make_record(space)
+    assert make_assembly(space).warnings == ()
+    assert make_assembly(space, stage=2).warnings == ()
+
+
+def test_an_empty_context_is_no_saving(space: Space) -> None:
+    for number in range(12):
+        make_record(space, title=f"Old {number}", date=LONG_AGO)
+    result = make_assembly(space)
+    answer = result.to_json()
+    assert answer["stats"]["tokens_saved"] is None
+    assert answer["stats"]["stage3_tokens"] > 100
+    assert answer["baselines"] == [
+        {"name": "the last 10 records", "tokens": answer["stats"]["stage3_tokens"], "saved": None}
+    ]
+    assert answer["warnings"][0]["code"] == "empty_window"
+    stored = Assembly.objects.get(pk=result.id)
+    assert stored.warning_codes == ["empty_window"]
+    payload = AssemblyPayload.objects.get(pk=result.id)
+    assert [warning.code for warning in payload.warnings] == ["empty_window"]
+    assert verify_assembly(payload) == []
+
+
+def test_a_full_context_says_what_it_saved(space: Space) -> None:
+    make_record(space)
+    result = make_assembly(space)
+    (baseline,) = result.baselines()
+    assert baseline["saved"] == baseline["tokens"] - result.certificate.tokens
+
+
+def test_warnings_stored_as_text_are_notes(space: Space) -> None:
+    make_record(space)
+    payload = AssemblyPayload.objects.get(pk=make_assembly(space).id)
+    payload.ledger["warnings"] = ["The question could not be embedded."]
+    assert payload.warnings == [ContextWarning("note", "The question could not be embedded.")]
+
+
+def test_only_an_empty_context_costs_a_statement_more(space: Space) -> None:
+    def count(**settings: object) -> int:
+        make_assembly(space, **settings)
+        with CaptureQueriesContext(connection) as queries:
+            make_assembly(space, **settings)
+        return len(queries)
+
+    make_record(space, date=NOW - timedelta(days=20))
+    # The space, the candidates, the log.
+    assert count(window_days=30) == 3
+    # And the dates nearest to the window.
+    assert count(window_days=7) == 4
