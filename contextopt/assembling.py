@@ -52,6 +52,7 @@ QUESTION_SETTINGS = {
     "notes_chars": "question_notes_chars",
 }
 STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
+REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3_SETTINGS).items()}
 # Stage 3's records are the baseline that stages 4 and 5 are compared with.
 LAST_RECORDS = "the last 10 records"
 

@@ -7,7 +7,8 @@ from math import ceil
 
 from contextopt.completions import is_configured
 from contextopt.conversing import Prompt, build_prompt
-from contextopt.models import Conversation, Message, MessageState
+from contextopt.engine.warnings import ContextWarning
+from contextopt.models import AssemblyPayload, Conversation, Message, MessageState
 from dashboard.drawing import Bar, allocation_bar
 from dashboard.votes import VoteBox, message_boxes
 
@@ -27,6 +28,7 @@ class Turn:
     answer: Message | None
     bar: Bar | None
     votes: VoteBox | None
+    warnings: list[ContextWarning]
     prompt: Prompt | None
     wait_left: int
     poll_seconds: int
@@ -46,6 +48,7 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
     """Shape messages that were loaded with their answers and assemblies; votes take one query."""
     answers = [answer for message in messages if (answer := answer_of(message))]
     boxes = message_boxes(answers, actor)
+    warnings = _read_warnings(messages)
     # Only the last one shows what would be sent: each of them may be as long as a whole prompt.
     last = messages[-1] if messages else None
     return [
@@ -54,12 +57,23 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
             answer=answer_of(message),
             bar=_bar(message),
             votes=boxes.get(message.pk),
+            warnings=warnings.get(message.assembly_id, []),
             prompt=build_prompt(message) if message is last and message.state == MessageState.HELD else None,
             wait_left=_wait_left(message, now),
             poll_seconds=_poll_seconds(message, now),
         )
         for message in messages
     ]
+
+
+def _read_warnings(messages: Sequence[Message]) -> dict[int | None, list[ContextWarning]]:
+    """Return the warnings of the messages' contexts, by assembly; one query where there are any."""
+    warned = [
+        message.assembly_id for message in messages if message.assembly and message.assembly.warning_codes
+    ]
+    if not warned:
+        return {}
+    return {each.pk: each.warnings for each in AssemblyPayload.objects.filter(pk__in=warned)}
 
 
 def answer_of(message: Message) -> Message | None:

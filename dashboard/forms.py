@@ -22,7 +22,7 @@ from contextopt.inputs import (
     field_problems,
 )
 from contextopt.models import ApiKey, ContextConfig, Record, Role, Scope, Space
-from contextopt.models.configs import RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.models.configs import ALL_ALLOWED, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.models.invitations import INVITED_MAX
 from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
@@ -31,6 +31,8 @@ from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 UPLOAD_MAX_BYTES = 5 * 2**20
+# How the API and the forms say that a setting knows no limit.
+ALL = "all"
 
 
 class ListField(forms.CharField):
@@ -178,10 +180,19 @@ class RecordEditForm(RecordFields):
         return {name: value for name, value in changed.items() if name != "date" or value is not None}
 
 
+def _limit(label: str, most: int) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, required=False, min_value=1, max_value=most, help_text="Leave empty for all."
+    )
+
+
 class ConfigForm(InputForm):
     input_type = ConfigIn
     window_days = forms.TypedChoiceField(
-        label="Date range", choices=WINDOW_CHOICES, coerce=int, widget=forms.RadioSelect
+        label="Date range",
+        choices=[(days or ALL, label) for days, label in WINDOW_CHOICES],
+        coerce=lambda value: value if value == ALL else int(value),
+        widget=forms.RadioSelect,
     )
     max_records = forms.IntegerField(label="Records at most", min_value=1, max_value=1_000)
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
@@ -208,14 +219,21 @@ class ConfigForm(InputForm):
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
         help_text="What a hit lends to the next in its thread.",
     )  # fmt: skip
-    notes_chars = forms.IntegerField(label="Characters of notes", min_value=1, max_value=100_000)
+    question_window_days = _limit("Days back", 3_650)
+    question_max_records = _limit("Records at most", 1_000)
+    question_notes_chars = _limit("Characters of notes per record", 100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
 
     @classmethod
     def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
-        return {name: getattr(config, name) for name in SETTINGS}
+        values = {name: getattr(config, name) for name in SETTINGS}
+        return {**values, "window_days": values["window_days"] or ALL}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        empty = {name: ALL for name in ALL_ALLOWED if cleaned[name] is None}
+        return {**cleaned, **empty}
 
 
 class ProfileForm(InputForm):

@@ -43,6 +43,7 @@ urlpatterns = [
     path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),
+    path("spaces/<slug:slug>/settings/remedy", configs.apply_remedy, name="space_remedy"),
     path(
         "spaces/<slug:slug>/settings/<int:version>/activate",
         configs.config_activate,

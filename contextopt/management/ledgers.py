@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from contextopt.assembling import AssemblyResult
+from contextopt.assembling import REQUEST_NAMES, AssemblyResult
 from contextopt.engine import LedgerEntry
+from contextopt.engine.warnings import ContextWarning
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34
@@ -36,16 +37,24 @@ def describe_result(result: AssemblyResult) -> str:
         f"SHA-256 {certificate.sha256}",
         f"{moment}, settings v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
     ]
+    parts += [_warning_line(warning) for warning in result.warnings]
     if result.ledger:
         parts += ["", *_ledger_table(result.ledger)]
     return "\n".join(parts)
 
 
+def _warning_line(warning: ContextWarning) -> str:
+    if warning.remedy is None:
+        return f"Warning: {warning.message}"
+    option = REQUEST_NAMES.get(warning.remedy.setting, warning.remedy.setting).replace("_", "-")
+    return f"Warning: {warning.message} {warning.remedy.label}: --{option} {warning.remedy.value}"
+
+
 def _saving(result: AssemblyResult) -> str:
     saved = result.stats.tokens_saved
     if saved is None:
-        return "nothing to compare with"
-    return f"{abs(saved):,} {'fewer' if saved >= 0 else 'more'} than stage 3"
+        return "no saving counted"
+    return f"{abs(saved):,} {'fewer' if saved >= 0 else 'more'} than the last 10 records"
 
 
 def _allocation_line(result: AssemblyResult) -> str:

@@ -134,7 +134,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         "show": show,
         "shows": SHOWS,
         **judged,
-        **(_payload_context(payload, request.team.pk, show) if payload else {}),
+        **(_payload_context(request, found, payload, show) if payload else {}),
     }
     return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
 
@@ -162,17 +162,21 @@ def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     return context
 
 
-def _payload_context(payload: AssemblyPayload, team_id: int, show: str) -> dict[str, Any]:
+def _payload_context(
+    request: TeamRequest, found: Assembly, payload: AssemblyPayload, show: str
+) -> dict[str, Any]:
     entries, order = payload.entries, payload.ledger["order"]
-    rows = read_ledger(entries, order, payload.config, find_titles(entries, team_id))
+    rows = read_ledger(entries, order, payload.config, find_titles(entries, request.team.pk))
+    overrides = payload.config.get("overrides", {})
+    space_slug = found.space.slug if found.space else ""
     return {
         "lines": split_text(payload.text, order),
         "rows": keep_shown(rows, show),
         "unnamed": unnamed_counts(payload),
         "question": payload.request.get("query", ""),
         "parts": part_legend(payload.ledger["candidates"]["parts"]),
-        "warnings": payload.warnings,
-        "overrides": payload.config.get("overrides", {}),
+        "warnings": show_warnings(request, payload.warnings, space_slug, overrides),
+        "overrides": overrides,
         **_proof(payload),
     }
 

@@ -5,11 +5,13 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
 
 from contextopt.configuring import activate_config, publish_config
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.inputs import ConfigIn, SpacePatch
+from contextopt.inputs import ConfigIn, SpacePatch, field_problems
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.models.configs import SETTINGS
 from contextopt.recording import update_space
@@ -76,6 +78,27 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
         raise Http404(str(error)) from error
     messages.success(request, f"Version {version} is in force.")
     return redirect("dashboard:space_settings", slug)
+
+
+@require_POST
+@team_page
+def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
+    """Publish the one setting that a warning proposes, and go back to the page that showed it."""
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    try:
+        data = ConfigIn.model_validate({request.POST.get("setting", ""): request.POST.get("value", "")})
+        config = publish_config(space=space, data=data, created_by=request.actor)
+    except ValidationError as error:
+        problem = field_problems(error)[0]
+        messages.error(request, f"Not changed: {problem.field} {problem.message}.")
+    except InvalidInput as error:
+        messages.error(request, f"Not changed: {error}.")
+    else:
+        messages.success(request, f"Version {config.version} of the settings is in force.")
+    back = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
+    return redirect(back if is_ours else "dashboard:space_settings", *(() if is_ours else (slug,)))
 
 
 @require_POST

@@ -22,6 +22,7 @@ from dashboard.forms import SpaceForm, UploadForm
 from dashboard.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.pages import render_page
 from dashboard.paging import newest_page
+from dashboard.remedies import show_warnings
 
 REJECTIONS_SHOWN = 200
 
@@ -95,6 +96,7 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
         "bar": _bar(result),
         "lines": split_text(result.text, list(result.outcome.order)),
         "reasons": result.stats.dropped_by_reason,
+        "warnings": show_warnings(request, result.warnings, found.slug, result.overrides),
         **(_whys(request, found, result) if form.cleaned_data["question"] else {}),
     }
 
