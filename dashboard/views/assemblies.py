@@ -23,6 +23,7 @@ from dashboard.logfilters import AssembliesForm
 from dashboard.models.savedviews import ViewPage
 from dashboard.pages import STOP_POLLING, render_page, saved_views
 from dashboard.paging import newest_page
+from dashboard.remedies import show_warnings
 from dashboard.tailing import follow
 from dashboard.votes import read_assembly_feedback
 
