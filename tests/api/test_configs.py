@@ -19,6 +19,14 @@ def test_publish_carries_over_what_is_not_given(api, space):
     assert api.post("/assemblies", {"space": "support"}).json()["config_version"] == 3
 
 
+def test_all_has_one_word(api, space):
+    config = api.post(CONFIGS, {"window_days": "all", "question_max_records": 40}).json()
+    assert (config["window_days"], config["question_max_records"]) == ("all", 40)
+    assert (config["question_window_days"], config["question_notes_chars"]) == ("all", "all")
+    config = api.post(CONFIGS, {"question_max_records": "all", "question_window_days": 90}).json()
+    assert (config["question_max_records"], config["question_window_days"]) == ("all", 90)
+
+
 def test_list_and_read(api, space, django_assert_num_queries):
     api.post(CONFIGS, {"max_records": 5})
     with django_assert_num_queries(3):  # the key, the space, the versions
@@ -49,6 +57,11 @@ def test_missing_version(api, space, path):
         ({"window_days": 8}, "window_days"),
         ({"window_days": None}, "window_days"),
         ({"max_records": 0}, "max_records"),
+        ({"question_window_days": 3_651}, "question_window_days"),
+        ({"question_max_records": 1_001}, "question_max_records"),
+        ({"question_notes_chars": 0}, "question_notes_chars"),
+        ({"question_notes_chars": None}, "question_notes_chars"),
+        ({"notes_chars": 500}, "notes_chars"),
         ({"recency_weight": -1}, "recency_weight"),
         ({"encoding": "klingon"}, "encoding"),
         ({"encoding": ""}, "encoding"),

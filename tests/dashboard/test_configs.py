@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from django.test import Client
 from contextopt.models import Space
 from dashboard.configs import budget_bar
 from dashboard.forms import ConfigForm
+from tests.factories import NOW, make_record
 
 URL = "/spaces/support/settings/"
 
@@ -90,3 +92,80 @@ def test_a_set_total_takes_from_the_context_first() -> None:
     }
     assert "Context 1,200 of 1,200" in budget_bar({**budgets, "total_tokens": 4_000}).label
     assert "Response 2,000" in budget_bar({**budgets, "total_tokens": 5_800}).label
+
+
+def test_all_is_a_date_range(editor_client: Client, space: Space) -> None:
+    editor_client.post(URL, fields_of(space, window_days="all"))
+    assert space.configs.active().get().window_days is None
+    assert 'value="all"' in editor_client.get(URL).content.decode()
+
+
+def test_a_question_has_limits_of_its_own(editor_client: Client, space: Space) -> None:
+    editor_client.post(URL, fields_of(space, question_window_days=90, question_notes_chars=500))
+    active = space.configs.active().get()
+    limits = (active.question_window_days, active.question_max_records, active.question_notes_chars)
+    assert limits == (90, None, 500)
+    editor_client.post(URL, fields_of(space, question_window_days=""))
+    assert space.configs.active().get().question_window_days is None
+
+
+REMEDY = f"{URL}remedy"
+ALL_RECORDS = {"setting": "window_days", "value": "all", "next": "/assemblies/?range=7d"}
+
+
+def test_a_remedy_is_one_click(editor_client: Client, space: Space) -> None:
+    make_record(space, date=NOW - timedelta(days=4_000))
+    preview = "/spaces/support/preview/"
+    html = editor_client.get(preview).content.decode()
+    assert "The only record is older than the window of 14 days; it is from 2 July 2015." in html
+    assert "Include all records" in html
+    response = editor_client.post(REMEDY, {**ALL_RECORDS, "next": preview})
+    assert response.headers["Location"] == preview
+    assert space.configs.active().get().window_days is None
+    html = editor_client.get(preview).content.decode()
+    assert "older than the window" not in html
+    assert "Queue stuck after deploy" in html
+
+
+def test_a_preview_with_a_window_of_its_own_says_so(editor_client: Client, space: Space) -> None:
+    make_record(space, date=NOW - timedelta(days=4_000))
+    html = editor_client.get("/spaces/support/preview/?window=7").content.decode()
+    assert "<code>window_days</code> itself" in html
+    assert "Include all records" not in html
+
+
+def test_who_may_apply_a_remedy(
+    client: Client, teammate_client: Client, outsider_client: Client, space: Space
+) -> None:
+    make_record(space, date=NOW - timedelta(days=4_000))
+    html = teammate_client.get("/spaces/support/preview/").content.decode()
+    assert "older than the window" in html
+    assert "Include all records" not in html
+    assert client.post(REMEDY, ALL_RECORDS).headers["Location"].startswith("/login/")
+    assert teammate_client.post(REMEDY, ALL_RECORDS).status_code == 403
+    assert outsider_client.post(REMEDY, ALL_RECORDS).status_code == 404
+    assert teammate_client.get(REMEDY).status_code == 405
+    assert space.configs.count() == 1
+
+
+@pytest.mark.parametrize(
+    "posted",
+    [
+        {"setting": "window_days", "value": "8"},
+        {"setting": "is_active", "value": "false"},
+        {"setting": "context_tokens", "value": "900000"},
+        {},
+    ],
+)
+def test_a_remedy_that_is_none_changes_nothing(
+    posted: dict[str, str], editor_client: Client, space: Space
+) -> None:
+    response = editor_client.post(REMEDY, posted, follow=True)
+    assert "Not changed" in response.content.decode()
+    assert space.configs.count() == 1
+
+
+@pytest.mark.parametrize("elsewhere", ["https://example.com/", "//example.com", "javascript:alert(1)"])
+def test_a_remedy_leads_nowhere_else(elsewhere: str, editor_client: Client, space: Space) -> None:
+    response = editor_client.post(REMEDY, {**ALL_RECORDS, "next": elsewhere})
+    assert response.headers["Location"] == URL
