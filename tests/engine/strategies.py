@@ -99,6 +99,9 @@ configs = st.builds(
     context_tokens=st.one_of(st.just(2000), st.integers(0, 600)),
     stage3_context_tokens=st.one_of(st.just(4000), st.integers(0, 600)),
     record_order=st.sampled_from(("score", "stable")),
+    question_window_days=st.one_of(st.none(), st.sampled_from((1, 30))),
+    question_max_records=st.one_of(st.none(), st.integers(1, 25)),
+    question_notes_chars=st.one_of(st.none(), st.integers(1, 400)),
 )
 staged_configs = st.builds(
     lambda config, stage: config.replace(stage=stage), configs, st.sampled_from((2, 3, 4))

@@ -23,9 +23,12 @@ def test_raising_one_part_raises_the_total() -> None:
     assert ContextConfig(response_tokens=1500, total_tokens=4800).total_for(4) == 4800
 
 
-def test_a_window_of_all_counts_as_thirty_days() -> None:
-    assert ContextConfig(window_days=None).effective_window_days == 30
-    assert ContextConfig(window_days=60).effective_window_days == 60
+def test_a_question_has_a_window_and_a_limit_of_its_own() -> None:
+    config = ContextConfig(window_days=7, max_records=5, question_window_days=90)
+    assert (config.window_in_force, config.record_limit) == (7, 5)
+    asked = config.replace(stage=5)
+    assert (asked.window_in_force, asked.record_limit) == (90, None)
+    assert ContextConfig(window_days=None).window_in_force is None
 
 
 @pytest.mark.parametrize(

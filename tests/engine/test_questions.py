@@ -23,7 +23,7 @@ from contextopt.engine.text import flatten
 from .factories import NOW, TOKENIZER, make_space
 from .strategies import PROFILE, record_lists, spaces, staged_configs, texts
 
-CONFIG = ContextConfig(stage=5, window_days=None, notes_chars=None)
+CONFIG = ContextConfig(stage=5)
 
 
 def make_detailed(id: int, notes: str, **overrides: object) -> tuple[RecordSummary, RecordDetail]:
@@ -87,7 +87,7 @@ def test_a_long_record_neither_empties_nor_fills_the_context(budget: int) -> Non
 def test_of_long_notes_the_passage_about_the_question_is_given() -> None:
     filler = "Nothing of interest happened on that day. " * 100
     record = make_detailed(1, f"{filler}The vault code is changed every Tuesday. {filler}")
-    assembled = ask([record], {}, CONFIG.replace(notes_chars=120), frozenset({"vault", "code"}))
+    assembled = ask([record], {}, CONFIG.replace(question_notes_chars=120), frozenset({"vault", "code"}))
     assert "The vault code is changed every Tuesday." in assembled.text
 
 
@@ -124,7 +124,7 @@ def test_the_properties_of_stage_4_hold(
     assert TOKENIZER.count(assembled.text) == stats.tokens_used <= assembled.allocation.context
     assert stats.records_included + stats.records_dropped == stats.records_filtered
     assert sum(stats.dropped_by_reason.values()) == stats.records_dropped
-    assert config.max_records is None or stats.records_included <= config.max_records
+    assert config.question_max_records is None or stats.records_included <= config.question_max_records
     kept = [entry for entry in assembled.ledger if entry.kept]
     assert [entry.id for entry in kept] == [entry.id for entry in assembled.ledger][: len(kept)]
     unpinned = [entry.score for entry in kept if not entry.pinned]
