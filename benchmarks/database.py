@@ -9,10 +9,9 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from config import postgres
+from contextopt.locking import Lock, take_for_session
 
 DATABASE = "contextopt_bench"
-# Any number that no other advisory lock of the product has: one run at a time on a server.
-RUN_LOCK = 0x636F6E7465787462
 
 
 class BusyError(Exception):
@@ -35,8 +34,7 @@ def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
         BusyError: another run is under way.
     """
     with psycopg.connect(make_conninfo(**(params | {"dbname": "postgres"})), autocommit=True) as maintenance:
-        locked = maintenance.execute("SELECT pg_try_advisory_lock(%s)", [RUN_LOCK]).fetchone()
-        if locked != (True,):
+        if not take_for_session(maintenance, Lock.BENCHMARKS):
             raise BusyError("another run of the benchmarks uses this server; wait until it has ended")
         if not keep:
             _drop(maintenance)

@@ -1,8 +1,7 @@
 """What a command finds ready: on the embedded server the database runs and its schema is up to date."""
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import django
 from django.conf import settings
@@ -11,6 +10,7 @@ from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from config import postgres
+from contextopt.locking import Lock, one_after_another
 
 HELP_FLAGS = {"-h", "--help", "--version"}
 WITHOUT_DATABASE = {
@@ -34,8 +34,6 @@ WITHOUT_MIGRATION = {
     "sqlmigrate",
     "test",
 }
-# Any number that no other advisory lock of the product has.
-MIGRATION_LOCK = 0x636F6E7465787430
 
 
 def prepare_for(arguments: Sequence[str]) -> None:
@@ -62,7 +60,7 @@ def migrate_if_pending() -> None:
 
     try:
         if _pending():
-            with _only_migrator():
+            with one_after_another(Lock.MIGRATE):
                 if pending := _pending():
                     call_command("migrate", verbosity=0, interactive=False)
                     print(f"Applied {pending} database migrations.", file=sys.stderr)
@@ -77,14 +75,3 @@ def migrate_if_pending() -> None:
 def _pending() -> int:
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
-
-
-@contextlib.contextmanager
-def _only_migrator() -> Iterator[None]:
-    """Hold a lock of the database session: it ends with the connection, however that ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])

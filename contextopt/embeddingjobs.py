@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from contextopt import searchables
 from contextopt.embedding import EmbeddingUnavailable, configured_embedder, get_embedder
+from contextopt.locking import Lock, wait_turn
 from contextopt.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 from contextopt.searchables import Searchable
 from contextopt.vectorindexes import build_index, drop_index, index_is_ready
@@ -31,9 +32,6 @@ FAST_MODELS = ("wordllama-256",)
 DROP_ROWS = 10_000
 # A search that began under the old model may still ask for its vectors.
 RETIRED_FOR = timedelta(minutes=1)
-CHOICE_LOCK = 0x656D6263
-# Who works through all of it; one at a time.
-EMBED_LOCK = 0x636F6E7465787432
 
 
 @dataclass(slots=True)
@@ -104,8 +102,7 @@ def choose_models() -> list[EmbeddingModel]:
 
 @transaction.atomic
 def _choose(wanted: str, dimensions: int) -> list[EmbeddingModel]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CHOICE_LOCK])
+    wait_turn(Lock.EMBEDDING_CHOICE)
     for other in EmbeddingModel.objects.filter(state=EmbeddingState.BUILDING).exclude(name=wanted):
         _retire(other)
     found, is_new = EmbeddingModel.objects.get_or_create(

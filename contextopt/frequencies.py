@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.utils import timezone
 
+from contextopt.locking import Lock, wait_turn
 from contextopt.models import SearchCorpus
 from contextopt.searchables import Searchable, SearchFilters
 
@@ -26,7 +27,7 @@ def count_words(searchable: Searchable, corpus_id: int, *, now: datetime | None 
     """Count the corpus's documents and words and replace what was counted before. Twice is once."""
     live, parameters = searchable.passing(corpus_id, SearchFilters())
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", [searchable.name, corpus_id])
+        wait_turn(Lock.WORDS, searchable.name, corpus_id)
         cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
         documents: int = cursor.fetchone()[0]
         sample = (

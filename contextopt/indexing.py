@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -25,7 +25,7 @@ from contextopt.engine.codegraph.circles import find_circles
 from contextopt.engine.relevance import Change
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.indexes import dump_changes, load_changes, load_graph
-from contextopt.locking import hold_team
+from contextopt.locking import Lock, hold_team, wait_turn
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory, Team
 from contextopt.models.repositories import REPOSITORY_NAME_MAX
 from contextopt.parsing import parse_contents
@@ -38,7 +38,6 @@ PROCESSES_MAX = 4
 WRITE_ROWS = 500
 UNRESOLVED_LISTED = 1_000
 CIRCLES_LISTED = 100
-LOCK = 0x7265706F  # "repo"
 
 type Read = Callable[[Iterable[Entry]], Iterator[tuple[Entry, bytes | None]]]
 type BlobKey = tuple[str, str]
@@ -195,8 +194,7 @@ def team_turn(team_id: int) -> Iterator[None]:
     """
     with transaction.atomic():
         hold_team(team_id)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s::int, %s::int)", [LOCK, team_id % 2**31])
+        wait_turn(Lock.REPOSITORIES, team_id)
         yield
 
 

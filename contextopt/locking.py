@@ -1,5 +1,7 @@
 """Locks: what only one process should do at a time, and writers beside those who delete what they write to.
 
+Every advisory lock of the product is named in `Lock` and taken through a function of this module.
+
 A team or a space is deleted with all that it owns, and its row is the first that is locked. Who locks what it
 owns, to write more, holds that row before: so the two never wait for each other in a circle. Keys of rows
 never change, so rows are locked with `no_key`: who only refers to a row does not wait for its writer.
@@ -9,8 +11,12 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import wraps
+from hashlib import blake2b
+from typing import Any
 
+import psycopg
 import structlog
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -30,17 +36,80 @@ SELECT s.id FROM contextopt_team t JOIN contextopt_space s ON s.team_id = t.id
 """
 
 
+class Lock(StrEnum):
+    """Every advisory lock of the product. Where keys are named, each of their values is a lock of its own."""
+
+    BENCHMARKS = "benchmarks"
+    COUNT_WORDS = "count_words"
+    EMBED = "embed"
+    EMBEDDING_CHOICE = "embedding_choice"
+    FILL_REVIEW_QUEUES = "fill_review_queues"
+    MIGRATE = "migrate"
+    ROLLUPS = "rollups"
+    SWEEP = "sweep"
+    # Keys: the API key's id and the Idempotency-Key.
+    IDEMPOTENCY = "idempotency"
+    # Key: the space's id.
+    RECOUNT = "recount"
+    # Key: the team's id.
+    REPOSITORIES = "repositories"
+    # Keys: the team's id and the reviewer's name.
+    REVIEWER = "reviewer"
+    # Keys: the searchable's name and the model's id.
+    VECTOR_INDEX = "vector_index"
+    # Key: the model's id.
+    VECTORS = "vectors"
+    # Keys: the searchable's name and the corpus's id.
+    WORDS = "words"
+
+    def number(self, *keys: object) -> int:
+        """Return the signed 64-bit number that PostgreSQL knows the lock by: a hash of name and keys."""
+        text = "\0".join(map(str, (self.value, *keys)))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
 @contextmanager
-def only_here(number: int) -> Iterator[bool]:
-    """Take an advisory lock of the database session; says whether nobody else has it."""
+def only_here(lock: Lock, *keys: object) -> Iterator[bool]:
+    """Take a lock for the database session; says whether nobody else has it."""
+    number = lock.number(*keys)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
+        cursor.execute("SELECT pg_try_advisory_lock(%s::bigint)", [number])
         is_ours = bool(cursor.fetchone()[0])
         try:
             yield is_ours
         finally:
             if is_ours:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+                cursor.execute("SELECT pg_advisory_unlock(%s::bigint)", [number])
+
+
+@contextmanager
+def one_after_another(lock: Lock) -> Iterator[None]:
+    """Wait for a lock and hold it for the database session, which gives it back however it ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s::bigint)", [lock.number()])
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s::bigint)", [lock.number()])
+
+
+def wait_turn(lock: Lock, *keys: object) -> None:
+    """Wait for a lock and hold it until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s::bigint)", [lock.number(*keys)])
+
+
+def take_turn(lock: Lock, *keys: object) -> bool:
+    """Hold a lock until the transaction ends; return false when somebody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [lock.number(*keys)])
+        return bool(cursor.fetchone()[0])
+
+
+def take_for_session(session: psycopg.Connection[Any], lock: Lock, *keys: object) -> bool:
+    """Hold a lock for as long as the session lives; return false when somebody else has it."""
+    row = session.execute("SELECT pg_try_advisory_lock(%s::bigint)", [lock.number(*keys)]).fetchone()
+    return row is not None and bool(row[0])
 
 
 def hold_team(team_id: int) -> None:

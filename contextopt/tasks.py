@@ -13,11 +13,11 @@ from django.utils import timezone
 from contextopt import briefwriting, demo, searchables
 from contextopt.conversing import claim_message, deliver
 from contextopt.embedding import EmbeddingUnavailable
-from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
+from contextopt.embeddingjobs import Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.frequencies import count_changed
-from contextopt.locking import only_here, unless_deleted
+from contextopt.locking import Lock, only_here, unless_deleted
 from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import lock_space, summarise_again
@@ -33,12 +33,10 @@ RECOUNT_BATCH = 5_000
 RECOUNT_BATCHES = 20
 # A job begins no further message after this, so that the last one still ends within its time limit.
 SENDING_SECONDS = 20
-SWEEP_LOCK = 0x636F6E7465787431
 # Short, since one worker does all jobs but the chat's: after an import of a million records, what was
 # logged is still to be seen on the pages seconds later.
 EMBED_SECONDS = 2
 EMBED_INDEX_SECONDS = 1
-COUNT_LOCK = 0x636F6E7465787433
 # The largest corpus takes a few seconds more.
 COUNT_SECONDS = 30
 
@@ -48,7 +46,7 @@ log = structlog.get_logger(__name__)
 @shared_task
 def sweep() -> None:
     """Do what is due: drop old answers, finish purges, end waits, give up lost briefs, recount summaries."""
-    with only_here(SWEEP_LOCK) as is_ours:
+    with only_here(Lock.SWEEP) as is_ours:
         if not is_ours:
             return
         StoredResponse.objects.filter(created_at__lt=timezone.now() - STORED_RESPONSE_LIFE).delete()
@@ -63,7 +61,7 @@ def sweep() -> None:
 @shared_task
 def count_words() -> None:
     """Count the words of spaces and memories that have changed. What is left over comes next time."""
-    with only_here(COUNT_LOCK) as is_ours:
+    with only_here(Lock.COUNT_WORDS) as is_ours:
         if is_ours:
             ends_at = timezone.now() + timedelta(seconds=COUNT_SECONDS)
             for searchable in searchables.all():
@@ -110,7 +108,7 @@ def schedule_sending(message_id: int) -> None:
 @shared_task
 def embed() -> None:
     """Make the vectors that are missing, for some seconds; what is left, the next one does."""
-    with only_here(EMBED_LOCK) as is_ours:
+    with only_here(Lock.EMBED) as is_ours:
         if not is_ours:
             return
         try:
@@ -153,7 +151,7 @@ def load_demo(team_id: int) -> None:
 @shared_task
 def recount_summaries(space_id: int) -> None:
     """Count stored summaries again after the active config changed its encoding, from where it stopped."""
-    with only_here(space_id) as is_ours:
+    with only_here(Lock.RECOUNT, space_id) as is_ours:
         if not is_ours:
             return
         with unless_deleted():

@@ -17,13 +17,12 @@ from psycopg.conninfo import make_conninfo
 from psycopg.errors import DiskFull, OutOfMemory
 from psycopg.pq import ExecStatus
 
+from contextopt.locking import Lock, take_for_session
 from contextopt.models import EmbeddingModel
 from contextopt.searchables import Searchable
 
 log = structlog.get_logger(__name__)
 
-# With the table's and the model's names, the lock of whoever builds or drops an index.
-BUILD_LOCK = 0x656D6269
 # The graph is built in memory as long as it fits; past that each row costs many times as much.
 BUILD_MEMORY = "512MB"
 
@@ -123,9 +122,7 @@ def drop_index(searchable: Searchable, model: EmbeddingModel) -> bool:
 
 
 def _take_lock(own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel) -> bool:
-    place = f"{searchable.name} {model.pk}"
-    row = own.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [BUILD_LOCK, place]).fetchone()
-    return row is not None and bool(row[0])
+    return take_for_session(own, Lock.VECTOR_INDEX, searchable.name, model.pk)
 
 
 @contextmanager

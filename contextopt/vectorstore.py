@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.embedding.values import TEXT_MAX
+from contextopt.locking import Lock, wait_turn
 from contextopt.models import EmbeddingModel
 from contextopt.searchables import Searchable
 
@@ -20,8 +21,6 @@ from contextopt.searchables import Searchable
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_END = struct.pack(">h", -1)
 POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-# With the model's id, the lock of everybody who stores vectors of one model.
-STORE_LOCK = 0x656D6273
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,8 @@ def store(prepared: Prepared) -> dict[int, int]:
     deadlock, and they may stay after all: they have to be seen to later.
     """
     searchable, model = prepared.searchable, prepared.model
+    wait_turn(Lock.VECTORS, model.pk)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [STORE_LOCK, model.pk])
         changed = [*(text.id for text in prepared.texts), *prepared.gone]
         dates = _hold(cursor, searchable, changed)
         cursor.execute(

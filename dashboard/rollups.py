@@ -15,7 +15,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import F
 from django.utils import timezone
 
-from contextopt.locking import unless_deleted
+from contextopt.locking import Lock, take_turn, unless_deleted, wait_turn
 from contextopt.models import Space, Team
 from dashboard.measures import (
     COLUMNS,
@@ -33,7 +33,6 @@ from dashboard.models.summaries import SUMMARY_DIMENSIONS
 FOLD_ROWS = 10_000
 # A job begins no further step after this long; no step takes as long again.
 JOB_SECONDS = 15.0
-LOCK = 0x636F6E7465787432
 DAY = timedelta(days=1)
 # A million assemblies take a second or two for so long.
 SUMMARISED_AT_ONCE = timedelta(days=30)
@@ -202,8 +201,7 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
 def fold(rows: int = FOLD_ROWS) -> int | None:
     """Fold at most so many assemblies; return how many, none when another process is at it."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
-        if not cursor.fetchone()[0]:
+        if not take_turn(Lock.ROLLUPS):
             return None
         cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         cursor.execute(_FOLD, {"rows": rows})
@@ -282,7 +280,7 @@ def _alone(team: Team) -> Iterator[CursorWrapper]:
         Team.DoesNotExist: it was deleted before that.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        wait_turn(Lock.ROLLUPS)
         Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         list(Space.objects.filter(team=team).select_for_update(no_key=True).values_list("pk"))
         cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})

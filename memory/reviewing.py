@@ -1,16 +1,16 @@
 """The way in for reviewers: items are reserved, judged, given back. No slot is judged twice, none is lost."""
 
-import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from contextopt.auditing import note_event
 from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.locking import Lock, wait_turn
 from contextopt.models import AssemblyPayload, Team, User
 from memory.models import ItemState, ReviewItem, ReviewSlot
 from memory.models.feedback import RATER_MAX
@@ -179,9 +179,7 @@ def _find_person(team: Team, username: str) -> User:
 
 def _take_turn(team: Team, reviewer: str) -> None:
     """Have one reviewer's requests wait for each other: two tabs must not take two slots of one item."""
-    digest = hashlib.blake2b(f"review:{team.pk}:{reviewer}".encode(), digest_size=8).digest()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s::bigint)", [int.from_bytes(digest, signed=True)])
+    wait_turn(Lock.REVIEWER, team.pk, reviewer)
 
 
 def _hold(item: ReviewItem) -> ReviewItem:

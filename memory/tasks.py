@@ -4,11 +4,9 @@ from celery import shared_task
 from django.utils import timezone
 
 from contextopt.completing import learn_pending
-from contextopt.locking import only_here, unless_deleted
+from contextopt.locking import Lock, only_here, unless_deleted
 from contextopt.models import Team
 from memory.reviewqueue import fill_queue
-
-FILL_LOCK = 0x636F6E7465787435
 
 
 @shared_task
@@ -20,7 +18,7 @@ def learn_from_completions() -> None:
 @shared_task
 def fill_review_queues() -> None:
     """Add what teams' rules ask to have reviewed. What is left over comes next time."""
-    with only_here(FILL_LOCK) as is_ours:
+    with only_here(Lock.FILL_REVIEW_QUEUES) as is_ours:
         if is_ours:
             for team in Team.objects.order_by("pk").iterator():
                 with unless_deleted():

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
 from contextopt.api.access import ApiRequest
 from contextopt.api.problems import RequestInProgress
 from contextopt.errors import InvalidInput
+from contextopt.locking import Lock, take_turn
 from contextopt.models import StoredResponse
 
 HEADER = "Idempotency-Key"
@@ -58,7 +59,8 @@ def check_key(key: str) -> None:
 
 
 def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) -> HttpResponse:
-    _lock(request.auth.pk, key)
+    if not take_turn(Lock.IDEMPOTENCY, request.auth.pk, key):
+        raise RequestInProgress
     digest = hash_request(request)
     stored = StoredResponse.objects.filter(api_key=request.auth, idempotency_key=key).first()
     if stored is None:
@@ -76,25 +78,6 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
     if stored.request_hash != digest:
         raise InvalidInput.of(HEADER, "was used for another request; take a new one for each write")
     return replay(stored)
-
-
-def lock_id(api_key_id: int, key: str) -> int:
-    """Return the 64-bit number of the advisory lock that stands for this caller's key."""
-    digest = hashlib.blake2b(f"{api_key_id}:{key}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)
-
-
-def _lock(api_key_id: int, key: str) -> None:
-    """Hold the key until the transaction ends.
-
-    Raises:
-        RequestInProgress: another request holds it.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [lock_id(api_key_id, key)])
-        (is_ours,) = cursor.fetchone()
-    if not is_ours:
-        raise RequestInProgress
 
 
 def hash_request(request: HttpRequest) -> str:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from contextopt.api.idempotency import lock_id
+from contextopt.locking import Lock, take_for_session
 from contextopt.models import ApiKey, Record, RecordRevision, StoredResponse
 from tests import factories
 from tests.api.conftest import fields_of
@@ -288,7 +288,7 @@ class TestIdempotency:
 
     def test_while_the_first_is_being_answered(self, api, space):
         with another_session() as other:
-            other.execute("SELECT pg_advisory_xact_lock(%s)", [lock_id(ApiKey.objects.get().pk, "order-1")])
+            assert take_for_session(other, Lock.IDEMPOTENCY, ApiKey.objects.get().pk, "order-1")
             response = api.post(RECORDS, {"title": "x"}, headers=self.HEADERS)
         assert response.status_code == 409
         assert int(response["Retry-After"]) > 0

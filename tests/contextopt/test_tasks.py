@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from contextopt import tasks
 from contextopt.inputs import RecordPatch
+from contextopt.locking import Lock
 from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
 from contextopt.purging import purge_record
 from contextopt.recording import summarise_again, update_record
@@ -80,8 +81,8 @@ def test_an_assembly_counts_for_itself_until_summaries_are_recounted(space: Spac
 
 
 def test_a_lock_is_free_again_after_the_job(db: None) -> None:
-    with tasks.only_here(77) as first:
+    with tasks.only_here(Lock.SWEEP) as first:
         assert first
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77")
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
         assert cursor.fetchone() == (0,)

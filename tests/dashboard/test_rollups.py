@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
+from contextopt.locking import Lock, take_for_session
 from contextopt.models import Assembly, Space, Team
 from contextopt.recording import delete_space
 from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
@@ -276,10 +277,14 @@ def test_a_space_that_is_being_deleted_holds_nothing_up() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_only_one_folds_at_a_time() -> None:
-    log_row(make_space(make_team("busy")), NOW)
+def test_only_one_folds_at_a_time_and_whoever_embeds_is_no_hindrance() -> None:
+    space = make_space(make_team("busy"))
+    log_row(space, NOW)
     with other_session() as session:
-        session.execute("SELECT pg_advisory_xact_lock(%s)", [0x636F6E7465787432])
+        assert take_for_session(session, Lock.EMBED)
+        assert fold() == 1
+        log_row(space, NOW)
+        assert take_for_session(session, Lock.ROLLUPS)
         assert fold() is None
     assert fold() == 1
 

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.embedding import EmbeddingUnavailable, configured_embedder
-from contextopt.embeddingjobs import EMBED_LOCK, Work, work_through
+from contextopt.embeddingjobs import Work, work_through
 from contextopt.embeddingstatus import embedding_status
 from contextopt.errors import Conflict
-from contextopt.locking import only_here
+from contextopt.locking import Lock, only_here
 from contextopt.management.base import DONE, Progress, ReportingCommand
 
 # A round's length; between two rounds a model that was changed in the settings of others is seen.
@@ -43,7 +43,7 @@ class Command(ReportingCommand):
 
     def _round(self, work: Work, progress: Progress, *, waits: bool) -> bool:
         """Work for a while; return whether all is done."""
-        with only_here(EMBED_LOCK) as is_ours:
+        with only_here(Lock.EMBED) as is_ours:
             if is_ours:
                 return work_through(
                     seconds=ROUND_SECONDS,
