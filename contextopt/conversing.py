@@ -1,8 +1,8 @@
 """Conversations: each message goes out with the space's context, and is answered once.
 
 A message is stored with its context before anything is sent, and stays in the outbox until it is answered,
-refused for good or cancelled. Whoever sends it claims it first, for longer than a job can live: when the
-sender dies, the claim runs out and another takes it up under the same idempotency key.
+refused for good or cancelled. Whoever sends it claims it first, for longer than a job can live, and holds a
+lock as long as it lives: when the sender dies, another takes it up under the same idempotency key.
 """
 
 import secrets
@@ -24,7 +24,7 @@ from contextopt.engine.text import flatten_to
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.inputs import QUERY_MAX, AssemblyIn
-from contextopt.locking import hold_space
+from contextopt.locking import Lock, hold_space, take_turn
 from contextopt.models import AssemblyPayload, Author, Conversation, Message, MessageState, Space, Team
 from contextopt.models.conversations import CONVERSATION_TITLE_MAX, ERROR_MAX, MODEL_MAX, WAITING
 from contextopt.retrieval import load_space
@@ -34,11 +34,15 @@ log = structlog.get_logger(__name__)
 TIMEOUT_SECONDS = 60
 # A job is killed after 90 seconds (config/celery.py), so nobody still sends when a claim runs out.
 CLAIM_LIFE = timedelta(seconds=100)
+# Between the claim and the lock of its sender.
+LOCKED_WITHIN = timedelta(seconds=2)
+LOST_AT_ONCE = 100
 FIRST_WAIT_SECONDS = 2
 LONGEST_WAIT_SECONDS = 600
 # Past this a person says whether the question still stands.
 PATIENCE = timedelta(days=3)
 HISTORY_TURNS_MAX = 100
+BROKEN_OFF = "sending was broken off"
 
 INSTRUCTIONS = (
     "Answer the user. The lines between BEGIN RECORDS and END RECORDS are notes of the user's team that may "
@@ -208,6 +212,28 @@ def build_prompt(message: Message) -> Prompt:
     )
 
 
+def free_lost_messages() -> None:
+    """Take their claims from senders that have died. Their tries failed, and count as such."""
+    now = timezone.now()
+    claimed = Message.objects.filter(
+        state=MessageState.SENDING, next_try_at__gt=now, next_try_at__lt=now + CLAIM_LIFE - LOCKED_WITHIN
+    )
+    for message in claimed.order_by("next_try_at")[:LOST_AT_ONCE]:
+        with transaction.atomic():
+            if take_turn(Lock.SENDING, message.pk):
+                _free(message, now)
+
+
+def _free(message: Message, now: datetime) -> None:
+    """Have the message due as if its try had failed at once, unless it has been tried for too long."""
+    if _is_past_patience(message, now):
+        _settle(message, MessageState.FAILED, BROKEN_OFF)
+    elif message.next_try_at is not None:
+        due = message.next_try_at - CLAIM_LIFE + timedelta(seconds=wait_seconds(message.tries))
+        _release(message, state=MessageState.QUEUED, next_try_at=due, error=BROKEN_OFF)
+        log.warning("chat_sender_died", message_id=message.pk, tries=message.tries)
+
+
 def claim_message(message_id: int | None = None) -> Message | None:
     """Take the message that is longest due, or the named one if it is due; none when there is none.
 
@@ -229,7 +255,7 @@ def claim_message(message_id: int | None = None) -> Message | None:
             message.tries += 1
             message.save(update_fields=["state", "tries", "next_try_at"])
             return message
-    _settle(message, MessageState.FAILED, "sending was broken off each time")
+    _settle(message, MessageState.FAILED, BROKEN_OFF)
     return claim_message(message_id)
 
 

@@ -51,6 +51,8 @@ class Lock(StrEnum):
     IDEMPOTENCY = "idempotency"
     # Key: the space's id.
     RECOUNT = "recount"
+    # Key: the message's id.
+    SENDING = "sending"
     # Key: the team's id.
     REPOSITORIES = "repositories"
     # Keys: the team's id and the reviewer's name.

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt import briefwriting, demo, searchables
-from contextopt.conversing import claim_message, deliver
+from contextopt.conversing import claim_message, deliver, free_lost_messages
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import Work, work_through
 from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
@@ -92,8 +92,9 @@ def send_messages(message_id: int | None = None) -> None:
     """Send the named message, or those that are due until the endpoint is found to be down."""
     until = time.monotonic() + SENDING_SECONDS
     is_up = True
+    free_lost_messages()
     while is_up and time.monotonic() < until and (message := claim_message(message_id)):
-        with unless_deleted():
+        with only_here(Lock.SENDING, message.pk), unless_deleted():
             is_up = deliver(message)
 
 
