@@ -9,7 +9,8 @@ from psycopg.conninfo import make_conninfo
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-# A job that outlives the visibility timeout would run twice, so the hard limit ends it before that.
+# A job that outlives the visibility timeout would run twice, so the hard limit (config/worker.py) ends it,
+# with its worker, before that.
 VISIBILITY_TIMEOUT_SECONDS = 120
 HARD_TIME_LIMIT_SECONDS = 90
 QUEUE = "contextopt"
@@ -20,15 +21,18 @@ app = Celery("contextopt")
 app.conf.update(
     task_ignore_result=True,
     task_acks_late=True,
-    task_time_limit=HARD_TIME_LIMIT_SECONDS,
     task_default_queue=QUEUE,
     # A worker that is started without --queues takes both.
     task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (QUEUE, CHAT_QUEUE)],
     task_routes={
         "contextopt.tasks.send_messages": {"queue": CHAT_QUEUE},
         "contextopt.tasks.write_brief": {"queue": CHAT_QUEUE},
-        "dashboard.tasks.note_chat_worker": {"queue": CHAT_QUEUE},
     },
+    # One job at a time in the worker's own process. A forked one that is killed while it waits keeps the lock
+    # of its pool's queue, and no other ever takes a job again: https://github.com/celery/billiard/issues/104
+    worker_pool="solo",
+    worker_consumer="config.worker:Consumer",
+    beat_scheduler="config.worker:Scheduler",
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
@@ -77,11 +81,6 @@ app.conf.beat_schedule = {
     "fold_assemblies": {
         "task": "dashboard.tasks.fold_assemblies",
         "schedule": 3.0,
-        "options": {"expires": 30},
-    },
-    "note_chat_worker": {
-        "task": "dashboard.tasks.note_chat_worker",
-        "schedule": 15.0,
         "options": {"expires": 30},
     },
     "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},

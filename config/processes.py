@@ -2,7 +2,8 @@
 
 Each child leads its own process group, so Ctrl-C reaches this process alone and it stops them in order. All
 carry the environment variable CONTEXTOPT_UP with the checkout's path: after a SIGKILL of this process its
-children live on, and the next start finds them by that mark and ends them.
+children live on, and the next start finds them by that mark and ends them. A process that gives no sign of
+life any longer (config/pulses.py) is ended here, and what has ended is started again.
 """
 
 import contextlib
@@ -22,15 +23,17 @@ from types import FrameType
 import psutil
 
 from config.errors import PortInUseError
+from config.pulses import FOLDER, Pulses
 
 MARK = "CONTEXTOPT_UP"
 TICK_SECONDS = 0.25
 STOP_SECONDS = 6.0
-LEFTOVER_SECONDS = 5.0
+# The next start is waiting for what is left of the one before: a job that takes longer runs again later.
+LEFTOVER_SECONDS = 1.0
+KILLED_SECONDS = 5.0
+SERVED_DELAY_SECONDS = 0.5
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
-# A child that ran this long has recovered: its next failure starts at the first delay again.
-STEADY_SECONDS = 60.0
 MAX_LOG_BYTES = 20_000_000
 MAX_LINES_PER_TICK = 20
 ERROR_LINE = re.compile(
@@ -83,32 +86,45 @@ class Child:
 
     program: Program
     log: LogFile
+    pulses: Pulses
     process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
     failures: int = 0
     restart_at: float = 0.0
 
     def start(self, base_dir: Path) -> None:
+        self.pulses.reset()
+        marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
         with self.log.path.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603
                 self.program.command,
                 cwd=base_dir,
-                env=os.environ | {MARK: str(base_dir), "PYTHONUNBUFFERED": "1"},
+                env=os.environ | marks,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.started_at = time.monotonic()
 
     def fail(self, now: float) -> float:
         """Note that the process has ended, end what it left in its group; return the seconds to wait."""
         self.kill_group()
         self.process = None
-        self.failures = 1 if now - self.started_at > STEADY_SECONDS else self.failures + 1
+        self.failures = 0 if self.pulses.were_seen else self.failures + 1
         delay = restart_delay_seconds(self.failures)
         self.restart_at = now + delay
         return delay
+
+    def end_silent(self) -> list[int]:
+        """End those of its processes that live but give no sign of it; return which."""
+        return [pid for pid in self.pulses.find_silent() if self._kill(pid)]
+
+    def _kill(self, pid: int) -> bool:
+        """Kill a process of the group, unless it has ended and its number is a stranger's."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process is not None and os.getpgid(pid) == self.process.pid:
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
 
     def kill_group(self) -> None:
         if self.process is not None:
@@ -117,7 +133,10 @@ class Child:
 
 
 def restart_delay_seconds(failures: int) -> float:
-    """1 s after the first failure in a row, twice as long after each further one, at most 30 s."""
+    """0.5 s where the program had been serving; else 1 s after the first failure in a row, twice as long
+    after each further one, at most 30 s."""
+    if not failures:
+        return SERVED_DELAY_SECONDS
     return min(FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), LONGEST_DELAY_SECONDS)
 
 
@@ -134,8 +153,11 @@ class Supervisor:
     _hurried: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        log_dir = self.base_dir / "var" / "log"
-        self.children = [Child(each, LogFile(log_dir / f"{each.name}.log")) for each in self.programs]
+        var = self.base_dir / "var"
+        self.children = [
+            Child(each, LogFile(var / "log" / f"{each.name}.log"), Pulses(var / "pulses" / each.name))
+            for each in self.programs
+        ]
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, self._on_signal)
         try:
@@ -164,11 +186,13 @@ class Supervisor:
                     child.start(self.base_dir)
             elif (code := child.process.poll()) is not None:
                 self._report_end(child, code, child.fail(now))
+            for pid in child.end_silent():
+                self.report(f"{child.program.name}: process {pid} has stopped answering and was ended.")
 
     def _report_end(self, child: Child, code: int, delay: float) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         name = child.program.name
-        self.report(f"{name} {how}; starting it again in {delay:.0f} s. The end of {child.log.path}:")
+        self.report(f"{name} {how}; starting it again in {delay:g} s. The end of {child.log.path}:")
         for line in child.log.tail():
             self.report(f"{name}: {line[:500]}")
 
@@ -192,13 +216,21 @@ class Supervisor:
 def end_leftovers(base_dir: Path) -> int:
     """End the processes that a killed `up` of this checkout left behind; return how many there were."""
     leftovers = list(_leftovers(base_dir))
-    for process in leftovers:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
-    for process in psutil.wait_procs(leftovers, timeout=LEFTOVER_SECONDS)[1]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    for signum, seconds in ((signal.SIGTERM, LEFTOVER_SECONDS), (signal.SIGKILL, KILLED_SECONDS)):
+        for process in leftovers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signum)
+        deadline = time.monotonic() + seconds
+        while any(map(_is_alive, leftovers)) and time.monotonic() < deadline:
+            time.sleep(0.05)
     return len(leftovers)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """A zombie counts as dead: in a container without an init process nobody may ever collect it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:

@@ -106,6 +106,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     return True
 
 
+def does_jobs(up: "Up") -> bool:
+    """Wait for a job that the schedule sends and the worker ends."""
+    log = up.checkout / "var" / "log" / "worker.log"
+    done = log.read_text().count(" succeeded in ")
+    return wait_for(lambda: log.read_text().count(" succeeded in ") > done)
+
+
 class Up:
     """One `manage.py up` in its own process group, with what it printed in a file."""
 
@@ -135,8 +142,11 @@ class Up:
 
     def child(self, name: str) -> psutil.Process:
         """The main process of a program: the one that `up` itself started."""
-        children = psutil.Process(self.process.pid).children()
-        return next(each for each in children if name in each.cmdline())
+        for each in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.ZombieProcess):
+                if name in each.cmdline():
+                    return each
+        raise AssertionError(f"{name} does not run")
 
     def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(signum)
@@ -151,13 +161,28 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert len(re.findall(r"first user: admin, password \S{12,}", everything_printed)) == 1
     assert {"granian", "worker", "beat"} <= {word for each in marked(checkout) for word in each.cmdline()}
 
+    assert does_jobs(up), up.printed()
     up.child("granian").kill()
+    up.child("worker").kill()
     database = postmaster(location(checkout))
     assert database is not None
     database.kill()
     assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
     assert wait_for(lambda: "server has died" in up.printed()), up.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
+    assert does_jobs(up), up.printed()
+
+    stopped = {name: up.child(name) for name in ("worker", "beat")}
+    for process in stopped.values():
+        process.suspend()
+    up.child("granian").kill()
+    for name, process in stopped.items():
+        notice = f"{name}: process {process.pid} has stopped answering"
+        assert wait_for(lambda notice=notice: notice in up.printed()), up.printed()
+    assert does_jobs(up), up.printed()
+    assert wait_for(lambda: is_healthy(up.port)), up.printed()
+    # It had served, so it did not wait longer than the time before.
+    assert re.findall(r"^web was .* starting it again in (\S+) s", up.printed(), re.M) == ["0.5", "0.5"]
 
     started = time.monotonic()
     assert up.end() == 0

@@ -36,6 +36,8 @@ EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to as
 
 class Command(BaseCommand):
     help = "Serve everything: database, web, worker and schedule, until Ctrl-C."
+    # They load every page, to serve none: a second that a start after a crash does not have.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -185,11 +187,7 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
 
 
 def workers() -> list[Program]:
-    """Return the worker, and one beside it for what waits for a model, where there is one to wait for.
-
-    Both fork: only a forked job is ended by the hard time limit, and an endpoint that sends a byte a
-    minute outlives every time-out of the HTTP client.
-    """
+    """Return the worker, and one beside it for what waits for a model, where there is one to wait for."""
     if not completions.is_configured():
         return [Program("worker", worker_command("worker", QUEUE, CHAT_QUEUE))]
     return [
@@ -201,7 +199,6 @@ def workers() -> list[Program]:
 def worker_command(name: str, *queues: str) -> tuple[str, ...]:
     return celery(
         *("worker", "--hostname", f"{name}@%h", "--queues", ",".join(queues)),
-        *("--concurrency", "1", "--prefetch-multiplier", "1"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
     )
 

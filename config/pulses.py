@@ -1,0 +1,105 @@
+"""Signs of life: each process that `up` runs touches a file of its own every second, and `up` looks at it.
+
+A process that was stopped, or whose interpreter is held, falls silent without ending; `up` ends it, busy or
+idle, and what ended is started again as after any other death.
+"""
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Names the folder of a program's pulses to its processes.
+FOLDER = "CONTEXTOPT_PULSES"
+BEAT_SECONDS = 1.0
+# Far more than a busy machine makes a thread wait. A worker is back some 5 s after it was ended.
+SILENT_SECONDS = 8.0
+# A worker asks its queue every other second. Where the database is away, its tries to reach it take longer.
+STUCK_SECONDS = 60.0
+
+
+@dataclass
+class MainLoop:
+    """How the loop gets on that a worker or the schedule is there for."""
+
+    turned_at: float = field(default_factory=time.monotonic)
+    is_in_job: bool = False
+
+    def turn(self) -> None:
+        self.turned_at = time.monotonic()
+
+    def is_well(self) -> bool:
+        """Whether it turns, or runs a job, which has a time limit of its own."""
+        return self.is_in_job or time.monotonic() - self.turned_at < STUCK_SECONDS
+
+
+main_loop = MainLoop()
+
+
+def repeat(action: Callable[[], object], *, seconds: float) -> None:
+    """Do something now and then every so many seconds, in a thread that ends with the process."""
+
+    def go_on() -> None:
+        while True:
+            action()
+            time.sleep(seconds)
+
+    threading.Thread(target=go_on, daemon=True).start()
+
+
+def start_pulse(is_well: Callable[[], bool] = lambda: True) -> None:
+    """Give a sign of life every second while all is well, in a process that `up` runs."""
+    folder = os.environ.get(FOLDER)
+    if folder is None:
+        return
+    path = Path(folder, str(os.getpid()))
+
+    def beat() -> None:
+        # A full disk is no reason to fall silent: a file that exists is touched even then.
+        with contextlib.suppress(OSError):
+            if is_well():
+                path.touch()
+
+    repeat(beat, seconds=BEAT_SECONDS)
+
+
+@dataclass
+class Pulses:
+    """The pulses of one program's processes, as `up` sees them."""
+
+    folder: Path
+    # For each process the time of its last beat and the moment at which that was first seen: wall clocks
+    # jump, and a machine that slept has not been silent.
+    _seen: dict[int, tuple[int, float]] = field(default_factory=dict)
+    _had_one: bool = False
+
+    def reset(self) -> None:
+        """Forget the processes before the program is started anew."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self._seen, self._had_one = {}, False
+
+    @property
+    def were_seen(self) -> bool:
+        """Whether the program got as far as serving since it was started."""
+        return self._had_one or any(self._files())
+
+    def _files(self) -> Iterator[Path]:
+        return self.folder.glob("[0-9]*")
+
+    def find_silent(self) -> list[int]:
+        """Return the processes that gave no sign of life for too long; each is told of once."""
+        now = time.monotonic()
+        beats = {int(path.name): path.stat().st_mtime_ns for path in self._files()}
+        known, self._had_one = self._seen, self.were_seen
+        self._seen = {
+            pid: known[pid] if known.get(pid, (0,))[0] == beat else (beat, now) for pid, beat in beats.items()
+        }
+        silent = [pid for pid, (_, since) in self._seen.items() if now - since > SILENT_SECONDS]
+        for pid in silent:
+            (self.folder / str(pid)).unlink()
+        return silent
