@@ -21,8 +21,8 @@ from contextopt.models import Assembly
 from dashboard.formats import whole
 from dashboard.models import Duty, UnfoldedAssembly, WorkerBeat
 
-# Each worker has a job every few seconds, and no job may take longer than 90.
-ALIVE = timedelta(seconds=120)
+# They note that they live every five seconds (dashboard/beats.py), in the middle of a job as well.
+ALIVE = timedelta(seconds=15)
 SLOW_FOLD_SECONDS = 300
 LONG_QUEUE = 1_000
 UNFOLDED_COUNTED = 100_000
@@ -39,6 +39,8 @@ class HealthJson(TypedDict):
     chat_worker_alive: bool
     chat_worker_seen_at: datetime | None
     chat_queue_length: int | None
+    schedule_alive: bool
+    schedule_seen_at: datetime | None
     embedding_model: str
     embedding_building: str
     embedding_backlog: int
@@ -59,6 +61,8 @@ class Health:
     chat_worker_alive: bool
     chat_worker_seen_at: datetime | None
     chat_queue_length: int | None
+    schedule_alive: bool
+    schedule_seen_at: datetime | None
     embedding_model: str
     embedding_building: str
     embedding_backlog: int
@@ -78,7 +82,7 @@ class Health:
 
     @property
     def is_ok(self) -> bool:
-        are_working = self.worker_alive and self.chat_worker_alive
+        are_working = self.worker_alive and self.chat_worker_alive and self.schedule_alive
         are_short = _is_short(self.queue_length) and _is_short(self.chat_queue_length)
         return are_working and are_short and self.is_folded and self.has_disk
 
@@ -91,6 +95,8 @@ class Health:
             "chat_worker_alive": self.chat_worker_alive,
             "chat_worker_seen_at": self.chat_worker_seen_at,
             "chat_queue_length": self.chat_queue_length,
+            "schedule_alive": self.schedule_alive,
+            "schedule_seen_at": self.schedule_seen_at,
             "embedding_model": self.embedding_model,
             "embedding_building": self.embedding_building,
             "embedding_backlog": self.embedding_backlog,
@@ -113,11 +119,6 @@ class Sign:
     remedy: str = ""
 
 
-def note_beat(duty: Duty) -> None:
-    """Note that a worker lives that has this duty."""
-    WorkerBeat.objects.update_or_create(pk=duty, defaults={"beaten_at": timezone.now()})
-
-
 def read_health() -> Health:
     """Read all figures, each bounded in what it costs."""
     now = timezone.now()
@@ -132,6 +133,8 @@ def read_health() -> Health:
         chat_worker_alive=_is_alive(seen.get(Duty.CHAT), now),
         chat_worker_seen_at=seen.get(Duty.CHAT),
         chat_queue_length=_queue_length(CHAT_QUEUE),
+        schedule_alive=_is_alive(seen.get(Duty.SCHEDULE), now),
+        schedule_seen_at=seen.get(Duty.SCHEDULE),
         embedding_model=embedding.model,
         embedding_building=embedding.building,
         embedding_backlog=embedding.backlog,
@@ -191,6 +194,7 @@ def health_signs(health: Health) -> list[Sign]:
         _queue_sign("Jobs waiting", health.queue_length, QUEUE),
         _worker_sign("Chat worker", health.chat_worker_seen_at, is_alive=health.chat_worker_alive),
         _queue_sign("Chat jobs waiting", health.chat_queue_length, CHAT_QUEUE),
+        _worker_sign("Schedule", health.schedule_seen_at, is_alive=health.schedule_alive),
         Sign("To be embedded", whole(health.embedding_backlog),
              f"{health.embedding_model or 'no model yet'}{f', {building} is being made' if building else ''}",
              is_good=True),

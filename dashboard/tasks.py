@@ -2,19 +2,12 @@
 
 from celery import shared_task
 
-from dashboard.health import note_beat
-from dashboard.models import Duty
+# Imported for its effect: the processes that do jobs note that they live.
+from dashboard import beats as beats
 from dashboard.rollups import keep_rollups
 
 
 @shared_task
 def fold_assemblies() -> None:
-    """Fold new assemblies into the rollups. It shows that the worker lives, too."""
+    """Fold new assemblies into the rollups."""
     keep_rollups()
-    note_beat(Duty.JOBS)
-
-
-@shared_task
-def note_chat_worker() -> None:
-    """Show that what waits for a model is being worked on."""
-    note_beat(Duty.CHAT)

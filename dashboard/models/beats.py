@@ -8,6 +8,7 @@ class Duty(models.IntegerChoices):
 
     JOBS = 1
     CHAT = 2
+    SCHEDULE = 3
 
 
 class WorkerBeat(models.Model):

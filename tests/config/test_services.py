@@ -146,6 +146,44 @@ def test_a_job_outlives_the_worker_that_was_not_there(environment: dict[str, str
         end(worker)
 
 
+# As the product's own worker, with a second for each job.
+HANG = """
+import sys
+from config import celery
+celery.HARD_TIME_LIMIT_SECONDS = 1
+
+@celery.app.task(name="hang")
+def hang():
+    while True:
+        pass
+
+if sys.argv[1:]:
+    hang.delay()
+celery.app.worker_main(["worker", "--queues", "contextopt", "--without-mingle", "--without-gossip"])
+"""
+QUEUED = "SELECT read_ct FROM pgmq.q_contextopt"
+
+
+def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(environment: dict[str, str]) -> None:
+    hang = (sys.executable, "-c", HANG)
+    execute(environment, "SELECT pgmq.create('contextopt')")
+    execute(environment, "DELETE FROM pgmq.q_contextopt RETURNING 1")
+    died = subprocess.run(
+        (*hang, "send"), cwd=BASE_DIR, env=environment, capture_output=True, check=False, timeout=60
+    )
+    assert died.returncode == 1
+    assert b"Timeout (0:00:01)!" in died.stderr
+    # It was not acknowledged, so another worker would try it after the visibility timeout.
+    assert execute(environment, QUEUED) == [(1,)]
+    execute(environment, "UPDATE pgmq.q_contextopt SET read_ct = 3, vt = clock_timestamp() RETURNING 1")
+    worker = work(environment, hang)
+    try:
+        wait_until(lambda: execute(environment, QUEUED) == [])
+        assert worker.poll() is None
+    finally:
+        end(worker)
+
+
 ASK = """
 import django; django.setup()
 from contextopt.chatinputs import ConversationIn, MessageIn
@@ -164,6 +202,7 @@ from dashboard.tasks import fold_assemblies
 fold_assemblies.delay()
 """
 UNFOLDED = "SELECT count(*) FROM dashboard_unfoldedassembly"
+NOTED = "SELECT beaten_at FROM dashboard_workerbeat WHERE id = 2"
 STATES = "SELECT state FROM contextopt_message"
 
 
@@ -182,6 +221,9 @@ def test_an_endpoint_that_hangs_holds_up_the_chat_alone(environment: dict[str, s
             assert execute(environment, UNFOLDED) != [(0,)]
             execute_python(FOLD, named)
             wait_until(lambda: execute(environment, UNFOLDED) == [(0,)])
+            # The one that waits for the endpoint goes on to say that it lives.
+            [(noted_at,)] = execute(environment, NOTED)
+            wait_until(lambda: execute(environment, NOTED) > [(noted_at,)])
             assert execute(environment, STATES) == [("sending",)]
     finally:
         for worker in started:

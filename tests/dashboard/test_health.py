@@ -6,9 +6,10 @@ from django.test import Client
 from django.utils import timezone
 
 from contextopt.models import Space, User
+from dashboard.beats import note_beats
 from dashboard.health import Health, health_signs, read_health
-from dashboard.models import UnfoldedAssembly, WorkerBeat
-from dashboard.tasks import fold_assemblies, note_chat_worker
+from dashboard.models import Duty, UnfoldedAssembly, WorkerBeat
+from dashboard.tasks import fold_assemblies
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -18,30 +19,36 @@ MOMENT = datetime(2026, 6, 15, 12, tzinfo=UTC)
 def health(**changes: object) -> Health:
     figures = {
         "worker_alive": True, "worker_seen_at": MOMENT, "queue_length": 0, "chat_worker_alive": True,
-        "chat_worker_seen_at": MOMENT, "chat_queue_length": 0, "embedding_model": "wordllama",
+        "chat_worker_seen_at": MOMENT, "chat_queue_length": 0, "schedule_alive": True,
+        "schedule_seen_at": MOMENT, "embedding_model": "wordllama",
         "embedding_building": "", "embedding_backlog": 0, "rollups_behind": 0, "rollups_behind_seconds": 0.0,
         "database_bytes": 1, "disk_free_bytes": 50, "disk_total_bytes": 100,
     }  # fmt: skip
     return Health(**{**figures, **changes})  # type: ignore[arg-type]
 
 
-def test_a_worker_lives_until_it_is_not_seen_for_two_minutes() -> None:
+def test_a_worker_lives_until_it_is_silent_for_fifteen_seconds() -> None:
     assert not read_health().worker_alive
     with time_machine.travel(MOMENT, tick=False) as traveller:
-        fold_assemblies()
-        fold_assemblies()
+        note_beats(Duty.JOBS)
+        note_beats(Duty.JOBS)
+        traveller.shift(timedelta(seconds=14))
         assert read_health().worker_alive
-        traveller.shift(timedelta(seconds=121))
+        traveller.shift(timedelta(seconds=1))
         assert not read_health().worker_alive
     assert WorkerBeat.objects.count() == 1
 
 
-def test_each_worker_lives_for_itself() -> None:
-    fold_assemblies()
-    assert (read_health().worker_alive, read_health().chat_worker_alive) == (True, False)
-    with time_machine.travel(timezone.now() + timedelta(seconds=121), tick=False):
-        note_chat_worker()
-        assert (read_health().worker_alive, read_health().chat_worker_alive) == (False, True)
+def test_each_process_lives_for_itself() -> None:
+    def alive() -> tuple[bool, bool, bool]:
+        found = read_health()
+        return found.worker_alive, found.chat_worker_alive, found.schedule_alive
+
+    note_beats(Duty.JOBS)
+    assert alive() == (True, False, False)
+    with time_machine.travel(timezone.now() + timedelta(seconds=16), tick=False):
+        note_beats(Duty.CHAT, Duty.SCHEDULE)
+        assert alive() == (False, True, True)
 
 
 def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
@@ -68,6 +75,7 @@ def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) 
         {"queue_length": 5_000},
         {"chat_worker_alive": False},
         {"chat_queue_length": None},
+        {"schedule_alive": False},
         {"chat_queue_length": 5_000},
         {"rollups_behind": 9, "rollups_behind_seconds": 900.0},
         {"disk_free_bytes": 1},
@@ -92,6 +100,7 @@ def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
         "Jobs waiting",
         "Chat worker",
         "Chat jobs waiting",
+        "Schedule",
         "To be embedded",
         "Behind in rollups",
         "Disk free",
