@@ -1,12 +1,15 @@
 """What is added up over assemblies, in SQL: the same columns for raw rows and for rollups."""
 
+from contextopt.models.assemblies import COUNTS_SQL, EMPTY_SQL
 from dashboard.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.models.rollups import DIMENSIONS
 from dashboard.models.summaries import SUMMARY_DIMENSIONS
 
 DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
 _RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
-_UTILISATION = "a.tokens_after::float8 / nullif(a.tokens_available, 0)"
+# Other kinds have no budget, or one of their own.
+_HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
+_UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
 
 
 def _counted(histogram: Histogram, value: str) -> str:
@@ -30,13 +33,16 @@ MEASURED = {
     "truncated": "count(*) FILTER (WHERE a.truncated)",
     "records_filtered": "sum(a.records_filtered)",
     "records_included": "sum(a.records_included)",
-    "tokens_before": "coalesce(sum(a.tokens_before), 0)",
+    "empties": f"count(*) FILTER (WHERE {EMPTY_SQL})",
+    "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
     "tokens_after": "sum(a.tokens_after)",
-    "tokens_saved": "coalesce(sum(a.tokens_before::bigint - a.tokens_after), 0)",
+    "tokens_saved": (
+        f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)"
+    ),
     "ratios": f"coalesce(sum({_RATIO}), 0)",
     "with_ratio": "count(*) FILTER (WHERE a.records_filtered > 0)",
     "utilisations": f"coalesce(sum({_UTILISATION}), 0)",
-    "with_utilisation": "count(*) FILTER (WHERE a.tokens_available > 0)",
+    "with_utilisation": f"count(*) FILTER (WHERE {_HAS_BUDGET})",
     ASSEMBLY_MS.name: _counted(ASSEMBLY_MS, "a.assembly_ms"),
     TOKENS.name: _counted(TOKENS, "a.tokens_after"),
     UTILISATION.name: _counted(UTILISATION, _UTILISATION),

@@ -56,13 +56,16 @@ class OverviewFilter:
 class Figures:
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
-    A figure is None where nothing was measured. Percentiles are those of the histogram.
+    A figure is None where nothing was measured. Percentiles are those of the histogram. `contexts` are those
+    of spaces; `tokens_before` and `tokens_saved` are of what counts as a saving.
     """
 
     assemblies: int = 0
     ratio: float | None = None
     utilisation: float | None = None
     truncation_rate: float | None = None
+    contexts: int = 0
+    empties: int = 0
     tokens_saved: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
@@ -79,8 +82,13 @@ class Figures:
 
     @property
     def saving_rate(self) -> float | None:
-        """Tokens saved as a share of what stage 3 would have sent; negative when it cost more."""
+        """Tokens saved as a share of the baseline's; negative when it cost more."""
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+    @property
+    def empty_rate(self) -> float | None:
+        """The empty ones among the contexts of spaces, 0 to 1."""
+        return self.empties / self.contexts if self.contexts else None
 
 
 NOTHING = Figures()
@@ -121,8 +129,8 @@ _FOUND = """
     WITH found AS MATERIALIZED (
         SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
                sum(assemblies) AS assemblies, sum(truncated) AS truncated,
-               sum(records_included) AS records_included,
-               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts,
+               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
+               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts, sum(empties) AS empties,
                sum(tokens_before) AS tokens_before, sum(tokens_after) AS tokens_after,
                sum(tokens_saved) AS tokens_saved,
                sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
@@ -137,7 +145,7 @@ _FOUND = """
 """
 _FIGURES = """
     sum(assemblies)::bigint, sum(truncated)::bigint, sum(records_included)::bigint, sum(contexts)::bigint,
-    sum(tokens_before)::bigint, sum(tokens_after)::bigint, sum(tokens_saved)::bigint,
+    sum(empties)::bigint, sum(tokens_before)::bigint, sum(tokens_after)::bigint, sum(tokens_saved)::bigint,
     sum(ratios) / nullif(sum(with_ratio), 0)::float8,
     sum(utilisations) / nullif(sum(with_utilisation), 0)::float8,
     sum(dollars), sum(priced)::bigint
@@ -192,8 +200,9 @@ class _Row(NamedTuple):
     stage: int | None
     assemblies: int
     truncated: int
-    records_included: int
+    records_included: int | None
     contexts: int | None
+    empties: int
     tokens_before: int
     tokens_after: int
     tokens_saved: int
@@ -214,10 +223,12 @@ class _Row(NamedTuple):
             ratio=self.ratio,
             utilisation=self.utilisation,
             truncation_rate=self.truncated / self.assemblies,
+            contexts=self.contexts or 0,
+            empties=self.empties,
             tokens_saved=self.tokens_saved,
             tokens_before=self.tokens_before,
             tokens_after=self.tokens_after,
-            records_included=self.records_included / self.contexts if self.contexts else None,
+            records_included=(self.records_included or 0) / self.contexts if self.contexts else None,
             p50_ms=p50,
             p95_ms=p95,
             p99_ms=p99,

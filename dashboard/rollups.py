@@ -183,7 +183,7 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
         folded += step
         if step < FOLD_ROWS or monotonic() > deadline:
             break
-    for stale in StaleDay.objects.select_related("team").order_by("day"):
+    for stale in StaleDay.objects.select_related("team").order_by("-day"):
         if monotonic() > deadline:
             break
         with unless_deleted():

@@ -4,10 +4,10 @@ from typing import ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
-from contextopt.engine.warnings import ContextWarning, read_warnings
+from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.models.access import Team
 from contextopt.models.configs import ContextConfig
 from contextopt.models.ledgers import EntryJson, unpack_entries
@@ -26,9 +26,40 @@ class Kind(models.TextChoices):
     HANDOFF = "handoff", "Hand-off"
 
 
+_CODES = sorted(INSUFFICIENT)
+
+# What is empty, and what counts as a saving, as conditions of a query and, beside each, in SQL on rows `a`
+# of the log. `Assembly.is_empty` and `Assembly.saving_counts` say the same of one row.
+EMPTY = Q(kind=Kind.SPACE, stage__gte=3, records_included=0)
+EMPTY_SQL = "(a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0)"
+# A retry that waits. Rows written before such a retry had nothing to compare with have its full context.
+_UNSENT = Q(kind=Kind.RETRY, tokens_after=0)
+_UNSENT_SQL = "(a.kind = 'retry' AND a.tokens_after = 0)"
+COUNTS = Q(tokens_before__isnull=False) & ~EMPTY & ~_UNSENT & ~Q(warning_codes__overlap=_CODES)
+COUNTS_SQL = (
+    f"(a.tokens_before IS NOT NULL AND {EMPTY_SQL} IS NOT TRUE AND NOT {_UNSENT_SQL} "
+    f"AND NOT a.warning_codes && '{{{','.join(_CODES)}}}'::varchar[])"
+)
+
+
 class AssemblyQuerySet(models.QuerySet["Assembly"]):
     def of(self, team: Team) -> Self:
         return self.filter(team=team)
+
+    def empty(self) -> Self:
+        """Contexts of spaces that hold no record, though their stage takes records."""
+        return self.filter(EMPTY)
+
+    def counted(self) -> Self:
+        """Rows that count as a saving, or as a cost."""
+        return self.filter(COUNTS)
+
+    def with_saving(self) -> Self:
+        """Annotate `saved`, the tokens saved, and `empty`."""
+        saved = Case(When(COUNTS, then=F("tokens_before") - F("tokens_after")))
+        return self.annotate(
+            saved=saved, empty=Case(When(EMPTY, then=Value(value=True)), default=Value(value=False))
+        )
 
     def newest_first(self) -> Self:
         return self.order_by("-created_at", "-id")
@@ -37,8 +68,8 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 class Assembly(models.Model):
     """One decision, in numbers. Rows never change; a database trigger refuses it.
 
-    `tokens_before` is what would have been sent without us (stage 3 for a space), `tokens_after` what was;
-    the saving is their difference and may be negative.
+    `tokens_before` is what would have been sent without us, the baseline; none where there is none.
+    `tokens_after` is what was sent. The saving is their difference, and may be negative.
     """
 
     # Team and space begin an index below; another one each would cost every insert.
@@ -106,6 +137,14 @@ class Assembly(models.Model):
                 condition=~Q(conversation=""),
                 name="assembly_conversation",
             ),
+            # The list of empty contexts, newest first.
+            models.Index(fields=["team", "-created_at", "-id"], condition=EMPTY, name="assembly_empty"),
+            # The list of contexts with a warning, newest first.
+            models.Index(
+                fields=["team", "-created_at", "-id"],
+                condition=~Q(warning_codes=[]),
+                name="assembly_warned",
+            ),
             # Look-up of a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
         ]
@@ -124,13 +163,37 @@ class Assembly(models.Model):
 
     @property
     def utilisation(self) -> float | None:
-        """Tokens used ÷ available, 0 to 1; none when nothing was available."""
-        return self.tokens_after / self.tokens_available if self.tokens_available else None
+        """Tokens used ÷ available, 0 to 1, of a space's context; none when nothing was available."""
+        if self.kind != Kind.SPACE or not self.tokens_available:
+            return None
+        return self.tokens_after / self.tokens_available
+
+    @property
+    def is_empty(self) -> bool:
+        """No record is in it, though its stage takes records."""
+        return self.kind == Kind.SPACE and (self.stage or 0) >= 3 and not self.records_included
+
+    @property
+    def why_uncounted(self) -> str:
+        """Say why this counts as no saving; empty where it counts."""
+        if self.is_empty:
+            return "the context is empty"
+        if self.kind == Kind.RETRY and not self.tokens_after:
+            return "nothing was sent"
+        if codes := INSUFFICIENT.intersection(self.warning_codes):
+            return f"the context may lack the answer ({', '.join(sorted(codes)).replace('_', ' ')})"
+        return "" if self.tokens_before is not None else "there is nothing to compare with"
+
+    @property
+    def saving_counts(self) -> bool:
+        return not self.why_uncounted
 
     @property
     def tokens_saved(self) -> int | None:
-        """Tokens fewer than without us; negative when it cost more."""
-        return None if self.tokens_before is None else self.tokens_before - self.tokens_after
+        """Tokens fewer than the baseline, negative when it cost more; none where it does not count."""
+        if self.tokens_before is None or not self.saving_counts:
+            return None
+        return self.tokens_before - self.tokens_after
 
 
 class AssemblyPayload(models.Model):
@@ -139,7 +202,9 @@ class AssemblyPayload(models.Model):
     assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="payload", primary_key=True)
     text = models.TextField()
     # None says that there was no comparison, which an empty text would not.
-    baseline_text = models.TextField(null=True, help_text="what stage 3 would have sent")  # noqa: DJ001
+    baseline_text = models.TextField(  # noqa: DJ001
+        null=True, help_text="what would have been sent without us"
+    )
     ledger = models.JSONField()
     config = models.JSONField()
     request = models.JSONField(default=dict)

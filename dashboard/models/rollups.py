@@ -34,8 +34,10 @@ class Rollup(models.Model):
     model = models.CharField(max_length=120, blank=True)
     assemblies = models.PositiveIntegerField()
     truncated = models.PositiveIntegerField()
+    empties = models.PositiveIntegerField(default=0, help_text="contexts of spaces without a record")
     records_filtered = models.BigIntegerField()
     records_included = models.BigIntegerField()
+    # Of these two, only what counts as a saving: `contextopt.models.assemblies.COUNTS`.
     tokens_before = models.BigIntegerField()
     tokens_after = models.BigIntegerField()
     tokens_saved = models.BigIntegerField(help_text="where there was something to compare with")
@@ -105,7 +107,7 @@ class UnfoldedAssembly(models.Model):
 
 
 class StaleDay(models.Model):
-    """A day, in UTC, whose rollups are to be made again, since assemblies were deleted."""
+    """A day, in UTC, whose rollups are to be made again: assemblies were deleted, or measures changed."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
     day = models.DateTimeField()

@@ -39,7 +39,7 @@ def test_totals_are_those_of_the_rows(space: Space) -> None:
     for number in range(1, 101):
         log_row(space, NOW - timedelta(hours=number), assembly_ms=float(number), truncated=number <= 25)
     log_row(space, JUST_NOW, records_filtered=0, records_included=0, over_record_limit=0, truncated=False,
-            tokens_before=100, tokens_after=300, assembly_ms=50.5)  # fmt: skip
+            stage=2, tokens_before=100, tokens_after=300, assembly_ms=50.5)  # fmt: skip
     total = read_series(ask(space.team)).total
     assert total.assemblies == 101
     assert total.ratio == pytest.approx(0.4)
@@ -50,6 +50,34 @@ def test_totals_are_those_of_the_rows(space: Space) -> None:
     assert total.p50_ms == pytest.approx(median([*range(1, 101), 50.5]), rel=0.12)
     assert total.p95_ms == pytest.approx(95, rel=0.12)
     assert total.p99_ms == pytest.approx(99, rel=0.12)
+
+
+NO_RECORDS = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0, "truncated": False}
+
+
+def test_contexts_without_an_answer_are_no_saving(space: Space) -> None:
+    log_row(space, JUST_NOW, tokens_before=500, tokens_after=600)
+    alone = read_series(ask(space.team)).total
+    for number in range(20):
+        log_row(space, JUST_NOW, **NO_RECORDS, tokens_before=500, tokens_after=30 + number)
+    log_row(space, JUST_NOW, warning_codes=["nothing_relevant"], tokens_before=500, tokens_after=100)
+    log_row(space, JUST_NOW, kind="retry", stage=None, tokens_before=500, tokens_after=0)
+    total = read_series(ask(space.team)).total
+    assert (total.saving_rate, total.tokens_saved) == (alone.saving_rate, alone.tokens_saved) == (-0.2, -100)
+    assert (total.empties, total.contexts) == (20, 22)
+    assert total.empty_rate == pytest.approx(20 / 22)
+
+
+def test_utilisation_is_of_a_spaces_budget_alone(space: Space) -> None:
+    log_row(space, JUST_NOW, tokens_after=1_000)
+    for kind in ("retry", "phase", "handoff"):
+        log_row(space, JUST_NOW, kind=kind, stage=None, tokens_after=100)
+    series = read_series(ask(space.team))
+    assert series.total.utilisation == 0.5
+    assert series.total.median_utilisation == pytest.approx(0.5, abs=0.03)
+    assert {kind: max(p.utilisation or 0 for p in points) for kind, points in series.kinds.items()} == {
+        "space": 0.5, "retry": 0, "phase": 0, "handoff": 0,
+    }  # fmt: skip
 
 
 def test_buckets_are_the_days_of_the_teams_zone(space: Space) -> None:

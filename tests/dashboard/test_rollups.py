@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from math import ceil
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ import time_machine
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -43,11 +45,11 @@ ROW = """
 INSERT INTO contextopt_assembly (
     team_id, space_id, kind, stage, phase, model, conversation, actor, as_of, created_at, records_filtered,
     records_included, over_record_limit, over_budget, outside_window, deleted, tokens_before, tokens_after,
-    tokens_available, total_tokens, system_tokens, history_tokens, response_tokens, truncated, assembly_ms,
-    encoding, tokenizer_version, sha256, is_demo)
-VALUES (%(team)s, %(space)s, 'space', %(stage)s, '', %(model)s, '', '', %(at)s, %(at)s, %(filtered)s,
+    tokens_available, total_tokens, system_tokens, history_tokens, response_tokens, truncated, warning_codes,
+    assembly_ms, encoding, tokenizer_version, sha256, is_demo)
+VALUES (%(team)s, %(space)s, %(kind)s, %(stage)s, '', %(model)s, '', '', %(at)s, %(at)s, %(filtered)s,
         %(included)s, %(filtered)s - %(included)s, 0, 0, 0, %(before)s, %(after)s, %(available)s, 0, 0, 0, 0,
-        %(filtered)s > %(included)s, %(ms)s, 'x', '1', '', false)
+        %(filtered)s > %(included)s, %(codes)s, %(ms)s, 'x', '1', '', false)
 """
 
 
@@ -56,7 +58,9 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
     filtered = draw(st.integers(0, 60))
     available = draw(st.sampled_from([0, 1_000, 2_000]))
     return {
-        "stage": draw(st.sampled_from([3, 4])),
+        "kind": draw(st.sampled_from(["space", "space", "retry"])),
+        "stage": draw(st.sampled_from([2, 3, 4])),
+        "codes": draw(st.sampled_from([[], [], ["note"], ["note", "nothing_relevant"]])),
         "model": draw(st.sampled_from(["", "large"])),
         "at": NOW - timedelta(seconds=draw(st.integers(0, 3 * 86_400))),
         "filtered": filtered,
@@ -111,12 +115,16 @@ def assert_figures(wanted: OverviewFilter, log: list[Assembly]) -> None:
         assert figures.assemblies == len(part)
         if not part:
             continue
-        compared = [row for row in part if row.tokens_before is not None]
+        compared = [row for row in part if row.saving_counts]
+        contexts = [row for row in part if row.kind == "space"]
         assert figures.tokens_after == sum(row.tokens_after for row in part)
         assert figures.tokens_before == sum(row.tokens_before for row in compared)
         assert figures.tokens_saved == sum(row.tokens_saved for row in compared)
         assert figures.truncation_rate == pytest.approx(sum(row.truncated for row in part) / len(part))
-        assert figures.records_included == pytest.approx(sum(r.records_included for r in part) / len(part))
+        assert (figures.contexts, figures.empties) == (len(contexts), sum(row.is_empty for row in part))
+        if contexts:
+            included = sum(row.records_included for row in contexts)
+            assert figures.records_included == pytest.approx(included / len(contexts))
         assert_average(figures.ratio, [row.compression_ratio for row in part])
         assert_average(figures.utilisation, [row.utilisation for row in part])
         for share, found in ((0.5, figures.p50_ms), (0.95, figures.p95_ms), (0.99, figures.p99_ms)):
@@ -176,7 +184,7 @@ def test_commits_out_of_order_are_all_counted_once(
 
 
 def stored() -> list[tuple[object, ...]]:
-    kept = ("start", "stage", "assemblies", "tokens_after", "ratios", "ms_histogram")
+    kept = ("start", "stage", "assemblies", "empties", "tokens_after", "ratios", "ms_histogram")
     tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
     return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))
 
@@ -237,6 +245,22 @@ def test_deleted_assemblies_are_taken_away(logged: Space) -> None:
     assert not StaleDay.objects.exists()
     assert_figures_are_those_of_the_rows(logged.team)
     assert read_series(whole(logged.team)).total.assemblies == Assembly.objects.count() > 0
+
+
+def test_rollups_of_the_version_before_are_made_again(logged: Space) -> None:
+    log_row(logged, NOW - timedelta(days=2), records_filtered=0, records_included=0, over_record_limit=0)
+    keep_rollups()
+    right = stored()
+    for table in (QuarterRollup, DayRollup, HourSummary, DaySummary):
+        table.objects.update(empties=0, tokens_saved=F("tokens_saved") + 100, with_utilisation=1)
+    assert stored() != right
+    upgrade = import_module("dashboard.migrations.0006_counted_savings")
+    with connection.cursor() as cursor:
+        cursor.execute(upgrade.MARK_STALE)
+    keep_rollups()
+    assert not StaleDay.objects.exists()
+    assert stored() == right
+    assert_figures_are_those_of_the_rows(logged.team)
 
 
 def test_a_deleted_space_takes_its_rollups_along(logged: Space) -> None:
