@@ -91,6 +91,7 @@ class AssembliesForm(FilterForm):
             phase=given["phase"],
             config_ids=self._config_ids() if given["config"] else None,
             model=given["model"],
+            truncated=given["truncated"],
         )
 
     def _config_ids(self) -> list[int]:

@@ -32,11 +32,12 @@ class Narrowing:
     phase: str = ""
     config_ids: Sequence[int] | None = None
     model: str = ""
+    truncated: str = ""
 
     @property
     def is_needed(self) -> bool:
-        """Nothing is filtered that has no index of its own."""
-        given = (self.stage, self.kind, self.phase, self.model)
+        """Something is filtered that has no index of its own."""
+        given = (self.stage, self.kind, self.phase, self.model, self.truncated)
         return any(given) or self.config_ids is not None
 
 
@@ -51,14 +52,17 @@ _DIMENSIONS = """
 _PASSES = f"""
     team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) AND {_DIMENSIONS}
 """
-# Both are read from their unique index alone. A local day has up to 25 hours.
+# Rollups count how many were truncated, so what they hold is known of either.
+_TRUNCATED = {"": "", "yes": "AND truncated > 0", "no": "AND truncated < assemblies"}
+# Both are read from their unique index alone, unless it matters what was truncated. A local day has up to 25
+# hours.
 _QUARTERS = f"""
     WITH days AS MATERIALIZED (
         SELECT DISTINCT start FROM dashboard_dayrollup
-         WHERE {_PASSES} AND start >= %(since)s - interval '25 hours' ORDER BY start DESC LIMIT %(needed)s
+         WHERE {_PASSES} {{truncated}} AND start >= %(since)s - interval '25 hours' ORDER BY start DESC LIMIT %(needed)s
     )
     SELECT DISTINCT start FROM dashboard_quarterrollup
-     WHERE {_PASSES} AND start > %(since)s - interval '15 minutes' AND start >= (SELECT min(start) FROM days)
+     WHERE {_PASSES} {{truncated}} AND start > %(since)s - interval '15 minutes' AND start >= (SELECT min(start) FROM days)
        AND start < (SELECT max(start) + interval '25 hours' FROM days)
      ORDER BY start DESC LIMIT %(needed)s
 """
@@ -78,7 +82,7 @@ def narrow(wanted: Narrowing) -> Q:
         waiting, first, last = cursor.fetchone()
         if waiting > FRESH_ROWS:
             return Q()
-        cursor.execute(_QUARTERS, _parameters(wanted))
+        cursor.execute(_QUARTERS.format(truncated=_TRUNCATED[wanted.truncated]), _parameters(wanted))
         stretches = list(join_quarters(start for (start,) in cursor.fetchall()))
     if first is not None:
         stretches.append((first, last + timedelta(microseconds=1)))

@@ -33,7 +33,7 @@ QUERIES = (
     "stage=2", "stage=4", "model=rare", "model=none", "config=1", "config=9", "kind=space", "kind=retry",
     "stage=2&model=rare", "stage=4&space=support", "stage=4&space=other", "stage=2&start=2026-06-13",
     "stage=2&end=2026-06-14", "stage=4&end=2026-06-14T09:07:00Z&start=2026-06-14", "phase=building",
-    "stage=4&truncated=no",
+    "stage=4&truncated=no", "truncated=yes", "truncated=no",
 )  # fmt: skip
 
 
@@ -53,6 +53,20 @@ def test_pages_hold_what_passes(query: str, folded: int, log: list[Assembly], sp
         if not cursor:
             break
     assert found == expected
+
+
+def test_a_rare_truncation_is_found_however_old(space: Space) -> None:
+    made = [
+        log_row(space, NOW - QUARTER * number, stage=3, truncated=number in {0, 90}).pk for number in range(91)
+    ]
+    fold()
+    for query in ("truncated=yes", "stage=3&truncated=yes", "space=support&kind=space&truncated=yes"):
+        page = newest_page(AssembliesForm(QueryDict(query), team=space.team).select_page(""), "created_at", "")
+        assert [row.pk for row in page.rows] == [made[0], made[90]]
+    page = newest_page(
+        AssembliesForm(QueryDict("truncated=no"), team=space.team).select_page(""), "created_at", ""
+    )
+    assert [row.pk for row in page.rows] == made[1:51]
 
 
 def test_quarters_that_follow_each_other_are_one_stretch() -> None:
