@@ -229,10 +229,10 @@ CHARTS = {
         Chart(
             "saved",
             "Tokens saved",
-            "against stage 3, or the full context",
+            "against the last 10 records, the full context, or all findings",
             (
                 Column("Tokens saved", _saved, whole),
-                Column("Without us", lambda f: f.tokens_before or None, whole),
+                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
                 Column("US dollars saved", lambda f: f.dollars_saved, money),
             ),
             saved_figure,

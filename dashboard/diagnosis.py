@@ -52,8 +52,8 @@ def _costly(stages: list[StageFigures]) -> Observation | None:
         return None
     return Observation(
         "costly",
-        f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than stage 3 would",
-        "Up to 20 records are sent where stage 3 sends its last 10: more context, not less.",
+        f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than the last 10 records",
+        "Up to 20 records are sent instead of the last 10: more context, not less.",
         "Lower the record limit or the context budget, if the answers stay good with less.",
     )
 

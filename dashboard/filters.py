@@ -23,7 +23,7 @@ from dashboard.metrics import Choices, OverviewFilter
 from dashboard.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 from dashboard.phases import PhaseFilter
 
-STAGE_NAMES = {2: "no records", 3: "last ten records", 4: "scored and budgeted", 5: "with search"}
+STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "with search"}
 STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
 MODEL_MAX = 120
 INT_MAX = 2**31 - 1

@@ -18,6 +18,11 @@ def reason_words(reason: str) -> str:
     return REASONS.get(reason, reason.replace("_", " "))
 
 
+def code_words(code: str) -> str:
+    """Return a warning's code as words."""
+    return code.replace("_", " ")
+
+
 def whole(value: float | None) -> str:
     return NONE if value is None else f"{value:z,.0f}".replace("-", MINUS)
 

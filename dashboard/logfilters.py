@@ -7,12 +7,16 @@ from typing import Any, cast
 from django import forms
 from django.db.models import QuerySet
 
+from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.models import Assembly, ContextConfig, Kind, Space, Team
+from contextopt.models.assemblies import AssemblyQuerySet
 from contextopt.models.phases import PHASE_MAX
 from dashboard.filters import INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.formats import code_words
 from dashboard.narrowing import Narrowing, narrow
 from dashboard.paging import cursor_moment
 
+WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
 
 
@@ -29,6 +33,8 @@ class AssembliesForm(FilterForm):
     truncated = forms.ChoiceField(
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
     )
+    empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
+    warning = forms.ChoiceField(choices=[("", "With or without warnings"), *WARNINGS], required=False)
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
@@ -48,7 +54,7 @@ class AssembliesForm(FilterForm):
     def is_live(self) -> bool:
         return self.is_valid() and bool(self.cleaned_data["live"])
 
-    def select(self) -> QuerySet[Assembly]:
+    def select(self) -> AssemblyQuerySet:
         """Return the team's assemblies that pass; a list whose filters were refused is empty."""
         found = Assembly.objects.of(self.team)
         if not self.is_valid():
@@ -64,16 +70,24 @@ class AssembliesForm(FilterForm):
             found = found.filter(stage=int(given["stage"]))
         if given["truncated"]:
             found = found.filter(truncated=given["truncated"] == "yes")
+        if given["empty"]:
+            found = found.empty()
+        if given["warning"]:
+            found = found.warned(given["warning"])
         if given["start"]:
             found = found.filter(created_at__gte=given["start"])
         if given["end"]:
             found = found.filter(created_at__lt=self._exclusive_end())
         return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
 
-    def select_page(self, cursor: str) -> QuerySet[Assembly]:
-        """Return what passes, narrowed to the times that the page after a cursor lies in."""
+    def select_page(self, cursor: str) -> AssemblyQuerySet:
+        """Return what passes, narrowed to the times that the page after a cursor lies in.
+
+        What has an index of its own is not narrowed: rollups don't tell where it is, and it is rare.
+        """
         found = self.select()
-        if not self.is_valid() or self.cleaned_data["find"] or self.cleaned_data["conversation"]:
+        indexed = ("find", "conversation", "empty", "warning")
+        if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
             return found
         wanted = self._narrowing(cursor)
         return found.filter(narrow(wanted)) if wanted.is_needed else found

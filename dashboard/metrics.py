@@ -64,8 +64,6 @@ class Figures:
     ratio: float | None = None
     utilisation: float | None = None
     truncation_rate: float | None = None
-    contexts: int = 0
-    empties: int = 0
     tokens_saved: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
@@ -76,6 +74,8 @@ class Figures:
     dollars_saved: float | None = None
     # Of the assemblies, those whose model has a price.
     priced: int = 0
+    contexts: int = 0
+    empties: int = 0
     # Of whole periods alone.
     median_ratio: float | None = None
     median_utilisation: float | None = None

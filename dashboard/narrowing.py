@@ -59,10 +59,12 @@ _TRUNCATED = {"": "", "yes": "AND truncated > 0", "no": "AND truncated < assembl
 _QUARTERS = f"""
     WITH days AS MATERIALIZED (
         SELECT DISTINCT start FROM dashboard_dayrollup
-         WHERE {_PASSES} {{truncated}} AND start >= %(since)s - interval '25 hours' ORDER BY start DESC LIMIT %(needed)s
+         WHERE {_PASSES} {{truncated}} AND start >= %(since)s - interval '25 hours'
+         ORDER BY start DESC LIMIT %(needed)s
     )
     SELECT DISTINCT start FROM dashboard_quarterrollup
-     WHERE {_PASSES} {{truncated}} AND start > %(since)s - interval '15 minutes' AND start >= (SELECT min(start) FROM days)
+     WHERE {_PASSES} {{truncated}} AND start > %(since)s - interval '15 minutes'
+       AND start >= (SELECT min(start) FROM days)
        AND start < (SELECT max(start) + interval '25 hours' FROM days)
      ORDER BY start DESC LIMIT %(needed)s
 """

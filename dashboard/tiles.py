@@ -1,10 +1,12 @@
 """The overview's tiles: a value, its change against the period before, and one fact more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.formats import NONE, compact, decimals, milliseconds, money, percent, whole
+from contextopt.models import Kind
+from contextopt.models.assemblies import BASELINES
+from dashboard.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
 from dashboard.metrics import Figures
 from dashboard.projections import MonthProjection
 from dashboard.voting import Feedback, Votes
@@ -36,15 +38,19 @@ class Tile:
     change: Change
     fact: str
     target: str = ""
+    link: str = ""
 
 
-def build_tiles(now: Figures, before: Figures) -> list[Tile]:
+def build_tiles(
+    now: Figures, before: Figures, *, kinds: Iterable[str] = (), empty_link: str = ""
+) -> list[Tile]:
+    """Return the tiles; `kinds` are those among the figures, `empty_link` lists the empty contexts."""
     saved, magnitude = compact(now.tokens_saved) if now.tokens_before else (NONE, "")
     return [
         Tile(
             "saved", "Tokens saved", saved, magnitude,
             describe_growth(*_saved(now, before), "higher"),
-            f"{percent(now.saving_rate)} of what it was{_worth(now)}", "target 20–30 %",
+            f"{_compared(now, kinds)}{_worth(now)}", "target 20–30 %",
         ),
         Tile(
             "ratio", "Compression ratio", decimals(now.ratio), "",
@@ -73,12 +79,23 @@ def build_tiles(now: Figures, before: Figures) -> list[Tile]:
             ),
             "of space contexts", "target 10–20",
         ),
+        empty_tile(now, before, empty_link),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
             describe_growth(now.assemblies, before.assemblies, "none"),
             "of all kinds",
         ),
     ]  # fmt: skip
+
+
+def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
+    value, magnitude = compact(now.empties) if now.contexts else (NONE, "")
+    return Tile(
+        "empty", "Empty contexts", value, magnitude,
+        describe_growth(now.empties, before.empties, "lower"),
+        f"{percent(now.empty_rate, 1)} of {whole(now.contexts)} space contexts",
+        "never counted as savings", link if now.empties else "",
+    )  # fmt: skip
 
 
 def month_tile(month: MonthProjection) -> Tile:
@@ -98,6 +115,16 @@ def votes_tile(now: Feedback, before: Feedback | None) -> Tile:
         describe_change(now.total.rate, earlier.rate, "higher", in_points),
         f"of {whole(now.total.votes)} votes",
     )  # fmt: skip
+
+
+def _compared(figures: Figures, kinds: Iterable[str]) -> str:
+    """Say the saving's share, and what it is a share of."""
+    if figures.saving_rate is None:
+        return "nothing to compare with"
+    names = {BASELINES[Kind(kind)] for kind in kinds}
+    baseline = names.pop() if len(names) == 1 else "without Contextopt"
+    words = fewer_words(figures.saving_rate)
+    return f"{words} {'as' if words.startswith('about') else 'than'} {baseline}"
 
 
 def _worth(figures: Figures) -> str:

@@ -27,6 +27,7 @@ from contextopt.engine.errors import EngineError
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import AssemblyIn, Id, Moment, PromptIn, Slug, Text
 from contextopt.models import Assembly
+from contextopt.models.assemblies import EMPTY
 from contextopt.verification import verify_assembly
 
 router = Router(tags=["Assemblies"])
@@ -43,11 +44,17 @@ class AssemblyQuery(PageQuery):
     conversation: Annotated[Text | None, Field(max_length=200)] = None
     sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="Hash of the text.")] = None
     truncated: bool | None = None
+    empty: Annotated[bool | None, Field(description="Contexts of spaces that hold no record.")] = None
+    warning: Annotated[Text | None, Field(max_length=32, description="The code of a warning.")] = None
     since: Annotated[Moment | None, Field(description="Made at or after this moment.")] = None
     until: Annotated[Moment | None, Field(description="Made at or before this moment.")] = None
 
     def select(self, team_id: int) -> QuerySet[Assembly]:
         rows = Assembly.objects.filter(team_id=team_id)
+        if self.empty is not None:
+            rows = rows.empty() if self.empty else rows.exclude(EMPTY)
+        if self.warning is not None:
+            rows = rows.warned(self.warning)
         filters = {
             "space__slug": self.space,
             "stage": self.stage,

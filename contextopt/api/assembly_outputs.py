@@ -94,7 +94,7 @@ class AssemblyOut(TypedDict):
 
 
 class AssemblyRow(TypedDict):
-    """A logged assembly in numbers."""
+    """A logged assembly in numbers. `not_counted` says why `tokens_saved` is null, where it is."""
 
     id: int
     kind: str
@@ -116,6 +116,7 @@ class AssemblyRow(TypedDict):
     tokens_after: int
     tokens_available: int
     tokens_saved: int | None
+    not_counted: str
     utilisation: float | None
     assembly_ms: float
     encoding: str

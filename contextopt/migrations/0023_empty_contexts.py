@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0021_warning_codes'),
+        ('contextopt', '0022_question_settings'),
     ]
 
     operations = [

@@ -26,6 +26,16 @@ class Kind(models.TextChoices):
     HANDOFF = "handoff", "Hand-off"
 
 
+LAST_RECORDS = "the last 10 records"
+FULL_CONTEXT = "the full context"
+BASELINES = {
+    Kind.SPACE: LAST_RECORDS,
+    Kind.PHASE: FULL_CONTEXT,
+    Kind.RETRY: FULL_CONTEXT,
+    Kind.HANDOFF: "all findings in full",
+}
+"""Names of what each kind is compared with. A ledger with a `baseline` of its own says another."""
+
 _CODES = sorted(INSUFFICIENT)
 
 # What is empty, and what counts as a saving, as conditions of a query and, beside each, in SQL on rows `a`
@@ -49,6 +59,10 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
     def empty(self) -> Self:
         """Contexts of spaces that hold no record, though their stage takes records."""
         return self.filter(EMPTY)
+
+    def warned(self, code: str) -> Self:
+        """Rows that carry a warning. The second condition is the index's."""
+        return self.filter(warning_codes__contains=[code]).exclude(warning_codes=[])
 
     def counted(self) -> Self:
         """Rows that count as a saving, or as a cost."""
@@ -174,7 +188,7 @@ class Assembly(models.Model):
         return self.kind == Kind.SPACE and (self.stage or 0) >= 3 and not self.records_included
 
     @property
-    def why_uncounted(self) -> str:
+    def not_counted(self) -> str:
         """Say why this counts as no saving; empty where it counts."""
         if self.is_empty:
             return "the context is empty"
@@ -186,7 +200,7 @@ class Assembly(models.Model):
 
     @property
     def saving_counts(self) -> bool:
-        return not self.why_uncounted
+        return not self.not_counted
 
     @property
     def tokens_saved(self) -> int | None:

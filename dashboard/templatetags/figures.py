@@ -21,6 +21,7 @@ register.filter("percent", formats.percent)
 register.filter("decimals", formats.decimals)
 register.filter("milliseconds", formats.milliseconds)
 register.filter("reason_words", formats.reason_words)
+register.filter("code_words", formats.code_words)
 register.filter("cost_words", formats.cost_words)
 register.filter("fewer_words", formats.fewer_words)
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.engine.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Kind, Role
+from contextopt.models.assemblies import AssemblyQuerySet
 from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
 from dashboard.comparisons import field_rows, mark_left_out, plain
@@ -35,9 +35,11 @@ CSV_COLUMNS = (
     "records_filtered", "records_included", "over_record_limit", "over_budget", "duplicates",
     "outside_window", "deleted",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
-    "response_tokens", "truncated", "assembly_ms", "encoding", "tokenizer_version", "sha256",
+    "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
+    "encoding", "tokenizer_version", "sha256",
 )  # fmt: skip
-_CSV_SOURCES = {"space": "space__slug", "config_version": "config__version"}
+_CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}
+_CODES = CSV_COLUMNS.index("warning_codes")
 
 
 @require_GET
@@ -99,11 +101,13 @@ def assemblies_compare(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/compare.html", context)
 
 
-def _csv_rows(found: QuerySet[Assembly], time_zone: str) -> Iterator[list[Any]]:
+def _csv_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[list[Any]]:
     zone = ZoneInfo(time_zone)
     sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
-    for row in found.order_by("-created_at", "-id").values_list(*sources).iterator(chunk_size=CSV_CHUNK):
+    rows = found.with_saving().order_by("-created_at", "-id").values_list(*sources)
+    for row in rows.iterator(chunk_size=CSV_CHUNK):
         values = list(row)
+        values[_CODES] = " ".join(values[_CODES])
         values[1], values[2] = (moment.astimezone(zone).isoformat() for moment in values[1:3])
         yield values
 
@@ -147,7 +151,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
         "assembly": found,
         "payload": payload,
         "attempt": getattr(found, "attempt", None),
-        "rate": (before - found.tokens_after) / before if before else None,
+        "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
         "bar": saving_bar(before=before, after=found.tokens_after),
         **(_texts(found, payload) if payload else {}),
     }

@@ -155,7 +155,7 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
     return {
         "period": series.period,
         "total": series.total,
-        "tiles": [*_tiles(wanted, series, before, votes), month_tile(project_month(wanted, now))],
+        "tiles": [*_tiles(form, wanted, data, votes), month_tile(project_month(wanted, now))],
         "panels": _panels(data),
         "charts": _charts(data, form),
         "observations": observe(series.total, list(series.stages), read_score_spread(wanted)),
@@ -167,12 +167,15 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
 
 
 def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | None) -> ChartData:
-    kinds = {kind: _link(form, kind) for kind in series.kinds}
+    kinds = {kind: _link(form, kind=kind) for kind in series.kinds}
     return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
 
 
-def _tiles(wanted: OverviewFilter, series: Series, before: Series, votes: Feedback | None) -> list[Tile]:
-    tiles = build_tiles(series.total, before.total)
+def _tiles(form: OverviewForm, wanted: OverviewFilter, data: ChartData, votes: Feedback | None) -> list[Tile]:
+    series = data.series
+    whole = Bucket(series.period.start, series.period.edges[-1])
+    empty_link = _link(form, empty="yes")(whole)
+    tiles = build_tiles(series.total, data.before.total, kinds=series.kinds, empty_link=empty_link)
     return [*tiles, votes_tile(votes, read_feedback(wanted.before()))] if votes else tiles
 
 
@@ -200,10 +203,10 @@ def _panel(slug: str) -> ChartPanel:
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 
-def _link(form: OverviewForm, kind: str | None = None) -> Link:
-    """Return a function from a bucket to the list of the assemblies behind it, of one kind if it is given."""
+def _link(form: OverviewForm, **narrowed: str) -> Link:
+    """Return a function from a bucket to the list of the assemblies behind it, filtered further if asked."""
     address = reverse("dashboard:assemblies")
-    kept = form.kept | ({"kind": kind} if kind else {})
+    kept = form.kept | narrowed
     query = urlencode({name: value for name, value in kept.items() if value})
 
     def link(bucket: Bucket) -> str:

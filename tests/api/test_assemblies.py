@@ -112,11 +112,15 @@ def test_verification_finds_a_changed_text(api, space):
 class TestList:
     def test_newest_first_in_numbers(self, api, space):
         old = factories.make_assembly(space)
+        factories.make_record(space)
         new = factories.make_assembly(space)
         response = api.get("/assemblies")
         assert ids(response) == [new.id, old.id]
-        row = response.json()["items"][0]
+        row, empty = response.json()["items"]
         assert row["tokens_saved"] == row["tokens_before"] - row["tokens_after"]
+        assert (row["not_counted"], row["utilisation"]) == ("", row["tokens_after"] / row["tokens_available"])
+        assert (empty["tokens_saved"], empty["not_counted"]) == (None, "the context is empty")
+        assert empty["tokens_before"] is not None
         assert "text" not in row
 
     @pytest.mark.parametrize(
@@ -127,6 +131,9 @@ class TestList:
             ({"stage": 2}, {"two"}),
             ({"conversation": "truncated"}, {"truncated"}),
             ({"truncated": "true"}, {"truncated"}),
+            ({"empty": "true"}, {"other"}),
+            ({"empty": "false"}, {"two", "truncated", "old"}),
+            ({"warning": "nothing_relevant"}, set()),
             ({"until": "2026-01-01T00:00:00Z"}, {"old"}),
             ({"kind": "phase"}, set()),
         ],

@@ -47,14 +47,14 @@ def test_the_rule_says_the_same_in_every_form(space: Space) -> None:
 def test_an_empty_context_saves_nothing_and_says_why(space: Space) -> None:
     row = log_row(space, NOW, records_filtered=0, records_included=0, over_record_limit=0)
     assert (row.is_empty, row.saving_counts, row.tokens_saved) == (True, False, None)
-    assert row.why_uncounted == "the context is empty"
+    assert row.not_counted == "the context is empty"
 
 
 @pytest.mark.parametrize("code", sorted(INSUFFICIENT))
 def test_a_context_that_was_warned_of_saves_nothing(space: Space, code: str) -> None:
     row = log_row(space, NOW, warning_codes=[code])
     assert (row.is_empty, row.tokens_saved) == (False, None)
-    assert row.why_uncounted == f"the context may lack the answer ({code.replace('_', ' ')})"
+    assert row.not_counted == f"the context may lack the answer ({code.replace('_', ' ')})"
 
 
 def test_a_context_without_records_by_its_stage_is_not_empty(space: Space) -> None:
@@ -65,7 +65,7 @@ def test_a_context_without_records_by_its_stage_is_not_empty(space: Space) -> No
 def test_a_wait_of_before_saves_nothing(space: Space) -> None:
     """Rows never change, and a retry that sent nothing was stored with tokens to compare with."""
     row = log_row(space, NOW, kind=Kind.RETRY, stage=None, tokens_before=500, tokens_after=0)
-    assert (row.tokens_saved, row.why_uncounted) == (None, "nothing was sent")
+    assert (row.tokens_saved, row.not_counted) == (None, "nothing was sent")
 
 
 def test_only_a_space_context_uses_a_budget(space: Space) -> None:

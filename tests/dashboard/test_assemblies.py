@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, AssemblyPayload, Space, Team
 from contextopt.purging import purge_record
+from dashboard.logfilters import AssembliesForm
 from dashboard.paging import PAGE_ROWS
 from dashboard.tailing import MAX_QUIET
 from tests.dashboard.conftest import HTMX
@@ -319,3 +321,93 @@ def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
             page_of(owner_client, result.id)
         counts.append(len(queries))
     assert counts == [9, 9]
+
+
+# Empty contexts
+
+
+@pytest.fixture
+def sorts(space: Space) -> dict[str, int]:
+    """A context that counts, one that is empty, one with a warning, and a retry that waits."""
+    none = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0, "truncated": False}
+    rows = {
+        "full": log_row(space, NOW),
+        "empty": log_row(space, NOW - timedelta(hours=1), **none, tokens_after=10),
+        "warned": log_row(space, NOW - timedelta(hours=2), warning_codes=["nothing_relevant"]),
+        "wait": log_row(
+            space, NOW - timedelta(hours=3), kind="retry", stage=None, **none,
+            tokens_before=None, tokens_after=0, tokens_available=0,
+        ),
+    }  # fmt: skip
+    return {name: row.pk for name, row in rows.items()}
+
+
+def test_empty_contexts_are_filtered(owner_client: Client, sorts: dict[str, int]) -> None:
+    assert numbers(owner_client, "empty=yes") == [sorts["empty"]]
+    assert numbers(owner_client, "empty=yes&stage=4&space=support") == [sorts["empty"]]
+    assert numbers(owner_client, "empty=yes&stage=5") == []
+    assert numbers(owner_client, "warning=nothing_relevant") == [sorts["warned"]]
+    assert numbers(owner_client, "warning=empty_window&kind=space") == []
+    html = owner_client.get(f"{URL}?empty=yes").content.decode()
+    assert '/assemblies.csv?empty=yes"' in html
+    assert 'id="view-query" value="empty=yes"' in html
+    assert 'role="alert"' in owner_client.get(f"{URL}?empty=perhaps").content.decode()
+    assert 'role="alert"' in owner_client.get(f"{URL}?warning=perhaps").content.decode()
+
+
+def row_of(html: str, number: int) -> str:
+    return html.split(f'href="/assemblies/{number}/"')[1].split("</tr>")[0]
+
+
+def test_a_row_that_saves_nothing_says_so(owner_client: Client, sorts: dict[str, int]) -> None:
+    html = owner_client.get(URL).content.decode()
+    assert "+100" in row_of(html, sorts["full"])
+    assert ">empty</span>" in row_of(html, sorts["empty"])
+    assert ">nothing relevant</span>" in row_of(html, sorts["warned"])
+    for name, why in (("empty", "the context is empty"), ("wait", "nothing was sent")):
+        assert f'title="Not counted: {why}">–<' in row_of(html, sorts[name])
+    assert "+100" not in row_of(html, sorts["warned"])
+    # A wait has no budget.
+    assert '<td class="n nowrap">0</td><td class="n nowrap" title=' in row_of(html, sorts["wait"])
+
+
+def test_exports_say_what_counts(owner_client: Client, sorts: dict[str, int]) -> None:
+    response = owner_client.get("/assemblies.csv")
+    rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+    found = {int(row["id"]): (row["tokens_saved"], row["empty"], row["warning_codes"]) for row in rows}
+    assert found == {
+        sorts["full"]: ("100", "False", ""),
+        sorts["empty"]: ("", "True", ""),
+        sorts["warned"]: ("", "False", "nothing_relevant"),
+        sorts["wait"]: ("", "False", ""),
+    }
+    response = owner_client.get("/assemblies.jsonl?empty=yes")
+    (row,) = [json.loads(line) for line in b"".join(response.streaming_content).decode().splitlines()]
+    assert (row["id"], row["tokens_saved"], row["empty"]) == (sorts["empty"], None, True)
+
+
+def test_the_inspector_says_why_a_saving_does_not_count(
+    owner_client: Client, sorts: dict[str, int], space: Space
+) -> None:
+    html = owner_client.get(f"{URL}{sorts['empty']}/").content.decode()
+    assert "Against the last 10 records" in html
+    assert "Not counted: the context is empty" in html
+    assert "Not counted" not in owner_client.get(f"{URL}{sorts['full']}/").content.decode()
+    wait = owner_client.get(f"{URL}{sorts['wait']}/").content.decode()
+    assert "Not counted: nothing was sent" in wait
+
+
+def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> None:
+    """A million rows that pass no such filter are not looked at."""
+    for number in range(300):
+        is_rare = number % 30 == 0
+        log_row(
+            space, NOW - timedelta(minutes=number), records_included=4 * (not is_rare),
+            over_record_limit=10 if is_rare else 6, warning_codes=["not_embedded"] if is_rare else [],
+        )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE contextopt_assembly")
+    for query, index in (("empty=yes", "assembly_empty"), ("warning=not_embedded", "assembly_warned")):
+        rows = AssembliesForm(QueryDict(query), team=space.team).select_page("")
+        plan = rows.order_by("-created_at", "-id")[:51].explain()
+        assert f"Index Scan using {index}" in plan

@@ -54,6 +54,47 @@ def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Spa
     assert "This month, projected" in html
 
 
+def tile_of(html: str, slug: str) -> str:
+    return html.split(f'id="tile-{slug}"')[1].split("</article>")[0]
+
+
+def test_empty_contexts_have_a_tile_that_leads_to_them(owner_client: Client, logged: Space) -> None:
+    assert ">0</p>" in tile_of(html_of(owner_client), "empty")
+    none = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0}
+    moments = [NOW - timedelta(hours=hours, minutes=1) for hours in range(4)]
+    empty = {log_row(logged, moment, **none, tokens_after=9).pk for moment in moments}
+    log_row(logged, NOW - timedelta(days=20), **none)
+    log_row(logged, NOW - timedelta(days=20), **none)
+    other = factories.make_space(logged.team, "other")
+    log_row(other, moments[0], **none)
+    tile = tile_of(html_of(owner_client, "/?space=support"), "empty")
+    assert "22.2 % of 18 space contexts" in tile
+    assert '<span class="bad"><span aria-hidden="true">▲</span><span class="sr">up</span> 100 %' in tile
+    url = tile.split('href="')[1].split('"')[0].replace("&amp;", "&")
+    assert {row.pk for row in owner_client.get(url).context["page"].rows} == empty
+
+
+def test_empty_contexts_move_no_saving(owner_client: Client, logged: Space) -> None:
+    before = tile_of(html_of(owner_client), "saved")
+    for _ in range(20):
+        log_row(
+            logged, NOW - timedelta(minutes=1), records_filtered=0, records_included=0, over_record_limit=0,
+            tokens_after=9,
+        )  # fmt: skip
+    html = html_of(owner_client)
+    assert ">20<" in tile_of(html, "empty")
+    assert tile_of(html, "saved") == before
+
+
+def test_a_saving_names_its_baseline(owner_client: Client, logged: Space) -> None:
+    assert "20 % fewer than the last 10 records" in tile_of(html_of(owner_client), "saved")
+    log_row(logged, NOW - timedelta(minutes=1), kind="phase", stage=None, phase="building")
+    html = html_of(owner_client)
+    assert "20 % fewer than without Contextopt" in tile_of(html, "saved")
+    assert "20 % fewer than the full context" in tile_of(html_of(owner_client, "/?kind=phase"), "saved")
+    assert "stage 3" not in html.lower()
+
+
 def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client)
     assert "manage.py import_git demo ." in html

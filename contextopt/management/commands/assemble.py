@@ -62,7 +62,7 @@ class Command(AnsweringCommand):
         parser.add_argument("space", metavar="SPACE")
         parser.add_argument(
             "--stage", type=int, choices=[2, 3, 4, 5],
-            help="2 no records, 3 the last ten, 4 scored and budgeted, 5 by a question "
+            help="2 no records, 3 the last 10, 4 scored and budgeted, 5 by a question "
             "(default: 5 with --query, else 4)",
         )  # fmt: skip
         for name, metavar, text in OPTIONS:
