@@ -15,9 +15,17 @@ from contextopt.agenttasks import lock_task
 from contextopt.engine.agentcontext import AgentContext, ContextFile
 from contextopt.engine.counters import Counter
 from contextopt.engine.deltas import ReceiverFiles, fully_sent, is_binary
-from contextopt.engine.retries import FailedAttempt, FullRetry, RetryContext, RetryPlan, plan_retry
+from contextopt.engine.retries import (
+    FailedAttempt,
+    FullReplan,
+    FullRetry,
+    RetryContext,
+    RetryPlan,
+    plan_retry,
+)
 from contextopt.errors import Conflict
 from contextopt.models import Assembly, Attempt, AttemptState, Kind, Task, TaskState, Team
+from contextopt.models.assemblies import FULL_CONTEXT
 from contextopt.models.tasks import files_expiry
 from contextopt.remembering import load_receiver_files, store_receiver_files
 from contextopt.savings import Saving, log_saving
@@ -25,24 +33,38 @@ from contextopt.savings import Saving, log_saving
 log = structlog.get_logger(__name__)
 
 ENDED_AT_ONCE = 1_000
+FULL_REPLAN = "the task, plan, error and diagnosis in full"
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A planned retry, with everything that it saves against."""
+    """A planned retry."""
 
     failed: FailedAttempt
     plan: RetryPlan
-    everything: FullRetry
     counter: Counter
     assembly_ms: float
 
     @property
     def sent(self) -> RetryContext | FullRetry | None:
         """What the receiver is sent; nothing while it waits or when it stops."""
-        if self.plan.action in {"wait", "stop"}:
+        if not self.plan.is_sent:
             return None
         return self.plan.everything or self.plan.context
+
+    @property
+    def baseline(self) -> FullRetry | FullReplan | None:
+        """What would be sent without us, where something is sent."""
+        if not self.plan.is_sent:
+            return None
+        if self.plan.action == "replan":
+            return FullReplan(self.failed)
+        context = self.failed.context or AgentContext()
+        return FullRetry(context, self.failed.plan_text, self.failed.error)
+
+    @property
+    def baseline_name(self) -> str:
+        return FULL_REPLAN if self.plan.action == "replan" else FULL_CONTEXT
 
     @property
     def error(self) -> str | None:
@@ -72,9 +94,9 @@ class Retry:
         files = self.plan.context.changed_files
         return Saving(
             kind=Kind.RETRY,
-            before=self.everything,
+            before=self.baseline,
             after=self.sent,
-            tokens_before=self.plan.full_context_tokens,
+            tokens_before=self.plan.full_context_tokens if self.plan.is_sent else None,
             tokens_after=self.plan.delta_tokens,
             tokens_available=None,
             counter=self.counter,
@@ -82,10 +104,11 @@ class Retry:
             model=model,
             truncated=any(file.is_truncated for file in files),
             details={
+                "baseline": self.baseline_name,
                 "changed_files": [
                     {"path": file.path, "kind": file.kind, "is_truncated": file.is_truncated}
                     for file in files
-                ]
+                ],
             },
             request={
                 "attempt": self.failed.attempt_number,
@@ -227,8 +250,7 @@ def _plan(
         context=context,
     )
     plan = plan_retry(failed, base, current, counter)
-    everything = FullRetry(context, failed.plan_text, failed.error)
-    return Retry(failed, plan, everything, counter, (perf_counter() - started) * 1_000)
+    return Retry(failed, plan, counter, (perf_counter() - started) * 1_000)
 
 
 def _context_of(files: dict[str, str]) -> AgentContext:

@@ -29,13 +29,14 @@ def choose_counter(name: str, encoding: str) -> Counter:
 class Saving:
     """What would have been sent, what was sent instead, and why.
 
-    `tokens_available` none says that there was no budget: then it is the larger of the two.
+    `before` and `tokens_before` none say that there is nothing to compare with. `tokens_available` none says
+    that there was no budget: then it is the larger of the two.
     """
 
     kind: Kind
-    before: Measurable
+    before: Measurable | None
     after: Measurable | None
-    tokens_before: int
+    tokens_before: int | None
     tokens_after: int
     tokens_available: int | None
     counter: Counter
@@ -60,8 +61,8 @@ class Saving:
 
         `chars` are those of each field's contents: what the heuristic counts, which the text cannot tell.
         """
-        after = list(self.after.field_chars()) if self.after else []
-        chars = {"before": list(self.before.field_chars()), "after": after}
+        sides = {"before": self.before, "after": self.after}
+        chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}
         shared = {"candidates": pack_entries([]), "order": [], "baseline_order": [], "counts": {}}
         return {**shared, "chars": chars, **self.details}
 
@@ -80,7 +81,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         as_of=timezone.now(),
         tokens_before=before,
         tokens_after=after,
-        tokens_available=max(before, after) if available is None else available,
+        tokens_available=max(before or 0, after) if available is None else available,
         truncated=saving.truncated,
         assembly_ms=saving.assembly_ms,
         encoding=certificate.encoding,
@@ -91,7 +92,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
     AssemblyPayload.objects.create(
         assembly=assembly,
         text=saving.text,
-        baseline_text=saving.before.render(),
+        baseline_text=saving.before.render() if saving.before else None,
         ledger=saving.ledger(),
         config=dict(saving.config),
         request=dict(saving.request),

@@ -89,14 +89,21 @@ class _Measured:
 
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     ledger, counter = payload.ledger, _counter(payload.assembly)
-    before = counter.count(_Measured(payload.baseline_text or "", ledger["chars"]["before"]))
+    before = _count_baseline(payload, counter)
     after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
     yield "tokens_before", before
     yield "tokens_after", after
     yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
-    yield "tokens_available", payload.config.get("budget_tokens", max(before, after))
+    yield "tokens_available", payload.config.get("budget_tokens", max(before or 0, after))
     cuts = ledger.get("trimmed") or [file for file in ledger.get("changed_files", []) if file["is_truncated"]]
     yield "truncated", bool(cuts)
+
+
+def _count_baseline(payload: AssemblyPayload, counter: Counter) -> int | None:
+    """Count what would have been sent; none where there was nothing to compare with."""
+    if payload.baseline_text is None:
+        return None
+    return counter.count(_Measured(payload.baseline_text, payload.ledger["chars"]["before"]))
 
 
 def _counter(assembly: Assembly) -> Counter:

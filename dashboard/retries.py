@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from contextopt.engine.plans import read_plan, summarise_plan
 from contextopt.models import Action, Attempt, AttemptState, Task
+from contextopt.models.tasks import COMPARED_TOKENS
 from dashboard.comparisons import Run, colour_diff
 from dashboard.drawing import Bar, Segment, saving_bar, stack_parts
 from dashboard.formats import NONE, compact, decimals, percent, whole
@@ -35,7 +36,7 @@ ACTION_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskFigures:
-    """The attempts of a task, in sums."""
+    """The attempts of a task, in sums; those that wait or stop send nothing and are in no sum of tokens."""
 
     attempts: int = 0
     full_tokens: int = 0
@@ -62,7 +63,7 @@ def read_task_figures(tasks: Sequence[Task]) -> dict[int, TaskFigures]:
         .values("task_id")
         .annotate(
             attempts=Count("pk"),
-            full=Sum("full_tokens"),
+            full=COMPARED_TOKENS,
             sent=Sum("delta_tokens"),
             causes=ArrayAgg("root_cause", distinct=True, order_by="root_cause"),
         )
@@ -80,7 +81,7 @@ class CauseRow:
     root_cause: str
     words: str
     attempts: int
-    saved_tokens: int
+    saved_tokens: int | None
     share: tuple[Segment, ...]
 
 
@@ -101,14 +102,14 @@ def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
     sums = attempts.aggregate(
         attempts=Count("pk"),
         tasks=Count("task", distinct=True),
-        full=Sum("full_tokens", default=0),
+        full=COMPARED_TOKENS,
         sent=Sum("delta_tokens", default=0),
         waiting=Count("pk", filter=Q(state=AttemptState.WAITING)),
         stopped=Count("pk", filter=Q(action=Action.STOP)),
     )
     by_cause = (
         attempts.values("root_cause")
-        .annotate(attempts=Count("pk"), full=Sum("full_tokens"), sent=Sum("delta_tokens"))
+        .annotate(attempts=Count("pk"), full=COMPARED_TOKENS, sent=Sum("delta_tokens"))
         .order_by("-attempts", "root_cause")[:CAUSES_SHOWN]
     )
     causes = tuple(
@@ -116,7 +117,7 @@ def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
             root_cause=row["root_cause"],
             words=cause_words(row["root_cause"]),
             attempts=row["attempts"],
-            saved_tokens=row["full"] - row["sent"],
+            saved_tokens=row["full"] - row["sent"] if row["full"] else None,
             share=stack_parts([("context", row["attempts"])], sums["attempts"]),
         )
         for row in by_cause
@@ -127,7 +128,7 @@ def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
 
 def build_retry_tiles(found: RetrySummary) -> list[Tile]:
     total = found.total
-    saved, magnitude = compact(total.saved_tokens) if total.attempts else (NONE, "")
+    saved, magnitude = compact(total.saved_tokens) if total.full_tokens else (NONE, "")
     share = NONE if total.rate is None else whole(total.rate * 100)
     rest = Change("", "")
     each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
@@ -163,7 +164,7 @@ class AttemptRow:
     attempt: Attempt
     action: str
     cause: str
-    bar: Bar
+    bar: Bar | None
     wait_left: int
     plan: str
     files: tuple[FileRow, ...]
@@ -175,7 +176,8 @@ class AttemptRow:
 
     @property
     def saved_words(self) -> str:
-        return percent(self.attempt.saved_percent / 100, 1)
+        share = self.attempt.saved_percent
+        return "" if share is None else percent(share / 100, 1)
 
 
 def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[AttemptRow]:
@@ -189,7 +191,7 @@ def _attempt_row(attempt: Any, now: datetime) -> AttemptRow:
         attempt=attempt,
         action=ACTION_WORDS[attempt.action],
         cause=cause_words(attempt.root_cause),
-        bar=saving_bar(before=attempt.full_tokens, after=attempt.delta_tokens),
+        bar=saving_bar(before=attempt.full_tokens, after=attempt.delta_tokens) if attempt.is_sent else None,
         wait_left=max(0, ceil(left)),
         plan=summarise_plan(read_plan(attempt.plan)),
         files=tuple(_file_row(file) for file in attempt.retry_context["changed_files"]),

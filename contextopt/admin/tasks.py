@@ -45,7 +45,7 @@ class AttemptAdmin(ViewOnlyAdmin):
 
     @display(description="Tokens saved")
     def saved(self, attempt: Attempt) -> str:
-        return f"{attempt.saved_tokens:+,}"
+        return "–" if attempt.saved_tokens is None else f"{attempt.saved_tokens:+,}"
 
 
 @admin.register(Blob)

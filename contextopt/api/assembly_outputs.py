@@ -146,6 +146,7 @@ class LedgerOut(TypedDict):
     baseline_order: list[int]
     counts: dict[str, int]
     warnings: NotRequired[list[WarningJson]]
+    baseline: NotRequired[str]
     chars: NotRequired[dict[str, Any]]
     trimmed: NotRequired[list[dict[str, Any]]]
     changed_files: NotRequired[list[dict[str, Any]]]

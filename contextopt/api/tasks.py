@@ -18,7 +18,7 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, AttemptState, Task
-from contextopt.models.tasks import REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.models.tasks import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.savings import choose_counter
 from contextopt.tasks import schedule_end_of_wait
 from contextopt.taskstatus import knowledge_pool
@@ -111,6 +111,8 @@ class KnowledgePoolOut(TypedDict):
 class TaskOut(TaskRow):
     """A task with what its attempts cost and saved, and what its phases handed on.
 
+    Attempts that wait or stop are in none of the sums of tokens.
+
     At `expires_at` its files are forgotten.
     """
 
@@ -148,7 +150,7 @@ class RetryContextOut(TypedDict):
 
 
 class AttemptRow(TypedDict):
-    """A recorded attempt, in numbers."""
+    """A recorded attempt, in numbers. `saved_tokens` is null where nothing is sent: on a wait or a stop."""
 
     id: int
     task_id: int
@@ -161,8 +163,8 @@ class AttemptRow(TypedDict):
     changed_files: int
     full_context_tokens: int
     delta_tokens: int
-    saved_tokens: int
-    saved_percent: float
+    saved_tokens: int | None
+    saved_percent: float | None
     encoding: str
     assembly_id: int | None
     created_by: str
@@ -186,7 +188,9 @@ class DeltaOut(TypedDict):
     """What to do next and what to send for it.
 
     `text` is what is counted: the rendered retry context or, where everything is sent again, the full
-    context with plan and error. `task` carries the diagnosis and is not counted.
+    context with plan and error. `task` carries the diagnosis and is not counted. `full_context_tokens` is
+    what would be sent otherwise: the full context with plan and error, and for a replan the task, plan, error
+    and diagnosis in full. `saved_tokens` is null where nothing is sent.
     """
 
     assembly_id: int | None
@@ -199,8 +203,8 @@ class DeltaOut(TypedDict):
     error: str | None
     full_context_tokens: int
     delta_tokens: int
-    saved_tokens: int
-    saved_percent: float
+    saved_tokens: int | None
+    saved_percent: float | None
 
 
 class RetryOut(DeltaOut):
@@ -241,8 +245,10 @@ def task_row(task: Task) -> dict[str, Any]:
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    sums = task.attempts.aggregate(count=Count("pk"), full=Sum("full_tokens"), delta=Sum("delta_tokens"))
-    full, delta = sums["full"] or 0, sums["delta"] or 0
+    sums = task.attempts.aggregate(
+        count=Count("pk"), full=COMPARED_TOKENS, delta=Sum("delta_tokens", default=0)
+    )
+    full, delta = sums["full"], sums["delta"]
     return {
         **task_row(task),
         "attempts": sums["count"],

@@ -32,6 +32,9 @@ IMPOSSIBLE_TASK = "impossible_task"
 ENVIRONMENT_ERROR = "environment_error"
 ROOT_CAUSES = (BAD_PLAN, IMPLEMENTATION_ERROR, MISSING_CONTEXT, IMPOSSIBLE_TASK, ENVIRONMENT_ERROR)
 
+UNSENT_ACTIONS: tuple[ActionName, ...] = ("stop", "wait")
+"""While a task waits or when it stops, nothing is sent."""
+
 TASK_SUMMARY_CHARS = 200
 DIAGNOSIS_CHARS = 1_000
 ROOT_CAUSE_CHARS = 64
@@ -193,12 +196,35 @@ class FullRetry:
 
 
 @dataclass(frozen=True, slots=True)
+class FullReplan:
+    """What a planner is sent without us: task, plan, error and diagnosis, nothing cut, and no files."""
+
+    attempt: FailedAttempt
+
+    def render(self) -> str:
+        sections = (
+            ("Task", self.attempt.task),
+            ("Plan", self.attempt.plan_text),
+            ("Latest error", self.attempt.error),
+            ("Diagnosis", str(self.attempt.diagnosis)),
+        )
+        return "\n".join(filter(None, (_section(heading, text) for heading, text in sections)))
+
+    def field_chars(self) -> Iterator[int]:
+        yield len(self.attempt.task)
+        yield len(self.attempt.plan_text)
+        yield len(self.attempt.error)
+        yield sum(map(len, self.attempt.diagnosis.to_json().values()))
+
+
+@dataclass(frozen=True, slots=True)
 class RetryPlan:
     """The next action, what is sent for it, and what that saves against sending everything.
 
     `task` carries the diagnosis where the agent tries again. `everything` is there where all of it is sent
     again, instead of the texts and files of `context`, which then only say what changed. `receiver_files`
-    is what the receiver has once it was sent. A stopped task has no retry, and so nothing was saved.
+    is what the receiver has once it was sent. `full_context_tokens` is what would be sent without us: the
+    full context, or for a replan what `FullReplan` holds. Nothing is saved where nothing is sent.
     """
 
     action: ActionName
@@ -214,15 +240,24 @@ class RetryPlan:
         return self.context.estimated_tokens
 
     @property
-    def saved_tokens(self) -> int:
-        return self.full_context_tokens - self.delta_tokens
+    def is_sent(self) -> bool:
+        return self.action not in UNSENT_ACTIONS
 
     @property
-    def saved_percent(self) -> float:
+    def saved_tokens(self) -> int | None:
+        return self.full_context_tokens - self.delta_tokens if self.is_sent else None
+
+    @property
+    def saved_percent(self) -> float | None:
         """The saving in per cent, to one decimal; 0 where there was nothing to save."""
-        if not self.full_context_tokens:
-            return 0.0
-        return round(100 * self.saved_tokens / self.full_context_tokens, 1)
+        return percent_of(self.saved_tokens, self.full_context_tokens)
+
+
+def percent_of(saved_tokens: int | None, full_tokens: int) -> float | None:
+    """Return a saving in per cent, to one decimal; 0 where there was nothing to save, none without one."""
+    if saved_tokens is None:
+        return None
+    return round(100 * saved_tokens / full_tokens, 1) if full_tokens else 0.0
 
 
 def plan_retry(
@@ -253,7 +288,7 @@ def plan_retry(
     context = replace(nothing, task_summary=flatten_to(attempt.task, TASK_SUMMARY_CHARS))
     if action == "replan":
         context = _counted(replace(context, plan_summary=attempt.plan_text), counter)
-        return RetryPlan(action, attempt.task, context, full_tokens, receiver)
+        return RetryPlan(action, attempt.task, context, counter.count(FullReplan(attempt)), receiver)
     context = replace(
         context,
         plan_summary=summarise_plan(attempt.plan),

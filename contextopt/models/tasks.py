@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
 
 from contextopt.engine.deltas import SentFile
-from contextopt.engine.retries import ROOT_CAUSE_CHARS
+from contextopt.engine.retries import ROOT_CAUSE_CHARS, UNSENT_ACTIONS, percent_of
 from contextopt.models.access import Team
 from contextopt.models.assemblies import Assembly
 
@@ -138,6 +138,10 @@ class AttemptState(models.TextChoices):
     WAITING = "waiting", "Waiting"
 
 
+# The tokens of what would have been sent: an attempt that waits or stops sends nothing, and so saves nothing.
+COMPARED_TOKENS = Sum("full_tokens", filter=~Q(action__in=UNSENT_ACTIONS), default=0)
+
+
 class AttemptQuerySet(models.QuerySet["Attempt"]):
     def due(self) -> Self:
         """Attempts that are still marked as waiting though their wait is over, the longest over first."""
@@ -195,14 +199,18 @@ class Attempt(models.Model):
         return f"attempt {self.number} of task {self.task_id}"
 
     @property
-    def saved_tokens(self) -> int:
-        """Tokens fewer than everything; negative when the delta cost more."""
-        return self.full_tokens - self.delta_tokens
+    def is_sent(self) -> bool:
+        return self.action not in UNSENT_ACTIONS
 
     @property
-    def saved_percent(self) -> float:
+    def saved_tokens(self) -> int | None:
+        """Tokens fewer than everything, negative when the delta cost more; none where nothing was sent."""
+        return self.full_tokens - self.delta_tokens if self.is_sent else None
+
+    @property
+    def saved_percent(self) -> float | None:
         """The saving in per cent, to one decimal; 0 where there was nothing to save."""
-        return round(100 * self.saved_tokens / self.full_tokens, 1) if self.full_tokens else 0.0
+        return percent_of(self.saved_tokens, self.full_tokens)
 
 
 class Blob(models.Model):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.engine.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Kind, Role
-from contextopt.models.assemblies import AssemblyQuerySet
+from contextopt.models.assemblies import BASELINES, AssemblyQuerySet
 from contextopt.verification import SAVINGS, verify_assembly
 from dashboard.access import TeamRequest, get_assembly, team_page
 from dashboard.comparisons import field_rows, mark_left_out, plain
@@ -152,7 +152,8 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
         "payload": payload,
         "attempt": getattr(found, "attempt", None),
         "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
-        "bar": saving_bar(before=before, after=found.tokens_after),
+        "bar": saving_bar(before=before, after=found.tokens_after) if before else None,
+        "baseline": payload.ledger.get("baseline", BASELINES[Kind(found.kind)]) if payload else "",
         **(_texts(found, payload) if payload else {}),
     }
 

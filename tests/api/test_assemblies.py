@@ -132,7 +132,7 @@ class TestList:
             ({"conversation": "truncated"}, {"truncated"}),
             ({"truncated": "true"}, {"truncated"}),
             ({"empty": "true"}, {"other"}),
-            ({"empty": "false"}, {"two", "truncated", "old"}),
+            ({"empty": "false", "stage": 2}, {"two"}),
             ({"warning": "nothing_relevant"}, set()),
             ({"until": "2026-01-01T00:00:00Z"}, {"old"}),
             ({"kind": "phase"}, set()),

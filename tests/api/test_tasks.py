@@ -45,6 +45,20 @@ def test_a_failing_task_and_its_two_attempts(api):
     assert api.get(f"/assemblies/{answer['assembly_id']}/verification").json()["ok"]
 
 
+def test_what_was_not_sent_is_in_no_sum(api, attempts):
+    sent = api.post(attempts, FAILED).json()
+    wait = api.post(attempts, {**FAILED, "diagnosis": {"root_cause": "environment_error"}}).json()
+    stop = api.post(attempts, {**FAILED, "diagnosis": {"root_cause": "impossible_task"}}).json()
+    for answer in (wait, stop, *api.get(attempts).json()["items"][:2]):
+        assert (answer["saved_tokens"], answer["saved_percent"]) == (None, None)
+    read = api.get(attempts.removesuffix("/attempts")).json()
+    assert (read["attempts"], read["saved_tokens"]) == (3, sent["saved_tokens"])
+    assert read["full_context_tokens"] == sent["full_context_tokens"]
+    row = api.get(f"/assemblies/{wait['assembly_id']}").json()
+    assert (row["tokens_before"], row["tokens_saved"], row["not_counted"]) == (None, None, "nothing was sent")
+    assert api.get(f"/assemblies/{wait['assembly_id']}/verification").json()["ok"]
+
+
 def test_attempts_are_listed_and_read(api, attempts):
     for _ in range(3):
         api.post(attempts, FAILED)

@@ -191,6 +191,20 @@ class TestRetryDelta:
         assert "-price_7 = 7\n+price_7 = 8\n" in changed["diff"]
         assert answer["saved_tokens"] == answer["full_context_tokens"] - answer["delta_tokens"] > 0
 
+    @pytest.mark.parametrize("root_cause", ["environment_error", "impossible_task"])
+    def test_nothing_sent_is_no_saving(
+        self, run: Run, write: Callable[[object], Path], root_cause: str
+    ) -> None:
+        path = write(RETRY | {"diagnosis": {"root_cause": root_cause}})
+        answer = self.ask(run, path)
+        assert (answer["saved_tokens"], answer["saved_percent"]) == (None, None)
+        assert "Nothing is sent, so nothing is saved." in run("retry_delta", path)[1]
+
+    def test_the_baseline_is_named(self, run: Run, write: Callable[[object], Path]) -> None:
+        assert "%) against the full context" in run("retry_delta", write(RETRY))[1]
+        replan = write(RETRY | {"diagnosis": {"root_cause": "bad_plan"}})
+        assert "against the task, plan, error and diagnosis in full" in run("retry_delta", replan)[1]
+
     def test_the_documented_retry_saves_most_of_it(self, run: Run, write: Callable[[object], Path]) -> None:
         files = {f"f{number}.py": f"line {number}\n" * 250 for number in range(5)}
         after = {path: text.replace("line", "l\nine", 1) for path, text in list(files.items())[:2]}

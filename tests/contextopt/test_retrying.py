@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from contextopt import tasks
 from contextopt.engine.deltas import SentFile
+from contextopt.engine.retries import FullRetry
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, Task, Team
 from contextopt.models.tasks import FILES_LIFE
@@ -108,6 +109,24 @@ def test_a_bad_plan_sends_the_planner_no_files(team: Team) -> None:
     assert memory(task)["cart.py"].content == BEFORE["cart.py"]
 
 
+@pytest.mark.parametrize("root_cause", ["environment_error", "impossible_task"])
+def test_a_retry_that_sends_nothing_saves_nothing(team: Team, root_cause: str) -> None:
+    result = make_attempt(make_task(team, files=BEFORE), files=AFTER, root_cause=root_cause)
+    assert (result.attempt.saved_tokens, result.attempt.saved_percent) == (None, None)
+    assert result.to_json() | {"saved_tokens": None, "saved_percent": None} == result.to_json()
+
+
+def test_a_replan_is_compared_with_a_full_replan(team: Team) -> None:
+    task = make_task(team, files=BEFORE, description="Round prices. " * 50)
+    result = make_attempt(task, files=AFTER, root_cause="bad_plan", error="Traceback\n" * 100)
+    payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
+    assert payload.ledger["baseline"] == "the task, plan, error and diagnosis in full"
+    assert task.description in payload.baseline_text
+    assert "price_7" not in payload.baseline_text
+    assert 0 < payload.assembly.tokens_saved == result.attempt.saved_tokens < result.attempt.full_tokens
+    assert verify_assembly(payload) == []
+
+
 def test_missing_context_sends_everything_again(team: Team) -> None:
     task = make_task(team, files=BEFORE)
     context = make_agent_context().to_json()
@@ -167,12 +186,26 @@ class TestLog:
         payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
         assert verify_assembly(payload) == []
         row = payload.assembly
-        assert (row.kind, row.tokens_before) == ("retry", result.attempt.full_tokens)
+        is_sent = result.attempt.action != "wait"
+        assert (row.kind, row.tokens_before) == ("retry", result.attempt.full_tokens if is_sent else None)
         assert row.tokens_after == result.attempt.delta_tokens
+        assert (row.tokens_saved, row.utilisation) == (result.attempt.saved_tokens, None)
         assert payload.text == result.to_json()["text"]
-        payload.baseline_text += " and more"
+        payload.baseline_text = f"{payload.baseline_text} and more"
         payload.ledger["chars"]["before"] = [1]
         assert "tokens_before" in {found.figure for found in verify_assembly(payload)}
+
+    def test_a_wait_of_the_version_before_still_holds(self, team: Team) -> None:
+        """Rows never change: a wait was stored with the full context as its baseline."""
+        result = make_attempt(make_task(team, files=BEFORE), files=AFTER, root_cause="environment_error")
+        payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
+        full = FullRetry(result.retry.failed.context, "", "")
+        payload.baseline_text = full.render()
+        payload.ledger["chars"]["before"] = list(full.field_chars())
+        tokens = result.retry.counter.count(full)
+        payload.assembly.tokens_before = payload.assembly.tokens_available = tokens
+        assert verify_assembly(payload) == []
+        assert payload.assembly.tokens_saved is None
 
     def test_the_event(self, team: Team) -> None:
         task = make_task(team, files=BEFORE)
@@ -187,6 +220,11 @@ class TestLog:
                 "root_cause": "implementation_error", "task_id": task.pk, "receiver": "agent",
             }
         ]  # fmt: skip
+
+    def test_the_event_of_a_wait_knows_no_saving(self, team: Team) -> None:
+        with structlog.testing.capture_logs() as events:
+            make_attempt(make_task(team, files=BEFORE), files=AFTER, root_cause="environment_error")
+        assert (events[-1]["saved_tokens"], events[-1]["saved_percent"]) == (None, None)
 
     def test_an_attempt_never_changes(self, team: Team) -> None:
         attempt = make_attempt(make_task(team)).attempt

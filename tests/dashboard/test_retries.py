@@ -78,6 +78,20 @@ def test_tasks_with_their_attempts_causes_and_saving(owner_client: Client, task:
     assert 'id="tile-saved"' in html
 
 
+def test_waits_and_stops_are_in_no_figure(owner_client: Client, task: Task) -> None:
+    factories.make_attempt(task, files={"cart.py": BEFORE.replace("7", "8")})
+    saving = html_of(owner_client).split('id="tile-saved"')[1].split("</article>")[0]
+    for root_cause in ("environment_error", "impossible_task"):
+        factories.make_attempt(task, files={"cart.py": BEFORE}, root_cause=root_cause)
+    html = html_of(owner_client)
+    assert html.split('id="tile-saved"')[1].split("</article>")[0] == saving
+    causes = html.split("Root causes, the most frequent first")[1].split("</table>")[0]
+    assert causes.count('<td class="n">–</td>') == 2
+    page = html_of(owner_client, f"{URL}{task.pk}/")
+    assert page.count("nothing was sent") == 2
+    assert "100.0 %" not in page
+
+
 def test_filters(owner_client: Client, task: Task) -> None:
     other = factories.make_task(task.team, repository="shop")
     factories.make_attempt(other, root_cause="impossible_task")

@@ -34,8 +34,16 @@ def describe_retry(retry: Retry) -> str:
     plan = retry.plan
     action = f"wait {plan.wait_seconds} seconds" if plan.wait_seconds else plan.action
     text = retry.sent.render().rstrip("\n") + "\n\n" if retry.sent else ""
-    size = f"{plan.delta_tokens:,} of {plan.full_context_tokens:,} tokens ({retry.counter.name})"
-    lines = [f"Action: {action}", f"{size}, {plan.saved_tokens:,} saved ({plan.saved_percent} %)"]
+    lines = [f"Action: {action}", _describe_saving(retry)]
     if retry.error:
         lines.append(retry.error)
     return text + "\n".join(lines)
+
+
+def _describe_saving(retry: Retry) -> str:
+    plan = retry.plan
+    if plan.saved_tokens is None:
+        return "Nothing is sent, so nothing is saved."
+    size = f"{plan.delta_tokens:,} of {plan.full_context_tokens:,} tokens ({retry.counter.name})"
+    saved = f"{plan.saved_tokens:,} saved ({plan.saved_percent} %)"
+    return f"{size}, {saved} against {retry.baseline_name}"
