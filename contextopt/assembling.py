@@ -27,6 +27,7 @@ from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_js
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import AssemblyIn
 from contextopt.locking import HOLD_SPACE
+from contextopt.models.assemblies import LAST_RECORDS
 from contextopt.models.ledgers import EntryJson, pack_entries
 from contextopt.querying import load_for_question
 from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
@@ -53,8 +54,6 @@ QUESTION_SETTINGS = {
 }
 STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
 REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3_SETTINGS).items()}
-# Stage 3's records are the baseline that stages 4 and 5 are compared with.
-LAST_RECORDS = "the last 10 records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,10 @@ class AssemblyResult:
     @property
     def stats(self) -> engine.ContextStats:
         stats = replace(self.outcome.stats, assembly_ms=self.assembly_ms)
-        return stats if self.may_save else replace(stats, tokens_saved=None)
+        return stats if self.saving_counts else replace(stats, tokens_saved=None)
 
     @property
-    def may_save(self) -> bool:
+    def saving_counts(self) -> bool:
         """Whether fewer tokens are a saving: not where the context is empty or may lack the answer."""
         is_enough = INSUFFICIENT.isdisjoint(warning.code for warning in self.warnings)
         return is_enough and bool(self.outcome.stats.records_included)
