@@ -33,7 +33,7 @@ LINE_BREAKS = regex.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def oracle_candidates(space: SpaceContext, config: ContextConfig) -> list[RecordSummary]:
-    window = timedelta(days=30 if config.window_days is None else config.window_days)
+    window = timedelta.max if config.window_days is None else timedelta(days=config.window_days)
     return [
         record
         for record in space.records
