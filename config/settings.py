@@ -129,6 +129,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "dashboard.errors.NotAllowedPageMiddleware",
     "dashboard.errors.DeletedMeanwhileMiddleware",
+    "dashboard.errors.TooManyAttemptsMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -208,6 +209,9 @@ if EMBEDDING_MODEL == "endpoint" and not (
     )
 
 AUTH_USER_MODEL = "contextopt.User"
+AUTHENTICATION_BACKENDS = ["contextopt.logins.LogInGate", "django.contrib.auth.backends.ModelBackend"]
+# Proxies in front that add to X-Forwarded-For, by which log-ins are limited; with none nobody is believed.
+TRUSTED_PROXIES = env_int("TRUSTED_PROXIES", 0, high=10)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -8,7 +8,10 @@ class ContextoptConfig(AppConfig):
 
     def ready(self) -> None:
         # Models can be imported only now.
+        from django.contrib.auth.signals import user_logged_in
+
         from contextopt import searchables
+        from contextopt.logins import note_log_in
         from contextopt.models import Record, RecordEmbedding
 
         searchables.register(
@@ -24,6 +27,7 @@ class ContextoptConfig(AppConfig):
                 has_windows=True,
             )
         )
+        user_logged_in.connect(note_log_in)
 
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):

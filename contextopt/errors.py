@@ -7,7 +7,8 @@ ContextoptError
 │   ├── DuplicateRecord   a record of this source and external id exists
 │   ├── OpenDecisions     findings wait for somebody to decide
 │   └── PurgedRecord      the record's text was erased for good
-└── ServiceUnavailable    something the answer needs is down; trying later may help
+├── ServiceUnavailable    something the answer needs is down; trying later may help
+└── TooManyAttempts       to log in, or with a wrong key; the right one is not looked at meanwhile
 """
 
 from dataclasses import dataclass
@@ -70,3 +71,11 @@ class PurgedRecord(Conflict):
 
 class ServiceUnavailable(ContextoptError):
     """Something the answer needs is down."""
+
+
+class TooManyAttempts(ContextoptError):
+    """Too many attempts failed; the next one is allowed after `seconds`."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"Too many attempts failed. Try again in {seconds} second{'s' * (seconds != 1)}.")
+        self.seconds = seconds

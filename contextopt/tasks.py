@@ -23,6 +23,7 @@ from contextopt.purging import erase_from_assemblies
 from contextopt.recording import lock_space, summarise_again
 from contextopt.remembering import drop_orphan_blobs, forget_expired_files
 from contextopt.retrying import end_waits
+from contextopt.throttles import sweep_throttles
 
 # An answer to a repeated write is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
@@ -45,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def sweep() -> None:
-    """Do what is due: drop old answers, finish purges, end waits, give up lost briefs, recount summaries."""
+    """Do what is due: drop old answers and limits, finish purges, end waits, give up lost briefs, recount."""
     with only_here(Lock.SWEEP) as is_ours:
         if not is_ours:
             return
@@ -54,6 +55,7 @@ def sweep() -> None:
         end_waits()
         forget_expired_files()
         briefwriting.settle_lost_briefs()
+        sweep_throttles()
         for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
 

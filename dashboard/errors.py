@@ -8,8 +8,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils.cache import add_never_cache_headers
 
-from contextopt.errors import NotFound
+from contextopt.errors import NotFound, TooManyAttempts
 from contextopt.locking import is_about_deleted
 from dashboard.access import TeamRequest, enter_team
 
@@ -31,6 +32,24 @@ class DeletedMeanwhileMiddleware:
         log.warning("page_found_it_deleted", path=request.path, exc_info=error)
         said = str(error) if isinstance(error, NotFound) else "It was deleted meanwhile."
         return not_found(request, Http404(f"{said} Nothing was changed."))
+
+
+class TooManyAttemptsMiddleware:
+    """Answers with a page that says when to try again, whichever page was logged in at."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, TooManyAttempts):
+            return None
+        response = render(request, "429.html", {"reason": str(error)}, status=429)
+        response.headers["Retry-After"] = str(error.seconds)
+        add_never_cache_headers(response)
+        return response
 
 
 class NotAllowedPageMiddleware:

@@ -37,7 +37,7 @@ from contextopt.memberships import (
     note_removed,
     update_team,
 )
-from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, User
+from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
 
 admin.site.unregister(Group)
 
@@ -308,3 +308,10 @@ class StoredResponseAdmin(ViewOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredResponse]:
         answers: QuerySet[StoredResponse] = super().get_queryset(request)
         return answers.defer("body")
+
+
+@admin.register(Throttle)
+class ThrottleAdmin(ViewOnlyAdmin):
+    list_display = ("key", "free_at")
+    search_fields = ("=key",)
+    ordering = ("-free_at",)

@@ -1,5 +1,7 @@
 """Who is calling: an API key, what it may do, and the team that it acts for."""
 
+from collections.abc import Callable
+
 from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
@@ -7,6 +9,7 @@ from ninja.errors import AuthorizationError
 from ninja.security import APIKeyHeader, HttpBearer
 
 from contextopt.errors import NotFound
+from contextopt.logins import count_wrong_key
 from contextopt.models import ApiKey, Scope, Space
 from contextopt.models.access import hash_key
 
@@ -81,9 +84,9 @@ class HeaderKey(APIKeyHeader):
         return found
 
 
-def allow(needed: Scope) -> list[HttpBearer | APIKeyHeader]:
-    """Return what lets in keys of this scope or a higher one."""
-    return [BearerKey(needed), HeaderKey(needed)]
+def allow(needed: Scope) -> list[Callable[[HttpRequest], object]]:
+    """Return what lets in keys of this scope or a higher one, and counts the caller that neither lets in."""
+    return [BearerKey(needed), HeaderKey(needed), count_wrong_key]
 
 
 READ = allow(Scope.READ)

@@ -23,6 +23,7 @@ from contextopt.errors import (
     NotFound,
     OpenDecisions,
     ServiceUnavailable,
+    TooManyAttempts,
 )
 from contextopt.locking import is_about_deleted
 
@@ -248,6 +249,11 @@ def on_unauthenticated(request: HttpRequest, _exc: AuthenticationError) -> HttpR
     return problem(request, 401, "unauthenticated", "Unauthenticated", detail, headers=headers)
 
 
+def on_too_many_attempts(request: HttpRequest, exc: TooManyAttempts) -> HttpResponse:
+    headers = {"Retry-After": str(exc.seconds)}
+    return problem(request, 429, "too-many-attempts", "Too many attempts", str(exc), headers=headers)
+
+
 def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
     return problem(request, 403, "forbidden", "Forbidden", str(exc))
 
@@ -292,6 +298,7 @@ def install(api: NinjaAPI) -> None:
         RequestInProgress: on_request_in_progress,
         ServiceUnavailable: on_unavailable,
         SuspiciousOperation: on_suspicious,
+        TooManyAttempts: on_too_many_attempts,
         UnsupportedBody: on_unsupported_body,
         ValidationError: on_validation_error,
     }

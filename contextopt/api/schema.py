@@ -45,6 +45,7 @@ REFUSALS = {
     413: "The body is too large, as sent or once unpacked.",
     415: "The body's type or encoding is not supported.",
     422: "Some fields are invalid; each is named.",
+    429: "Too many wrong keys came from this address; try again after Retry-After seconds.",
     503: "Something that the answer needs is down; try again after Retry-After seconds.",
 }
 BODY_REFUSALS = frozenset({411, 413, 415})

@@ -30,6 +30,7 @@ from contextopt.models.tasks import (
     Task,
     TaskState,
 )
+from contextopt.models.throttles import Throttle
 
 __all__ = [
     "Action",
@@ -82,5 +83,6 @@ __all__ = [
     "Task",
     "TaskState",
     "Team",
+    "Throttle",
     "User",
 ]

@@ -31,6 +31,7 @@ from contextopt.models import (
     SpaceHour,
     StoredResponse,
     Task,
+    Throttle,
 )
 from tests import factories
 from tests.adminpages import page
@@ -40,7 +41,7 @@ VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
     EmbeddingModel, EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding,
     RecordRevision, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour,
-    StoredResponse, Task,
+    StoredResponse, Task, Throttle,
 ]  # fmt: skip
 
 
