@@ -7,7 +7,6 @@ one insert of the narrow row with its payload.
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from time import perf_counter
 from typing import Any
 
 import structlog
@@ -33,6 +32,7 @@ from contextopt.querying import load_for_question
 from contextopt.retrieval import Candidates, SpaceInForce, load_candidates, load_space
 from contextopt.searchables import id_array
 from contextopt.sufficiency import QUESTION_NOT_EMBEDDED, Emptiness
+from contextopt.workclock import loading, work_seconds
 
 log = structlog.get_logger(__name__)
 
@@ -151,11 +151,12 @@ def assemble_space(
         BudgetExceeded: system and history leave the response less than its reservation.
         UnknownEncoding: the tokenizer is not at hand.
     """
-    started = perf_counter()
+    started = work_seconds()
     as_of = request.as_of or timezone.now()
     space = load_space(team_id, request.space)
     config, overrides = config_in_force(space, request)
-    tokenizer = get_tokenizer(config.encoding)
+    with loading():
+        tokenizer = get_tokenizer(config.encoding)
     system, history = prompt_sizes(request, tokenizer)
     for reach in REACHES:
         found = _find(space.id, request, config, as_of, tokenizer, reach)
@@ -175,7 +176,7 @@ def assemble_space(
             break
     emptiness = Emptiness(space.id, space.to_value(()), found.config, as_of, tokenizer, outcome)
     warnings = (*found.warnings, *emptiness.warnings())
-    assembly_ms = (perf_counter() - started) * 1_000
+    assembly_ms = (work_seconds() - started) * 1_000
     result = AssemblyResult(
         id=None,
         space=space.slug,

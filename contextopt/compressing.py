@@ -88,9 +88,10 @@ def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
 
 
 def _compress(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets) -> PhaseCompression:
+    tokenizer = get_tokenizer(ENCODING)
     started = perf_counter()
     handed = with_needed(task, findings, budgets)
-    result = compress(handed, phase=task.phase, settings=budgets.settings, tokenizer=get_tokenizer(ENCODING))
+    result = compress(handed, phase=task.phase, settings=budgets.settings, tokenizer=tokenizer)
     return PhaseCompression(
         task=task,
         phase=task.phase,

@@ -6,6 +6,7 @@ from threading import Lock
 from django.conf import settings
 
 from contextopt.embedding.values import Embedder, EmbeddingUnavailable
+from contextopt.workclock import loading
 
 WORDLLAMA = "wordllama-256"
 MINILM = "onnx:all-MiniLM-L6-v2-int8"
@@ -37,7 +38,7 @@ def get_embedder(name: str) -> Embedder:
     """
     if (found := _loaded.get(name)) is not None:
         return found
-    with _lock:
+    with loading(), _lock:
         if name not in _loaded:
             _loaded[name] = _load(name)
         return _loaded[name]

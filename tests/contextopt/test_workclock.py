@@ -1,0 +1,61 @@
+"""The time to load a model or a tokenizer is nobody's assembly time."""
+
+import time
+from threading import Event
+
+from contextopt import searchables
+from contextopt.assembling import assemble_space
+from contextopt.embedding import choice
+from contextopt.embeddingjobs import ensure_embedded
+from contextopt.engine import tokens
+from contextopt.inputs import AssemblyIn
+from contextopt.models import Space
+from contextopt.workclock import loading, work_seconds
+from tests.concurrency import beside
+from tests.factories import NOW, make_record
+
+LOADING_SECONDS = 1.0
+
+
+def hidden_ms(space: Space, query: str) -> float:
+    """Preview a context; return the milliseconds that its assembly time does not tell of."""
+    request = AssemblyIn(space=space.slug, query=query, window_days="all", as_of=NOW)
+    started = time.perf_counter()
+    result = assemble_space(team_id=space.team_id, request=request, actor="test", store=False)
+    return (time.perf_counter() - started) * 1_000 - result.assembly_ms
+
+
+def test_an_embedder_that_is_still_being_loaded(space: Space) -> None:
+    make_record(space)
+    ensure_embedded(searchables.get("record"), space.pk, limit=10)
+    choice._loaded.clear()
+    is_held = Event()
+
+    def load_slowly() -> None:
+        with choice._lock:
+            is_held.set()
+            time.sleep(LOADING_SECONDS)
+
+    other = beside(load_slowly)
+    assert is_held.wait(10)
+    assert hidden_ms(space, "queue") > LOADING_SECONDS * 900
+    other.result(10)
+
+
+def test_a_tokenizer_that_is_loaded_first(space: Space) -> None:
+    tokenizer = tokens.get_tokenizer("cl100k_base")
+    tokens._tokenizers.pop("cl100k_base")
+    tokens._loadings.pop("cl100k_base", None)
+    assert hidden_ms(space, "") > 20
+    assert tokens.get_tokenizer("cl100k_base") is not tokenizer
+
+
+def test_loading_inside_loading_counts_once() -> None:
+    started, clock = time.perf_counter(), work_seconds()
+    with loading():
+        time.sleep(0.05)
+        with loading():
+            time.sleep(0.05)
+    time.sleep(0.05)
+    passed = time.perf_counter() - started
+    assert 0.05 <= work_seconds() - clock <= passed - 0.1
