@@ -15,6 +15,7 @@ from dashboard.filters import INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentFiel
 from dashboard.formats import code_words
 from dashboard.narrowing import Narrowing, narrow
 from dashboard.paging import cursor_moment
+from dashboard.tiles import TARGET_MS
 
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
@@ -35,6 +36,7 @@ class AssembliesForm(FilterForm):
     )
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
     warning = forms.ChoiceField(choices=[("", "With or without warnings"), *WARNINGS], required=False)
+    slow = forms.ChoiceField(choices=[("", "Slow or not"), ("yes", f"Over {TARGET_MS} ms")], required=False)
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
@@ -74,6 +76,8 @@ class AssembliesForm(FilterForm):
             found = found.empty()
         if given["warning"]:
             found = found.warned(given["warning"])
+        if given["slow"]:
+            found = found.filter(assembly_ms__gt=TARGET_MS)
         if given["start"]:
             found = found.filter(created_at__gte=given["start"])
         if given["end"]:

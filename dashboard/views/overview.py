@@ -1,6 +1,6 @@
 """The overview: what was measured, and what to look at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from contextopt.models import Assembly, Space
 from dashboard.access import TeamRequest, team_page
 from dashboard.charts import CHARTS, ChartData, Link
-from dashboard.diagnosis import observe
+from dashboard.diagnosis import Rows, observe, point_out
 from dashboard.exports import stream_csv
 from dashboard.filters import STAGE_NAMES, OverviewForm
 from dashboard.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
@@ -158,7 +158,9 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
         "tiles": [*_tiles(form, wanted, data, votes), month_tile(project_month(wanted, now))],
         "panels": _panels(data),
         "charts": _charts(data, form),
-        "observations": observe(series.total, list(series.stages), read_score_spread(wanted)),
+        "observations": point_out(
+            observe(series.total, list(series.stages), read_score_spread(wanted)), _rows(form, series)
+        ),
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
         "has_votes": votes is not None,
         "has_prices": series.total.dollars_saved is not None,
@@ -213,6 +215,17 @@ def _link(form: OverviewForm, **narrowed: str) -> Link:
         return f"{address}?{query}&{_span(bucket)}" if query else f"{address}?{_span(bucket)}"
 
     return link
+
+
+def _rows(form: OverviewForm, series: Series) -> Rows:
+    """Return a function from more filters to the list of those assemblies of the whole period."""
+    whole = _span(Bucket(series.period.start, series.period.edges[-1]))
+
+    def rows(more: Mapping[str, str]) -> str:
+        query = urlencode({name: value for name, value in (form.kept | dict(more)).items() if value})
+        return f"{reverse('dashboard:assemblies')}?{query}&{whole}"
+
+    return rows
 
 
 @lru_cache(maxsize=2_000)

@@ -1,16 +1,22 @@
 from dataclasses import replace
 
-from dashboard.diagnosis import observe
+import pytest
+
+from dashboard.diagnosis import Observation, observe, point_out
 from dashboard.metrics import Figures, ScoreSpread, StageFigures
 
 FINE = Figures(100, 0.3, 0.9, 0.2, 1_000, 4_000, 3_000, 15.0, 2.0, 5.0, 9.0)
 VARIED = ScoreSpread(has_records=True, is_viewed=True, has_ages=True)
 
 
-def slugs(
+def found(
     total: Figures = FINE, stages: tuple[StageFigures, ...] = (), spread: ScoreSpread = VARIED
-) -> list[str]:
-    return [observation.slug for observation in observe(total, list(stages), spread)]
+) -> list[Observation]:
+    return observe(total, list(stages), spread)
+
+
+def slugs(*args: object, **options: object) -> list[str]:
+    return [observation.slug for observation in found(*args, **options)]
 
 
 def test_nothing_stands_out_when_all_is_well() -> None:
@@ -42,3 +48,37 @@ def test_a_stage_4_that_costs_more_than_stage_3() -> None:
 def test_flat_scores() -> None:
     assert slugs(spread=ScoreSpread(True, False, False)) == ["flat"]
     assert slugs(spread=ScoreSpread(True, False, True)) == ["unviewed"]
+
+
+@pytest.mark.parametrize(
+    ("total", "seen", "rows"),
+    [
+        (replace(FINE, p50_ms=40.0, p95_ms=900.0), ("100", "40", "900", "500"), {"slow": "yes"}),
+        (replace(FINE, utilisation=0.12), ("15.0 records",), {"kind": "space"}),
+        (replace(FINE, truncation_rate=0.75), ("75 of 100",), {"truncated": "yes"}),
+    ],
+)
+def test_what_was_seen_is_said_with_numbers_and_leads_to_the_rows(
+    total: Figures, seen: tuple[str, ...], rows: dict[str, str]
+) -> None:
+    (pointer,) = point_out(found(total), lambda more: f"?{sorted(more.items())}")
+    assert all(number in pointer.observation.seen for number in seen)
+    assert pointer.address == f"?{sorted(rows.items())}"
+    assert pointer.observation.causes
+
+
+def test_a_costly_stage_is_told_with_both_sums() -> None:
+    (costly,) = found(stages=(StageFigures(5, 10, 900.0, -50, 1_000),))
+    assert "1,050" in costly.seen and "1,000" in costly.seen
+    assert costly.rows == {"stage": "5"}
+
+
+def test_no_cause_is_called_certain() -> None:
+    """A cause stands in a list of possible ones, and as no sentence of its own."""
+    totals = [
+        replace(FINE, p95_ms=900.0), replace(FINE, utilisation=0.1), replace(FINE, truncation_rate=0.9)
+    ]  # fmt: skip
+    for total in totals:
+        (observation,) = found(total)
+        assert len(observation.causes) > 1
+        assert not any(cause.endswith(".") for cause in observation.causes)

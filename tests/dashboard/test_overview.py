@@ -1,7 +1,9 @@
 import csv
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 import time_machine
@@ -304,11 +306,17 @@ def test_times_are_the_teams(team: Team, owner_client: Client, logged: Space) ->
     assert "15 Jun 2026, 17:30, Asia/Kolkata" in html_of(owner_client)
 
 
-def test_worth_a_look_says_cause_and_remedy(owner_client: Client, logged: Space) -> None:
+def test_worth_a_look_shows_the_rows_and_offers_causes(owner_client: Client, logged: Space) -> None:
+    log_row(logged, NOW - timedelta(days=1), truncated=False)
     html = html_of(owner_client)
     assert "look-half-empty" in html
-    assert "look-truncated" in html
     assert "look-slow" not in html
+    seen = html.split('id="look-truncated"')[1].split("</li>")[0]
+    assert "Possible causes: " in seen
+    rows = html_of(owner_client, unescape(seen.split('href="')[1].split('"')[0]))
+    recent = Assembly.objects.filter(truncated=True, created_at__gt=NOW - timedelta(days=13, hours=12))
+    shown = set(map(int, re.findall(r'href="/assemblies/(\d+)/"', rows)))
+    assert shown == set(recent.values_list("pk", flat=True))
 
 
 def test_reviewers_see_it_too(team: Team, logged: Space) -> None:
