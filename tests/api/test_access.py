@@ -207,6 +207,19 @@ def test_stranger(stranger, places, method, path, body):
     assert response["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("path", [path for method, path, _, _ in ENDPOINTS if method == "GET"])
+def test_head_is_answered_as_get_without_the_body(api, places, path):
+    url = f"/api/v1{path.format(**places)}"
+    head, get = api.client.head(url), api.client.get(url)
+    assert (head.status_code, head.getvalue()) == (get.status_code, b"")
+    assert head["Content-Type"] == get["Content-Type"]
+
+
+def test_head_where_nothing_is_to_get(api):
+    head = api.client.head("/api/v1/search")
+    assert (head.status_code, head["Allow"]) == (405, "POST")
+
+
 def test_list_is_of_ones_own_team(stranger, places):
     assert stranger.get("/spaces").json()["items"] == []
     assert stranger.get("/assemblies").json()["items"] == []

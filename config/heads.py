@@ -1,0 +1,36 @@
+"""HEAD, wherever GET is."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+
+class HeadMiddleware:
+    """Answers HEAD as GET would be answered, without the body.
+
+    Here it holds for pages, API and admin alike, whatever methods a view names. It stands before all that
+    looks at the method.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        is_head = request.method == "HEAD"
+        if is_head:
+            request.method = "GET"
+        response = self.get_response(request)
+        if is_head:
+            drop_body(response)
+        if "GET" in (allowed := response.get("Allow", "").split(", ")):
+            response["Allow"] = ", ".join(sorted({*allowed, "HEAD"}))
+        return response
+
+
+def drop_body(response: HttpResponseBase) -> None:
+    """Leave the headers, the length of the body among them; an export is never begun."""
+    if isinstance(response, StreamingHttpResponse):
+        response.streaming_content = ()
+    else:
+        response.content = b""  # type: ignore[attr-defined]
