@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -146,6 +147,8 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 @admin.register(Team)
 class TeamAdmin(OwnerAdmin):
     list_display = ("name", "slug", "time_zone", "member_count", "space_count", "created_at")
+    # Also of the choices that other forms offer, which come in pages.
+    ordering = ("name",)
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
@@ -243,7 +246,13 @@ class KeyForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(BaseAdmin):
-    """A key is revoked, never deleted: the log names it. Its secret is shown when it is made, once."""
+    """A key is revoked, never deleted: the log names it. Its secret is shown when it is made, once.
+
+    The form is sent by htmx and its answer put into the page, so that reloading makes no second key.
+    """
+
+    class Media:
+        js = ("js/admin_key.js",)
 
     form = KeyForm
     list_display = ("name", "team", "scope", "prefix", "state", "last_used_at", "created_at")
@@ -273,6 +282,15 @@ class ApiKeyAdmin(BaseAdmin):
         key, secret = create_key(team=obj.team, data=data, actor=actor(request))
         become(obj, key)
         obj.secret = secret  # type: ignore[attr-defined]
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" and not request.htmx:  # type: ignore[attr-defined]
+            messages.error(request, "This needs JavaScript: a secret is shown once. No key was made.")
+            return redirect(request.path)
+        page: HttpResponse = super().add_view(request, form_url, extra_context)
+        return page
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

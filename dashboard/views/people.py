@@ -19,7 +19,7 @@ from contextopt.peopleinputs import AccountIn, InvitationIn
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, get_member, require_role, team_page
 from dashboard.forms import AccountForm, InvitationForm, RoleForm
 from dashboard.pages import render_page
-from dashboard.views.team import render_settings
+from dashboard.views.team import refuse_secret, render_settings
 
 INVITATION = "dashboard/invitation.html"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -66,20 +66,20 @@ def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
 def invitation_create(request: TeamRequest) -> HttpResponse:
     """Make an invitation. Its link is in this one answer and nowhere else."""
     require_role(request, Role.ADMIN)
+    if not request.htmx:
+        return refuse_secret(request)
     form = InvitationForm(request.POST, auto_id=InvitationForm.ids)
     if not form.is_valid():
-        return render_settings(request, invitation_form=form, status=422)
+        return render_settings(request, invitation_form=form)
     try:
         made, token = memberships.invite(
             team=request.team, data=cast(InvitationIn, form.value), actor=request.actor
         )
     except Conflict as error:
         form.add_error(None, str(error))
-        return render_settings(request, invitation_form=form, status=422)
+        return render_settings(request, invitation_form=form)
     link = request.build_absolute_uri(reverse("dashboard:invitation", args=[token]))
-    response = render_settings(request, invited=made, link=link)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return render_settings(request, invited=made, link=link)
 
 
 @require_POST

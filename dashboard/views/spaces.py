@@ -25,6 +25,7 @@ from dashboard.paging import newest_page
 from dashboard.remedies import show_warnings
 
 REJECTIONS_SHOWN = 200
+IMPORT_TEMPLATE = "dashboard/import.html"
 
 
 @require_GET
@@ -127,17 +128,24 @@ def _bar(result: AssemblyResult) -> Bar:
 def space_import(request: TeamRequest, slug: str) -> HttpResponse:
     found = get_space(request, slug)
     require_role(request, Role.EDITOR)
+    # The session keeps the report until the page that the POST redirects to has shown it.
+    kept = f"import:{found.pk}"
     if request.method == "GET":
-        return render_page(request, "dashboard/import.html", {"space": found, "form": UploadForm()})
+        context = {"space": found, "form": UploadForm(), "report": request.session.pop(kept, None)}
+        return render_page(request, IMPORT_TEMPLATE, context)
     form = UploadForm(request.POST, request.FILES)
     report = _import(request, found, form) if form.is_valid() else None
-    context = {
-        "space": found,
-        "form": form,
-        "report": report,
-        "rejected": report.rejected[:REJECTIONS_SHOWN] if report else [],
-    }
-    return render_page(request, "dashboard/import.html", context, status=200 if report else 422)
+    if report is None:
+        return render_page(request, IMPORT_TEMPLATE, {"space": found, "form": form}, status=422)
+    request.session[kept] = _report_json(report)
+    return redirect("dashboard:space_import", slug)
+
+
+def _report_json(report: ImportReport) -> dict[str, Any]:
+    """Return what the page shows of the report."""
+    shown = {"rejected": report.to_json()["rejected"][:REJECTIONS_SHOWN]}
+    counts = {"rejected_count": report.rejected_count, "kept_in_metadata": sorted(report.kept_in_metadata)}
+    return {**report.to_json(), **shown, **counts}
 
 
 def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:

@@ -14,8 +14,8 @@ from contextopt.completing import CompletionResult, complete_task
 from contextopt.completioninputs import CompletionIn
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound, ServiceUnavailable
 from contextopt.inputs import field_problems
-from contextopt.models import Role
-from dashboard.access import TeamRequest, get_strategy, require_role, team_page
+from contextopt.models import Completion, Role
+from dashboard.access import BIGINT_MAX, TeamRequest, get_strategy, require_role, team_page
 from dashboard.memorycharts import TrustPoint, trust_figure
 from dashboard.memoryforms import CompletionForm, PlanForm, StrategiesForm
 from dashboard.pages import render_page
@@ -118,9 +118,23 @@ def strategy_complete(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = CompletionForm(request.POST or None)
     result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
-    context = {"form": form, "answer": result.to_json() if result else None}
-    status = 422 if form.is_bound and result is None else 200
-    return render_page(request, "dashboard/strategy_complete.html", context, status=status)
+    if result:
+        if not result.is_new:
+            messages.info(request, "This was reported before. Nothing was changed.")
+        return redirect(f"{request.path}?completion={result.completion.pk}")
+    context = {"form": form, "answer": _find_answer(request)}
+    return render_page(
+        request, "dashboard/strategy_complete.html", context, status=422 if form.is_bound else 200
+    )
+
+
+def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
+    """Return what the completion in the address taught; a report leads to its own."""
+    text = request.GET.get("completion", "")
+    number = int(text) if text.isdecimal() and len(text) < 20 else 0
+    rows = Completion.objects.filter(team=request.team).select_related("task")
+    found = rows.filter(pk=min(number, BIGINT_MAX)).first()
+    return CompletionResult(found, is_new=False).to_json() if found else None
 
 
 def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | None:

@@ -103,6 +103,8 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
     """Say of a finding that is being written what would be refused, and what it would weigh."""
     found = get_task(request, task_id)
     require_role(request, Role.EDITOR)
+    if not request.htmx:
+        return redirect("dashboard:task", found.pk)
     form = FindingForm(request.POST)
     checked: Finding | None = None
     if form.is_valid():

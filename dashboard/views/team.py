@@ -52,14 +52,20 @@ def settings_team(request: TeamRequest) -> HttpResponse:
 def key_create(request: TeamRequest) -> HttpResponse:
     """Make a key. Its secret is in this one answer and nowhere else."""
     require_role(request, Role.ADMIN)
+    if not request.htmx:
+        return refuse_secret(request)
     form = KeyForm(request.POST, auto_id=KeyForm.ids)
     if not form.is_valid():
-        return render_settings(request, key_form=form, status=422)
+        return render_settings(request, key_form=form)
     given = cast(KeyIn, form.value)
     key, secret = create_key(team=request.team, data=given, actor=request.actor)
-    response = render_settings(request, secret=secret, new_key=key)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return render_settings(request, secret=secret, new_key=key)
+
+
+def refuse_secret(request: TeamRequest) -> HttpResponse:
+    """Make nothing where the answer would be a page of its own: reloading it would make another secret."""
+    messages.error(request, "This needs JavaScript: a secret is shown once. Nothing was made.")
+    return redirect("dashboard:settings")
 
 
 @require_POST
@@ -135,7 +141,7 @@ def render_settings(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
-    """Render the settings; `more` is what the answer to an action shows."""
+    """Render the settings; `more` is what the answer to an action shows, which may be a secret."""
     team = request.team
     context = {
         "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
@@ -149,4 +155,9 @@ def render_settings(
         "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),
         **more,
     }
-    return render_page(request, TEMPLATE, context, partials=("embeddings",), status=status)
+    response = render_page(
+        request, TEMPLATE, context, partials=("keys", "members", "embeddings"), status=status
+    )
+    if more:
+        response.headers["Cache-Control"] = "no-store"
+    return response

@@ -141,6 +141,11 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+/* A secret is shown once: going back to its page must not bring it back. */
+window.addEventListener("pagehide", () => {
+  for (const secret of document.querySelectorAll(".secret")) secret.remove();
+});
+
 /* Keys. */
 const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 let awaitsPlace = false;

@@ -6,11 +6,13 @@ from contextopt.models import ApiKey, AuditEvent
 from tests import factories
 from tests.adminpages import page
 
+HTMX = {"HX-Request": "true"}
+
 
 class TestApiKey:
     def add(self, root, team, **overrides):
         data = {"team": team.pk, "name": "agent", "scope": "write", "expires_at_0": "", "expires_at_1": ""}
-        return root.post(page(ApiKey, "add"), {**data, **overrides}, follow=True)
+        return root.post(page(ApiKey, "add"), {**data, **overrides}, headers=HTMX)
 
     def test_secret_is_shown_once(self, root, team, client):
         response = self.add(root, team)
@@ -24,6 +26,14 @@ class TestApiKey:
         assert answer.json()["key"]["name"] == "agent"
         assert secret not in root.get(page(ApiKey, "change", key.pk)).content.decode()
         assert secret not in root.get(page(ApiKey, "changelist")).content.decode()
+
+    def test_a_form_that_a_browser_sends_makes_no_key(self, root, team):
+        data = {"team": team.pk, "name": "agent", "scope": "write", "expires_at_0": "", "expires_at_1": ""}
+        for _ in range(2):
+            response = root.post(page(ApiKey, "add"), data)
+            assert (response.status_code, response["Location"]) == (302, page(ApiKey, "add"))
+        assert not ApiKey.objects.exists()
+        assert "No key was made" in root.get(page(ApiKey, "add")).content.decode()
 
     def test_revoke(self, root, team):
         key, _ = factories.make_key(team)

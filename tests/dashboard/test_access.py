@@ -1,5 +1,6 @@
 """Every address: who gets in."""
 
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -243,6 +244,66 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405
+
+
+# What a form needs, so that what it does is done; the other actions need nothing.
+FORMS: dict[str, dict[str, Any]] = {
+    "space_create": {"name": "New", "slug": "new"},
+    "space_edit": {"name": "Renamed"},
+    "record_new": {"title": "New", "type": "note"},
+    "record_edit": {"title": "Changed", "type": "note"},
+    "phase": {"budget_tokens": 100},
+    "task_new": {"description": "New"},
+    "memory_new": {"memory_type": "decision", "content": "New", "trust_level": "user"},
+    "memory_edit": {"memory_type": "strategy", "content": "Changed", "trust_level": "user"},
+    "strategy_complete": {
+        "description": "New",
+        "outcome": "completed",
+        "quality_score": 8,
+        "total_attempts": 1,
+    },
+    "chat_ask": {"space": "support", "stage": "3", "text": "Why?"},
+    "chat_send": {"text": "Why?"},
+    "review_rules": {"sample_percent": 5, "verdicts_wanted": 1},
+    "review_verdict": {"verdict": "model"},
+    "settings_team": {"name": "Platform", "time_zone": "UTC"},
+}
+# Their forms are larger: the tests of these pages send them.
+SENT_ELSEWHERE = {"space_import", "space_settings", "phase_activate"}
+
+
+@pytest.mark.parametrize("name", [n for n in (*ACTIONS, "view_save") if n not in SENT_ELSEWHERE])
+def test_what_a_browser_sends_ends_in_a_redirect(name: str, address, owner_client: Client) -> None:
+    response = owner_client.post(address(name), FORMS.get(name, {}))
+    assert response.status_code == 302, re.findall(r'id="id_(\w+)_error".*?</div>', response.content.decode())
+
+
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
+def test_head_is_answered_as_get_without_the_body(name: str, address, owner_client: Client) -> None:
+    url = address(name)
+    head, get = owner_client.head(url), owner_client.get(url)
+    assert head.status_code == get.status_code
+    assert head.getvalue() == b""
+    assert head.headers.get("Content-Type") == get.headers.get("Content-Type")
+
+
+@pytest.mark.parametrize(
+    "url", ["/healthz", "/accounts/login/", "/api/docs", "/api/openapi.json", "/admin/login/"]
+)
+def test_head_where_nobody_logs_in(url: str, client: Client, db: None) -> None:
+    head = client.head(url)
+    assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.parametrize("name", [n for n in ACTIONS if n not in PAGES])
+def test_head_does_nothing_where_get_does_not(name: str, address, owner_client: Client) -> None:
+    url = address(name)
+    assert owner_client.head(url).status_code == owner_client.get(url).status_code
+
+
+def test_where_get_is_allowed_so_is_head(owner_client: Client) -> None:
+    response = owner_client.delete("/spaces/")
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET, HEAD")
 
 
 @pytest.mark.parametrize(

@@ -129,17 +129,41 @@ def test_completing_says_what_was_stored_and_why_not(editor_client: Client, team
         "quality_score": 8,
     }
     html = editor_client.post(
-        "/strategies/complete/", {**data, "decisions": "Half even\r\n\r\nTwice"}
+        "/strategies/complete/", {**data, "decisions": "Half even\r\n\r\nTwice"}, follow=True
     ).content.decode()
     assert "One → Two" in html
     assert Memory.objects.filter(memory_type="decision").count() == 2
     assert "None was given" in html
-    poor = editor_client.post("/strategies/complete/", {**data, "quality_score": 5})
+    poor = editor_client.post("/strategies/complete/", {**data, "quality_score": 5}, follow=True)
     assert "a strategy needs 7" in poor.content.decode()
     for wrong in ({"description": ""}, {"quality_score": 11}, {"task_id": 999}):
         response = editor_client.post("/strategies/complete/", {**data, **wrong})
         assert response.status_code == 422
         assert 'role="alert"' in response.content.decode()
+
+
+def test_a_report_is_shown_at_an_address_of_its_own(
+    editor_client: Client, outsider_client: Client, team: Team
+) -> None:
+    data = {
+        "description": LIKE,
+        "outcome": "completed",
+        "quality_score": 8,
+        "total_attempts": 1,
+        "decisions": "Half even",
+    }
+    answers = [editor_client.post("/strategies/complete/", data) for _ in range(2)]
+    first, second = (answer.headers["Location"] for answer in answers)
+    assert first == second
+    html = editor_client.get(second).content.decode()
+    assert "Half even" in html
+    assert "reported before" in html
+    for address in (
+        second,
+        "/strategies/complete/?completion=x",
+        f"/strategies/complete/?completion={2**70}",
+    ):
+        assert "Half even" not in outsider_client.get(address).content.decode()
 
 
 def test_what_is_of_others_is_not_found(outsider_client: Client, strategy: Memory) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from contextopt.models import AuditEvent, Invitation, Membership, Role, Team, User
 from tests import factories
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import HTMX, log_in
 
 URL = "/settings/"
 
@@ -18,8 +18,9 @@ URL = "/settings/"
 def make_link(client: Client, **overrides: object) -> str:
     """Invite as the page does and return the link's path."""
     data = {"name": "Nia", "role": "reviewer", "days": "7", **overrides}
-    response = client.post(f"{URL}invitations", data)
+    response = client.post(f"{URL}invitations", data, headers={**HTMX, "HX-Target": "members"})
     assert response.status_code == 200
+    assert "<html" not in response.content.decode()
     assert response.headers["Cache-Control"] == "no-store"
     found = re.search(r"http://testserver(/invitations/[^<]+/)", response.content.decode())
     assert found is not None
@@ -96,7 +97,8 @@ def test_an_account_that_cannot_be(wrong: dict[str, str], owner_client: Client) 
 @pytest.mark.parametrize("wrong", [{"name": " "}, {"role": "root"}, {"days": "0"}, {"days": "91"}])
 def test_an_invitation_that_cannot_be(wrong: dict[str, str], owner_client: Client) -> None:
     data = {"name": "Nia", "role": "viewer", "days": "7"}
-    assert owner_client.post(f"{URL}invitations", data | wrong).status_code == 422
+    response = owner_client.post(f"{URL}invitations", data | wrong, headers=HTMX)
+    assert 'role="alert"' in response.content.decode()
     assert not Invitation.objects.exists()
 
 

@@ -150,7 +150,7 @@ def test_the_preview_is_a_partial(partial, space: Space) -> None:
 
 
 def upload(client: Client, content: bytes, name: str = "rows.jsonl"):
-    return client.post(f"{URL}import/", {"file": SimpleUploadedFile(name, content)})
+    return client.post(f"{URL}import/", {"file": SimpleUploadedFile(name, content)}, follow=True)
 
 
 def test_a_file_is_imported_and_its_bad_lines_named(editor_client: Client, space: Space) -> None:
@@ -162,6 +162,9 @@ def test_a_file_is_imported_and_its_bad_lines_named(editor_client: Client, space
     assert '<td class="n">2</td><td class="mono">title</td>' in html
     assert "colour" in html
     assert sorted(space.records.values_list("title", flat=True)) == ["One", "Three"]
+    # The report's page is another than the form's answer: reloading it imports nothing again.
+    assert response.redirect_chain == [(f"{URL}import/", 302)]
+    assert "rows read" not in editor_client.get(f"{URL}import/").content.decode()
 
 
 def test_importing_twice_changes_nothing(editor_client: Client, space: Space) -> None:

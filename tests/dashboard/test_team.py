@@ -4,7 +4,7 @@ from django.urls import reverse
 
 from contextopt.api.access import find_key
 from contextopt.embeddingjobs import Work, choose_models, work_through
-from contextopt.models import ApiKey, Space, Team, User
+from contextopt.models import ApiKey, Invitation, Space, Team, User
 from tests import factories
 from tests.dashboard.conftest import HTMX
 
@@ -35,9 +35,13 @@ def test_a_team_that_cannot_be(field: str, value: str, owner_client: Client, tea
 
 
 def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None:
-    response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "write"})
-    secret = response.content.decode().split('<pre id="secret">')[1].split("<")[0]
+    headers = {**HTMX, "HX-Target": "keys"}
+    response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "write"}, headers=headers)
+    html = response.content.decode()
+    assert "<html" not in html and 'id="keys"' in html
+    secret = html.split('<pre id="secret">')[1].split("<")[0]
     assert response.headers["Cache-Control"] == "no-store"
+    assert secret not in str(dict(owner_client.session)) + str(owner_client.cookies)
     key = find_key(secret)
     assert key is not None
     assert (key.team, key.scope, key.created_by) == (team, "write", "user:olga")
@@ -46,9 +50,27 @@ def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None
 
 @pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 121), ("scope", "root")])
 def test_a_key_that_cannot_be(field: str, value: str, owner_client: Client, team: Team) -> None:
-    response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "read", field: value})
-    assert response.status_code == 422
+    data, headers = {"name": "ci", "scope": "read", field: value}, {**HTMX, "HX-Target": "keys"}
+    html = owner_client.post(f"{URL}keys", data, headers=headers).content.decode()
+    assert f'_{field}_error" role="alert"' in html
     assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "data"),
+    [
+        ("keys", {"name": "ci", "scope": "write"}),
+        ("invitations", {"name": "Nia", "role": "viewer", "days": 7}),
+    ],
+)
+def test_what_a_reload_would_send_again_makes_no_secret(
+    address: str, data: dict[str, object], owner_client: Client
+) -> None:
+    for _ in range(2):
+        response = owner_client.post(f"{URL}{address}", data)
+        assert (response.status_code, response.headers["Location"]) == (302, URL)
+    assert not ApiKey.objects.exists() and not Invitation.objects.exists()
+    assert "Nothing was made" in owner_client.get(URL).content.decode()
 
 
 def test_a_revoked_key_stays_listed(owner_client: Client, team: Team) -> None:
