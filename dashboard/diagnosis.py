@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextopt.engine.config import SCORED_STAGE
+from contextopt.models.assemblies import SLOW_MS
 from dashboard.formats import milliseconds, percent, whole
 from dashboard.metrics import Figures, ScoreSpread, StageFigures
-from dashboard.tiles import TARGET_MS
 
 LOW_UTILISATION = 0.5
 MOST_REQUESTS = 0.5
@@ -57,13 +57,13 @@ def observe(total: Figures, stages: list[StageFigures], spread: ScoreSpread) -> 
 
 
 def _slow(total: Figures) -> Observation | None:
-    if total.p95_ms is None or total.p95_ms <= TARGET_MS:
+    if total.p95_ms is None or total.p95_ms <= SLOW_MS:
         return None
     return Observation(
         "slow",
         f"Assembly time p95 is {milliseconds(total.p95_ms)} ms",
         f"Half of {whole(total.assemblies)} assemblies took up to {milliseconds(total.p50_ms)} ms, 5 % took "
-        f"over {milliseconds(total.p95_ms)} ms. The target is {TARGET_MS} ms.",
+        f"over {milliseconds(total.p95_ms)} ms. The target is {SLOW_MS} ms.",
         (
             "a database short of memory or connections",
             "other work on the machine, such as an import",

@@ -9,13 +9,12 @@ from django.db.models import QuerySet
 
 from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.models import Assembly, ContextConfig, Kind, Space, Team
-from contextopt.models.assemblies import AssemblyQuerySet
+from contextopt.models.assemblies import SLOW_MS, AssemblyQuerySet
 from contextopt.models.phases import PHASE_MAX
 from dashboard.filters import INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
 from dashboard.formats import code_words
 from dashboard.narrowing import Narrowing, narrow
 from dashboard.paging import cursor_moment
-from dashboard.tiles import TARGET_MS
 
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
@@ -36,7 +35,7 @@ class AssembliesForm(FilterForm):
     )
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
     warning = forms.ChoiceField(choices=[("", "With or without warnings"), *WARNINGS], required=False)
-    slow = forms.ChoiceField(choices=[("", "Slow or not"), ("yes", f"Over {TARGET_MS} ms")], required=False)
+    slow = forms.ChoiceField(choices=[("", "Slow or not"), ("yes", f"Over {SLOW_MS} ms")], required=False)
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
@@ -70,19 +69,22 @@ class AssembliesForm(FilterForm):
             found = found.filter(config__in=self._config_ids())
         if given["stage"]:
             found = found.filter(stage=int(given["stage"]))
+        found = self._by_outcome(found)
+        if given["start"]:
+            found = found.filter(created_at__gte=given["start"])
+        if given["end"]:
+            found = found.filter(created_at__lt=self._exclusive_end())
+        return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
+
+    def _by_outcome(self, found: AssemblyQuerySet) -> AssemblyQuerySet:
+        given = self.cleaned_data
         if given["truncated"]:
             found = found.filter(truncated=given["truncated"] == "yes")
         if given["empty"]:
             found = found.empty()
         if given["warning"]:
             found = found.warned(given["warning"])
-        if given["slow"]:
-            found = found.filter(assembly_ms__gt=TARGET_MS)
-        if given["start"]:
-            found = found.filter(created_at__gte=given["start"])
-        if given["end"]:
-            found = found.filter(created_at__lt=self._exclusive_end())
-        return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
+        return found.slow() if given["slow"] else found
 
     def select_page(self, cursor: str) -> AssemblyQuerySet:
         """Return what passes, narrowed to the times that the page after a cursor lies in.
@@ -90,7 +92,7 @@ class AssembliesForm(FilterForm):
         What has an index of its own is not narrowed: rollups don't tell where it is, and it is rare.
         """
         found = self.select()
-        indexed = ("find", "conversation", "empty", "warning")
+        indexed = ("find", "conversation", "empty", "warning", "slow")
         if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
             return found
         wanted = self._narrowing(cursor)

@@ -36,6 +36,9 @@ BASELINES = {
 }
 """Names of what each kind is compared with. A ledger with a `baseline` of its own says another."""
 
+SLOW_MS = 500
+"""The target for an assembly, in milliseconds."""
+
 _CODES = sorted(INSUFFICIENT)
 
 # What is empty, and what counts as a saving, as conditions of a query and, beside each, in SQL on rows `a`
@@ -63,6 +66,10 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
     def warned(self, code: str) -> Self:
         """Rows that carry a warning. The second condition is the index's."""
         return self.filter(warning_codes__contains=[code]).exclude(warning_codes=[])
+
+    def slow(self) -> Self:
+        """Rows that took longer than the target."""
+        return self.filter(assembly_ms__gt=SLOW_MS)
 
     def counted(self) -> Self:
         """Rows that count as a saving, or as a cost."""
@@ -158,6 +165,12 @@ class Assembly(models.Model):
                 fields=["team", "-created_at", "-id"],
                 condition=~Q(warning_codes=[]),
                 name="assembly_warned",
+            ),
+            # The list of assemblies over the target, newest first.
+            models.Index(
+                fields=["team", "-created_at", "-id"],
+                condition=Q(assembly_ms__gt=SLOW_MS),
+                name="assembly_slow",
             ),
             # Look-up of a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
