@@ -16,7 +16,7 @@ from config.errors import SetupError
 
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "finding", "strategies", "index",
-    "files", "deltas", "logs", "briefs",
+    "files", "deltas", "logs", "briefs", "kills",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1

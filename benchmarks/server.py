@@ -63,7 +63,7 @@ def _backends() -> list[int]:
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
     """Run web, worker and schedule as `manage.py up` would, and end them afterwards."""
-    port = _free_port()
+    port = free_port()
     running: dict[str, subprocess.Popen[bytes]] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -136,7 +136,7 @@ def _stop(running: list[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

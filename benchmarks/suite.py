@@ -21,6 +21,7 @@ from benchmarks.filespeed import measure_speed
 from benchmarks.finding import measure_finding
 from benchmarks.hostile import measure_hostile, total_section
 from benchmarks.importing import measure_import
+from benchmarks.kills import measure_kills
 from benchmarks.material import Material
 from benchmarks.recall import measure_recall
 from benchmarks.recount import Recount
@@ -50,6 +51,7 @@ class Scale:
     files: int
     file_cases: int
     search_sizes: tuple[int, ...]
+    kills: int
 
 
 FULL = Scale(
@@ -65,6 +67,7 @@ FULL = Scale(
     files=10_000,
     file_cases=40,
     search_sizes=(1_000, 10_000, 100_000),
+    kills=3,
 )
 QUICK = Scale(
     sizes=(1_000, 10_000),
@@ -79,6 +82,7 @@ QUICK = Scale(
     files=1_000,
     file_cases=4,
     search_sizes=(1_000,),
+    kills=1,
 )
 
 
@@ -151,6 +155,9 @@ class Suite:
         commits = self.material.commits
         return measure_briefs(commits) if commits else _not_given("briefs", "--commits")
 
+    def kills(self) -> Section:
+        return measure_kills(self.scale.kills)
+
     def _spaces(self) -> list[Filled]:
         if not self.spaces:
             self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
@@ -183,6 +190,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "deltas": Suite.deltas,
     "logs": Suite.logs,
     "briefs": Suite.briefs,
+    "kills": Suite.kills,
 }
 
 
