@@ -161,7 +161,7 @@ class RecordIn(Input):
     external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
     metadata: Metadata = Field(default_factory=dict)
     language: Language | None = None
-    view_count: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    view_count: Annotated[int, Field(ge=0, le=limits.VIEWS_MAX)] = 0
     last_viewed_at: Moment | None = None
     deleted_at: Moment | None = None
 

@@ -39,12 +39,15 @@ class PatternOut(TypedDict):
     pattern: str
 
 
-@router.post("/completions", auth=WRITE, response={201: CompletionOut}, summary="Complete a task")
+@router.post(
+    "/completions", auth=WRITE, response={200: CompletionOut, 201: CompletionOut}, summary="Complete a task"
+)
 def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
     """Ends a task and learns from it: its decisions and error patterns become memories, and its plan a
     strategy where it succeeded at the first attempt with a quality of 7 or more.
 
-    Without a `task_id` a task is recorded. The same report again changes nothing; another one is a conflict.
+    Without a `task_id` a task is recorded. The same report again changes nothing and is answered with 200;
+    another one is a conflict.
     """
     result = complete_task(team=request.auth.team, data=data, actor=actor(request))
     return reply(result.to_json(), status=201 if result.is_new else 200)

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 from django.http import HttpResponse
-from django.test import Client
 
 from contextopt.models import Scope, Team
 from tests import factories
+from tests.api.documented import DocumentedClient
 
 
 class Caller:
-    """Calls `/api/v1` with one key."""
+    """Calls `/api/v1` with one key; an answer whose status is not documented fails the test."""
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
-        self.client = Client(headers={"Authorization": f"Bearer {secret}"} if secret else {})
+        self.client = DocumentedClient(headers={"Authorization": f"Bearer {secret}"} if secret else {})
 
     def get(self, path: str, **query: Any) -> HttpResponse:
         return self.client.get(f"/api/v1{path}", query_params=query or None)

@@ -36,6 +36,8 @@ def nested(depth: int) -> str:
         ('{"title": "x", "\\u0000": 1}', "\x00"),
         ('{"title": "x", "\\ud800": 1}', "body"),
         ('{"title": "x", "position": 9223372036854775808}', "position"),
+        ('{"title": "x", "view_count": 9223372036854775807}', "view_count"),
+        ('{"title": "x", "view_count": 1000000000001}', "view_count"),
         ('{"title": "x", "position": NaN}', "position"),
         ('{"title": "x", "position": 1e400}', "position"),
         ('{"title": "x", "position": -Infinity}', "position"),

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.urls import api as ninja_api
+from contextopt.api.schema import BODY_REFUSALS, REFUSALS
+from tests.api.documented import documented_statuses
 
 SNAPSHOT = Path(__file__).with_name("openapi.json")
 
@@ -55,3 +57,10 @@ def test_docs_page_calls_no_other_host(client, db):
     assert "http://" not in page
     assert "https://" not in page
     assert "default-src 'self'" in response["Content-Security-Policy"]
+
+
+def test_the_check_of_statuses_knows_every_address():
+    assert documented_statuses("POST", "/api/v1/completions") == {200, 201, *REFUSALS}
+    assert documented_statuses("GET", "/api/v1/records/17") == {200, *set(REFUSALS) - BODY_REFUSALS}
+    assert documented_statuses("PUT", "/api/v1/records/17") is None
+    assert documented_statuses("GET", "/api/v1/nowhere") is None
