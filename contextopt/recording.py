@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django.db import connection, transaction
-from django.db.models import F
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -153,16 +152,6 @@ def restore_revision(*, record: Record, number: int, actor: str) -> Record:
         raise NotFound(f"The record has no revision {number}.")
     state = {name: getattr(revision, name) for name in (*CONTENT, "deleted_at")}
     return _change(record, state, actor=actor, change="undo")
-
-
-def view_record(*, record: Record) -> Record:
-    """Count one view, unless the record is deleted. Views at the same moment are all counted."""
-    now = timezone.now()
-    Record.objects.filter(pk=record.pk, deleted_at=None).update(
-        view_count=F("view_count") + 1, last_viewed_at=now
-    )
-    record.refresh_from_db(fields=["view_count", "last_viewed_at"])
-    return record
 
 
 def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> list[RowResult]:

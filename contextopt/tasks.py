@@ -21,6 +21,7 @@ from contextopt.locking import Lock, only_here, unless_deleted
 from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import lock_space, summarise_again
+from contextopt.recordviews import forget_views
 from contextopt.remembering import drop_orphan_blobs, forget_expired_files
 from contextopt.retrying import end_waits
 from contextopt.throttles import sweep_throttles
@@ -46,11 +47,12 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def sweep() -> None:
-    """Do what is due: drop old answers and limits, finish purges, end waits, give up lost briefs, recount."""
+    """Do what is due: drop what is old, finish purges, end waits, give up lost briefs, recount summaries."""
     with only_here(Lock.SWEEP) as is_ours:
         if not is_ours:
             return
         StoredResponse.objects.filter(created_at__lt=timezone.now() - STORED_RESPONSE_LIFE).delete()
+        forget_views()
         finish_purges()
         end_waits()
         forget_expired_files()

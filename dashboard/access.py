@@ -114,7 +114,7 @@ def get_record(request: TeamRequest, slug: str, record_id: int) -> Record:
         raise Http404("No such record.")
     record = (
         Record.objects.filter(space__team=request.team, space__slug=slug, pk=record_id)
-        .select_related("space")
+        .select_related("space__team")
         .first()
     )
     if record is None:

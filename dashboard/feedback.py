@@ -198,7 +198,7 @@ def record_rows(found: Iterable[RecordTrend], links: Links, names: Mapping[str, 
         GroupRow(
             item.title, names[item.space], item.figures, _bar(item.figures),
             links.to(record=str(item.record_id), rating="down"),
-            reverse("dashboard:record", args=[item.space, item.record_id]),
+            reverse("dashboard:record", args=[item.space, item.record_id]) + "?from=review",
         )
         for item in found
     ]  # fmt: skip

@@ -28,10 +28,11 @@ from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.api.problems import FieldError, describe_errors
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Input, Moment, RecordIn, RecordPatch, Slug, Text
-from contextopt.models import Record, RecordRevision, Space
+from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.models import spaces as limits
 from contextopt.purging import purge_record
 from contextopt.recording import RowResult
+from contextopt.recordviews import view_record
 
 router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")
@@ -97,7 +98,7 @@ class BulkIn(Input):
 class ViewQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    count_view: Annotated[bool, Field(description="Whether this reading counts as a view.")] = True
+    count_view: Annotated[bool, Field(description="Whether this reading may count as a view.")] = True
 
 
 def find_record(request: ApiRequest, record_id: int) -> Record:
@@ -106,7 +107,7 @@ def find_record(request: ApiRequest, record_id: int) -> Record:
     Raises:
         NotFound: the team has no such record.
     """
-    records = Record.objects.select_related("space").filter(space__team_id=request.auth.team_id)
+    records = Record.objects.select_related("space__team").filter(space__team_id=request.auth.team_id)
     record = records.filter(pk=record_id).first()
     if record is None:
         raise NotFound(f"There is no record {record_id}.")
@@ -155,10 +156,13 @@ def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:
 
 @router.get("/records/{record_id}", auth=READ, response=RecordOut, summary="Read a record")
 def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery]) -> HttpResponse:
-    """Reading counts as a view, unless `count_view=false` or the record is deleted."""
+    """Counts as one view a day of a key that may write, unless `count_view=false` or the record is deleted.
+
+    Reading with a key of scope read counts as none.
+    """
     record = find_record(request, record_id)
-    if query.count_view:
-        record = recording.view_record(record=record)
+    if query.count_view and request.auth.allows(Scope.WRITE):
+        record = view_record(record=record, viewer=f"key:{request.auth.pk}")
     return reply(record_json(record))
 
 

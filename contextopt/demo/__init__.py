@@ -26,7 +26,8 @@ from contextopt.embeddingjobs import ensure_embedded
 from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
 from contextopt.models import Assembly, ContextConfig, Record, Space, Team
 from contextopt.models.assemblies import DEMO_ACTOR
-from contextopt.recording import create_space, delete_space, upsert_records, view_record
+from contextopt.recording import create_space, delete_space, upsert_records
+from contextopt.recordviews import view_record
 
 log = structlog.get_logger(__name__)
 
@@ -191,10 +192,13 @@ def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
 
 
 def _view_some(record_ids: list[int], rng: random.Random) -> None:
-    """Open some records as people do: most never, a few again and again."""
-    for record in Record.objects.filter(pk__in=rng.sample(record_ids, len(record_ids) // 4)).order_by("pk"):
-        for _ in range(rng.choice((1, 1, 2, 2, 3, 5, 8, 12))):
-            view_record(record=record)
+    """Open some records as people do: most never, a few by many."""
+    some = Record.objects.select_related("space__team").filter(
+        pk__in=rng.sample(record_ids, len(record_ids) // 4)
+    )
+    for record in some.order_by("pk"):
+        for number in range(rng.choice((1, 1, 2, 2, 3, 5, 8, 12))):
+            view_record(record=record, viewer=f"demo:{number}")
 
 
 def _assemble_all(

@@ -19,7 +19,7 @@ from contextopt.models.invitations import Invitation
 from contextopt.models.phases import PhaseProfile
 from contextopt.models.repositories import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.models.searching import DocumentFrequency, Language, SearchableText, SearchCorpus
-from contextopt.models.spaces import Record, RecordRevision, Space, SpaceCounts, SpaceHour
+from contextopt.models.spaces import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
 from contextopt.models.tasks import (
     Action,
     Attempt,
@@ -69,6 +69,7 @@ __all__ = [
     "Record",
     "RecordEmbedding",
     "RecordRevision",
+    "RecordView",
     "Repository",
     "RepositoryFile",
     "RepositoryHistory",

@@ -29,6 +29,7 @@ SOURCE_MAX = 200
 EXTERNAL_ID_MAX = 500
 METADATA_MAX_BYTES = 65_536
 VIEWS_MAX = 1_000_000_000_000
+VIEWER_MAX = 64
 DATE_MIN = datetime(1900, 1, 1, tzinfo=UTC)
 DATE_MAX = datetime(2999, 12, 31, tzinfo=UTC)
 PURGED = "[purged]"
@@ -219,6 +220,24 @@ class Record(RecordState, SearchableText):
     @property
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
+
+
+class RecordView(models.Model):
+    """Somebody opened a record on a day; kept until that day is over, so that it is counted once."""
+
+    record = models.ForeignKey(Record, models.DB_CASCADE, related_name="views", db_index=False)
+    viewer = models.CharField(max_length=VIEWER_MAX)
+    day = models.DateField(help_text="in the team's time zone")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["record", "viewer", "day"], name="record_view_once"),
+        ]
+        # Days that are over are swept.
+        indexes: ClassVar = [models.Index(fields=["day"], name="record_view_day")]
+
+    def __str__(self) -> str:
+        return f"{self.viewer} on {self.day}"
 
 
 class RecordRevision(RecordState):

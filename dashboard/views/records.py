@@ -21,15 +21,17 @@ from contextopt.recording import (
     restore_record,
     restore_revision,
     update_record,
-    view_record,
 )
+from contextopt.recordviews import view_record
 from dashboard.access import TeamRequest, get_record, get_space, require_role, team_page
 from dashboard.forms import RecordEditForm, RecordForm
 from dashboard.pages import render_page
 from dashboard.revisions import NOTES_COMPARED, Comparison, compare
 
 REVISIONS_SHOWN = 25
-# What a save comes back with: one's own edit is not a reading.
+# A record that is looked at from here, as its address says, is not viewed: one's own edit is no reading, and
+# judging a context must not change the next one.
+LOOKED_AT_FROM = ("edit", "inspector", "review")
 AFTER_SAVE = "?from=edit"
 
 
@@ -59,9 +61,8 @@ def _create(request: TeamRequest, slug: str, form: RecordForm) -> Record | None:
 @team_page
 def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
-    is_reading = not request.htmx and request.GET.get("from") != "edit"
-    if is_reading:
-        view_record(record=found)
+    if request.method == "GET" and not request.htmx and request.GET.get("from") not in LOOKED_AT_FROM:
+        view_record(record=found, viewer=f"user:{request.user.pk}")
     return _render(request, found, RecordEditForm(initial=RecordEditForm.initial_of(found)))
 
 

@@ -44,13 +44,18 @@ def test_create(api, space):
     assert record["summary_tokens"] > 0
 
 
-def test_reading_counts_a_view(api, space):
+def test_a_key_that_may_write_counts_once_a_day(api, writer, space):
     record = factories.make_record(space)
-    assert api.get(f"/records/{record.pk}").json()["view_count"] == 1
-    assert api.get(f"/records/{record.pk}", count_view="false").json()["view_count"] == 1
-    seen = api.get(f"/records/{record.pk}").json()
-    assert seen["view_count"] == 2
-    assert seen["last_viewed_at"] is not None
+    assert writer.get(f"/records/{record.pk}", count_view="false").json()["view_count"] == 0
+    seen = [caller.get(f"/records/{record.pk}").json() for caller in (writer, writer, api, api)]
+    assert [row["view_count"] for row in seen] == [1, 1, 2, 2]
+    assert seen[0]["last_viewed_at"] is not None
+
+
+def test_reading_with_a_read_key_counts_nothing(reader, space):
+    record = factories.make_record(space)
+    assert reader.get(f"/records/{record.pk}").json()["view_count"] == 0
+    assert Record.objects.get(pk=record.pk).view_count == 0
 
 
 def test_reading_a_deleted_record_counts_nothing(api, space):

@@ -19,8 +19,8 @@ from contextopt.recording import (
     restore_revision,
     update_record,
     upsert_records,
-    view_record,
 )
+from contextopt.recordviews import view_record
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 
@@ -93,16 +93,6 @@ def test_a_revision_is_restored_as_a_change_of_its_own(space: Space) -> None:
     assert record.revisions.get(number=2).title == "Second"
     with pytest.raises(NotFound):
         restore_revision(record=record, number=9, actor="test")
-
-
-def test_views_are_counted_in_the_database(space: Space) -> None:
-    record = make_record(space)
-    stale = Record.objects.get(pk=record.pk)
-    view_record(record=record)
-    assert view_record(record=stale).view_count == 2
-    assert stale.last_viewed_at is not None
-    gone = delete_record(record=record, actor="test")
-    assert view_record(record=gone).view_count == 2
 
 
 def rows(count: int, **overrides: object) -> list[RecordIn]:
@@ -248,7 +238,7 @@ def test_an_import_brings_views_and_deletion_and_later_leaves_them(space: Space)
     record = Record.objects.get(space=space, external_id="0")
     assert (record.view_count, record.frequency, record.is_deleted) == (7, 7, True)
     restore_record(record=record, actor="test")
-    view_record(record=record)
+    view_record(record=record, viewer="user:1")
     assert upsert_records(space=space, rows=given, actor="test")[0].status == "unchanged"
     record.refresh_from_db()
     assert (record.view_count, record.is_deleted) == (8, False)

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from contextopt.models import Record, Space
 from contextopt.recording import delete_record, update_record
 from dashboard.forms import RecordEditForm
 from tests.dashboard.conftest import HTMX
-from tests.factories import make_record
+from tests.factories import make_assembly, make_record
+from tests.memory.factories import make_review
 
 NEW = "/spaces/support/records/new/"
 
@@ -32,11 +34,36 @@ def fields_of(record: Record, **changes: str) -> dict[str, Any]:
 # Reading
 
 
-def test_reading_a_record_counts_a_view(owner_client: Client, record: Record) -> None:
-    for _ in range(2):
-        assert "Queue stuck after deploy" in owner_client.get(url_of(record)).content.decode()
+def test_each_person_who_opens_a_record_counts_once_a_day(
+    owner_client: Client, teammate_client: Client, record: Record
+) -> None:
+    for client in (owner_client, owner_client, teammate_client):
+        assert "Queue stuck after deploy" in client.get(url_of(record)).content.decode()
     record.refresh_from_db()
     assert record.view_count == 2
+
+
+@pytest.mark.parametrize("page", ["inspector", "compare", "review"])
+def test_looking_from_an_inspector_or_a_review_counts_none(
+    page: str, owner_client: Client, space: Space
+) -> None:
+    """Follow the page's own links, as a person does."""
+    record = make_record(space)
+    item = make_review(space)
+    make_record(space, title="Read more often", view_count=10)
+    other = make_assembly(space, max_records=1)
+    pages = {
+        "inspector": f"/assemblies/{item.assembly_id}/",
+        "compare": f"/assemblies/compare/?id={item.assembly_id}&id={other.id}",
+        "review": f"/review/{item.pk}/",
+    }
+    html = owner_client.get(pages[page]).content.decode()
+    links = set(re.findall(rf'href="({re.escape(url_of(record))}[^"]*)"', html))
+    assert links
+    for link in links:
+        assert "Queue stuck after deploy" in owner_client.get(link).content.decode()
+    record.refresh_from_db()
+    assert record.view_count == 0
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?from=edit", {}), ("", HTMX)])
@@ -167,11 +194,11 @@ def test_the_page_asks_as_often_for_twenty_revisions_as_for_two(owner_client: Cl
             changes = RecordPatch(title=f"Title {record.revisions.count()}")
             update_record(record=record, changes=changes, actor="test")
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the record with its space, the count of the view and its result,
+            # the frame's four, the record with its space, the view and its count in one,
             # the revisions
             owner_client.get(url_of(record))
         counts.append(len(queries))
-    assert counts == [8, 8]
+    assert counts == [7, 7]
 
 
 def test_the_trash_leads_back(editor_client: Client, record: Record) -> None:
