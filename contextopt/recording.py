@@ -16,6 +16,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from contextopt.auditing import SYSTEM, note_event
+from contextopt.copying import copy_in
 from contextopt.engine.language import detect_language
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
@@ -286,7 +287,7 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
         )
         ids = [row[0] for row in cursor.fetchall()]
         columns = ", ".join(f'"{name}"' for name in _COPY_COLUMNS)
-        with cursor.copy(f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
+        with copy_in(cursor, f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
             for record_id, row in zip(ids, rows, strict=True):
                 date = row.date or now
                 line, tokens = _summarise(row, date, tokenizer)

@@ -127,10 +127,15 @@ def _take_lock(own: psycopg.Connection, searchable: Searchable, model: Embedding
 
 @contextmanager
 def _own_connection() -> Iterator[psycopg.Connection]:
-    """Connect outside the pool: a build needs its own settings, and may outlive its caller."""
+    """Connect outside the pool: a build needs its own settings, and may outlive its caller.
+
+    Raises:
+        DatabaseError: the server cannot be reached, or refused a statement; as from the pool's connections.
+    """
     params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
-    own = psycopg.connect(make_conninfo(**params), autocommit=True, connect_timeout=3)
-    try:
-        yield own
-    finally:
-        own.close()
+    with connection.wrap_database_errors:
+        own = psycopg.connect(make_conninfo(**params), autocommit=True, connect_timeout=3)
+        try:
+            yield own
+        finally:
+            own.close()

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.utils import timezone
 
+from contextopt.copying import copy_in
 from contextopt.embedding import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.embedding.values import TEXT_MAX
 from contextopt.locking import Lock, wait_turn
@@ -95,7 +96,7 @@ def store(prepared: Prepared) -> dict[int, int]:
             f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
             [model.pk, list(dates)],
         )
-        with cursor.copy(_copy_sql(searchable)) as copy:
+        with copy_in(cursor, _copy_sql(searchable)) as copy:
             copy.write(_encode(prepared, dates))
         if searchable.has_windows and prepared.unchanged:
             changed += _date_anew(cursor, prepared, dates)

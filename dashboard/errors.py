@@ -1,18 +1,23 @@
 """The pages for what went wrong."""
 
+import sys
 from collections.abc import Callable
 from typing import cast
 
 import structlog
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 
-from contextopt.errors import NotFound, TooManyAttempts
+from contextopt.api.problems import RETRY_AFTER_SECONDS
+from contextopt.errors import NotFound, ServiceUnavailable, TooManyAttempts
 from contextopt.locking import is_about_deleted
 from dashboard.access import TeamRequest, enter_team
+
+UNAVAILABLE = (OperationalError, InterfaceError, ServiceUnavailable)
 
 log = structlog.get_logger(__name__)
 
@@ -93,5 +98,13 @@ def _find_team(request: HttpRequest) -> None:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's signature
+    """Answer whatever no view or middleware has caught; Django calls this while it handles the error.
+
+    A database that is away, or has no room or memory, is a 503: the same may succeed a little later.
+    """
     # No request goes in: a context processor may be what failed.
+    if isinstance(sys.exception(), UNAVAILABLE):
+        response = render(None, "503.html", status=503)
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return response
     return render(None, "500.html", status=500)

@@ -79,7 +79,7 @@ class ReportingCommand(BaseCommand):
         raise NotImplementedError
 
     def how_far(self) -> str:
-        """Say what is kept of work that was interrupted."""
+        """Say what is kept of work that was interrupted, by a person or by a database that failed."""
         return "Interrupted; nothing was changed."
 
     def print_json(self, answer: Mapping[str, Any]) -> None:
@@ -103,7 +103,8 @@ class ReportingCommand(BaseCommand):
         except (ContextoptError, EngineError) as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except OperationalError as error:
-            raise CommandError(f"the database failed: {error}", returncode=UNUSABLE) from error
+            message = f"the database failed: {error}\n{self.how_far()}"
+            raise CommandError(message, returncode=UNUSABLE) from error
         except (IntegrityError, ObjectDoesNotExist) as error:
             if not is_about_deleted(error):
                 raise
