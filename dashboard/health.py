@@ -3,7 +3,7 @@
 import shutil
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import psycopg
 from celery import current_app
@@ -15,6 +15,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from config import place
 from config.celery import CHAT_QUEUE, QUEUE
 from contextopt.embeddingstatus import embedding_status
 from contextopt.models import Assembly
@@ -30,7 +31,9 @@ DISK_NEEDED = 0.05
 
 
 class HealthJson(TypedDict):
-    """What the API answers. A queue of none says that the broker did not answer."""
+    """What the API answers. A queue of none says that the broker did not answer, a disk of none that the
+    database is on a server whose disk cannot be seen from here.
+    """
 
     ok: bool
     worker_alive: bool
@@ -47,8 +50,8 @@ class HealthJson(TypedDict):
     rollups_behind: int
     rollups_behind_seconds: float
     database_bytes: int
-    disk_free_bytes: int
-    disk_total_bytes: int
+    disk_free_bytes: int | None
+    disk_total_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,14 @@ class Health:
     rollups_behind: int
     rollups_behind_seconds: float
     database_bytes: int
-    disk_free_bytes: int
-    disk_total_bytes: int
+    disk_free_bytes: int | None
+    disk_total_bytes: int | None
 
     @property
     def has_disk(self) -> bool:
+        """Whether there is room left; of a disk that cannot be seen nothing is said."""
+        if self.disk_free_bytes is None or self.disk_total_bytes is None:
+            return True
         return self.disk_free_bytes >= DISK_NEEDED * self.disk_total_bytes
 
     @property
@@ -125,7 +131,7 @@ def read_health() -> Health:
     seen: dict[int, datetime] = dict(WorkerBeat.objects.values_list("pk", "beaten_at"))
     embedding = embedding_status()
     behind, seconds = _rollups_behind(now)
-    disk = shutil.disk_usage(settings.BASE_DIR)
+    disk = _database_disk()
     return Health(
         worker_alive=_is_alive(seen.get(Duty.JOBS), now),
         worker_seen_at=seen.get(Duty.JOBS),
@@ -141,9 +147,24 @@ def read_health() -> Health:
         rollups_behind=behind,
         rollups_behind_seconds=seconds,
         database_bytes=_database_bytes(),
-        disk_free_bytes=disk.free,
-        disk_total_bytes=disk.total,
+        disk_free_bytes=disk and disk.free,
+        disk_total_bytes=disk and disk.total,
     )
+
+
+class Disk(NamedTuple):
+    """The room of a file system, in bytes."""
+
+    total: int
+    used: int
+    free: int
+
+
+def _database_disk() -> Disk | None:
+    """Return the disk of the embedded server's data; none for a server that somebody else runs."""
+    if settings.DATABASE_URL:
+        return None
+    return Disk(*shutil.disk_usage(place.location().data_dir))
 
 
 def _is_alive(seen_at: datetime | None, now: datetime) -> bool:
@@ -203,10 +224,18 @@ def health_signs(health: Health) -> list[Sign]:
              if health.rollups_behind else "all assemblies are in",
              health.is_folded, "Look at the worker's log; manage.py rebuild_rollups makes them again"),
         Sign("Database", filesizeformat(health.database_bytes), "with indexes", is_good=True),
-        Sign("Disk free", filesizeformat(health.disk_free_bytes),
-             f"of {filesizeformat(health.disk_total_bytes)}", health.has_disk,
-             "Make room: PostgreSQL stops when there is none"),
+        _disk_sign(health),
     ]  # fmt: skip
+
+
+def _disk_sign(health: Health) -> Sign:
+    if health.disk_free_bytes is None or health.disk_total_bytes is None:
+        return Sign("Database disk", "unknown", "the database is on a server of its own", is_good=True)
+    return Sign(
+        "Database disk free", filesizeformat(health.disk_free_bytes),
+        f"of {filesizeformat(health.disk_total_bytes)}", health.has_disk,
+        "Make room: PostgreSQL stops when there is none",
+    )  # fmt: skip
 
 
 def _worker_sign(label: str, seen_at: datetime | None, *, is_alive: bool) -> Sign:

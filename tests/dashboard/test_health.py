@@ -1,7 +1,11 @@
+import shutil
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import time_machine
+from django.conf import settings as django_settings
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -13,6 +17,7 @@ from dashboard.tasks import fold_assemblies
 from tests import factories
 
 pytestmark = pytest.mark.django_db
+OTHER_DISKS = ("/dev/shm", "/dev", "/proc")
 MOMENT = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
 
@@ -89,6 +94,27 @@ def test_what_is_not_good_says_what_to_do(changes: dict[str, object]) -> None:
     assert bad.remedy
 
 
+@pytest.mark.skipif(bool(django_settings.DATABASE_URL), reason="the server is not the embedded one")
+def test_the_disk_is_the_one_of_the_databases_folder(settings: Any) -> None:
+    # The server says itself where its data are; the checkout may be on another disk.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('data_directory')")
+        total = shutil.disk_usage(cursor.fetchone()[0]).total
+    settings.BASE_DIR = next(path for path in OTHER_DISKS if shutil.disk_usage(path).total != total)
+    found = read_health()
+    assert found.disk_total_bytes == total
+    assert found.disk_free_bytes is not None
+    assert 0 < found.disk_free_bytes < total
+
+
+def test_the_disk_of_a_server_of_its_own_is_unknown(settings: Any) -> None:
+    settings.DATABASE_URL = "postgres://db.example/contextopt"
+    found = read_health()
+    assert (found.disk_free_bytes, found.disk_total_bytes, found.has_disk) == (None, None, True)
+    [sign] = [sign for sign in health_signs(found) if sign.label == "Database disk"]
+    assert (sign.value, sign.is_good) == ("unknown", True)
+
+
 def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
     owner.is_staff = owner.is_superuser = True
     owner.save()
@@ -103,6 +129,6 @@ def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
         "Schedule",
         "To be embedded",
         "Behind in rollups",
-        "Disk free",
+        "Database disk free",
     ):
         assert words in html
