@@ -9,9 +9,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.locking import hold_team
 from contextopt.models import Assembly, Author, Message, Team
 from memory.feedbackinputs import OpinionIn, SubjectIn
 from memory.models import ExternalMessage, Vote
+from memory.ratings import rate_strategies
 from memory.signals import feedback_changed
 
 log = structlog.get_logger(__name__)
@@ -35,7 +37,7 @@ class Subject:
 
 @transaction.atomic
 def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: str) -> Vote:
-    """Store the rater's vote on an answer, in place of the one before.
+    """Store the rater's vote on an answer, in place of the one before, and rate its strategies by it.
 
     `rater` says of which kind the person is, too: `user:ann`, `key:laptop`, `rater:4711`.
 
@@ -44,6 +46,8 @@ def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: 
         InvalidInput: the external message is not known yet and no assembly is named.
         Conflict: the external message is known with another assembly.
     """
+    # A team is deleted before its votes, so it is held before them.
+    hold_team(team.pk)
     found = find_subject(team, subject, remember=True)
     # Votes on one answer queue up here: the one before is read for those who listen.
     before = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
@@ -65,23 +69,26 @@ def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: 
             "created_at": timezone.now(),
         },
     )
+    rate_strategies(team_id=team.pk, assembly_id=assembly.pk, rater=rater)
     _tell(vote, before=before.rating if before else "", after=vote.rating)
     return vote
 
 
 @transaction.atomic
 def withdraw_feedback(*, team: Team, subject: SubjectIn, rater: str) -> bool:
-    """Take the rater's vote back; return whether there was one.
+    """Take the rater's vote back, for its strategies too; return whether there was one.
 
     Raises:
         NotFound: the team has no such message or assembly.
     """
+    hold_team(team.pk)
     found = find_subject(team, subject, remember=False)
     vote = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
     if vote is None:
         return False
     _tell(vote, before=vote.rating, after="")
     vote.delete()
+    rate_strategies(team_id=team.pk, assembly_id=vote.assembly_id, rater=rater)
     return True
 
 

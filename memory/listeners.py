@@ -1,63 +1,17 @@
-"""What follows a vote: the review queue, and the trust of strategies that the answer was made with."""
+"""What follows a vote once it is stored: the review queue. What is missed here, `fill_queue` makes up for."""
 
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Avg, Case, FloatField, Q, Value, When
-
-from contextopt.locking import hold_team, unless_deleted
-from contextopt.models import Assembly
-from memory.models import Memory, Rating, StrategyUse, Vote
+from contextopt.locking import unless_deleted
 from memory.reviewqueue import refresh_assembly
 from memory.signals import feedback_changed
-from memory.strategies import rate_use
-
-USES_MAX = 50
 
 
 def listen() -> None:
     """Have the listeners hear of votes from now on."""
     feedback_changed.connect(queue_review, dispatch_uid="queue_review")
-    feedback_changed.connect(rate_strategies, dispatch_uid="rate_strategies")
 
 
 def queue_review(*, team_id: int, assembly_id: int, **_: Any) -> None:
     with unless_deleted():
         refresh_assembly(team_id=team_id, assembly_id=assembly_id)
-
-
-def rate_strategies(*, team_id: int, assembly_id: int, rater: str, **_: Any) -> None:
-    """Rate the strategies that an answer was made with by the share of its votes that are up.
-
-    Each use has one rating, which follows the votes: with the last of them it is taken back.
-    """
-    with unless_deleted(), transaction.atomic():
-        hold_team(team_id)
-        uses = uses_of(team_id, assembly_id)
-        # Who waits here for another counts the votes after it, so the last to write has seen all of them.
-        memories = Memory.objects.filter(pk__in={use.memory_id for use in uses}).order_by("id")
-        list(memories.select_for_update(no_key=True).values_list("pk"))
-        rating = _share_up(team_id, assembly_id)
-        for use in uses:
-            rate_use(use=use, rating=rating, actor=rater)
-
-
-def _share_up(team_id: int, assembly_id: int) -> float | None:
-    """Return the share of the votes that are up, None without any."""
-    votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id)
-    is_up = Case(When(rating=Rating.UP, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
-    share: float | None = votes.aggregate(mean=Avg(is_up))["mean"]
-    return share
-
-
-def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
-    """Return the uses of strategies in an assembly, or in the task that it was a step of."""
-    assembly = Assembly.objects.select_related("attempt", "handoff").filter(pk=assembly_id).first()
-    steps = [getattr(assembly, name, None) for name in ("attempt", "handoff")]
-    tasks = [step.task_id for step in steps if step is not None]
-    named = Q(assembly_id=assembly_id) | Q(task_id__in=tasks)
-    return list(
-        StrategyUse.objects.select_related("memory")
-        .filter(named, memory__team_id=team_id)
-        .order_by("memory_id", "id")[:USES_MAX]
-    )

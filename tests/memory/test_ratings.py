@@ -1,17 +1,22 @@
-"""What follows a vote: the trust of the strategies that the answer was made with."""
+"""Votes rate the strategies that the answer was made with, in one write with the vote."""
 
+import os
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 
 from contextopt.models import Attempt, Space, Team
 from memory.feedback import give_feedback, withdraw_feedback
 from memory.feedbackinputs import OpinionIn, SubjectIn
-from memory.listeners import rate_strategies
 from memory.models import Memory, Vote
+from memory.ratings import rate_strategies
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
+from tests.fulldisk import lacking_room
 from tests.memory.factories import make_strategy, make_use
 
 
@@ -86,3 +91,72 @@ def test_who_waits_counts_the_votes_of_whoever_was_first(transactional_db: None)
     late.result(PATIENCE_SECONDS)
     use.refresh_from_db()
     assert use.rating == 0.5
+
+
+def test_a_vote_whose_rating_fails_is_not_stored_and_can_be_given_again(
+    space: Space, strategy: Memory, vote
+) -> None:
+    assembly = factories.make_assembly(space)
+    use = make_use(strategy, assembly_id=assembly.id)
+    before = strategy.trust
+    with lacking_room("memory_trustchange"), pytest.raises(OperationalError), transaction.atomic():
+        vote(assembly.id, "down")
+    assert not Vote.objects.exists()
+    vote(assembly.id, "down")
+    use.refresh_from_db()
+    strategy.refresh_from_db()
+    assert (use.rating, strategy.trust < before) == (0, True)
+
+
+VOTE = """
+import sys, django
+from django.conf import settings
+settings.DATABASES["default"]["NAME"] = sys.argv[1]
+django.setup()
+from contextopt.models import Team
+from memory.feedback import give_feedback
+from memory.feedbackinputs import OpinionIn, SubjectIn
+subject = SubjectIn(assembly_id=int(sys.argv[2]))
+give_feedback(team=Team.objects.get(), subject=subject, opinion=OpinionIn(rating="down"), rater="rater:a")
+"""
+CHILD = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+# The change of trust waits for a lock that the test holds, and the voter is killed there.
+WAIT_AT_TRUST = """
+CREATE FUNCTION wait_at_trust() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$;
+CREATE TRIGGER wait_at_trust BEFORE INSERT ON memory_trustchange
+    FOR EACH ROW EXECUTE FUNCTION wait_at_trust();
+"""
+GO_ON = "DROP TRIGGER wait_at_trust ON memory_trustchange; DROP FUNCTION wait_at_trust()"
+
+
+def test_a_voter_who_is_killed_between_vote_and_trust_leaves_neither(transactional_db: None) -> None:
+    team = factories.make_team()
+    use = make_use(make_strategy(team), assembly_id=factories.make_assembly(factories.make_space(team)).id)
+    with connection.cursor() as cursor:
+        cursor.execute(WAIT_AT_TRUST, None)
+        cursor.execute("SELECT pg_advisory_lock(4711)")
+        name = connection.settings_dict["NAME"]
+        voter = subprocess.Popen([sys.executable, "-c", VOTE, name, str(use.assembly_id)], env=CHILD)
+        wait_until(lambda: somebody_waits() or voter.poll() is not None)
+        voter.kill()
+        assert voter.wait() == -signal.SIGKILL
+        cursor.execute("SELECT pg_advisory_unlock(4711)")
+        wait_until(nobody_is_at_work)
+        cursor.execute(GO_ON, None)
+    use.refresh_from_db()
+    assert (Vote.objects.exists(), use.rating) == (False, None)
+    subject = SubjectIn(assembly_id=use.assembly_id)
+    give_feedback(team=team, subject=subject, opinion=OpinionIn(rating="down"), rater="rater:a")
+    use.refresh_from_db()
+    assert (Vote.objects.count(), use.rating) == (1, 0)
+
+
+def nobody_is_at_work() -> bool:
+    """Say whether no other connection is in a transaction: the server rolled the killed one's back."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend')"
+        )
+        return bool(cursor.fetchone()[0])
