@@ -24,6 +24,7 @@ from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
 from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.locking import hold_team, retry_deadlocks
 from contextopt.models import ContextConfig, Record, Space, Team
+from contextopt.purgedids import KEY_TABLE, purged_id_sql
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")
@@ -243,21 +244,25 @@ def lock_space(space: Space) -> None:
             raise NotFound(f"The space {space.slug!r} was deleted meanwhile.")
 
 
+# A purged record has a hash in place of its external id.
+_FIND_EXISTING = f"""
+SELECT k.source, k.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
+  FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
+ CROSS JOIN {KEY_TABLE}
+ CROSS JOIN LATERAL (VALUES (k.external_id), ({purged_id_sql("%s::bigint", "k.source", "k.external_id")}))
+            AS named(external_id)
+  JOIN contextopt_record r
+    ON r.space_id = %s AND r.source = k.source AND r.external_id = named.external_id AND r.external_id <> ''
+"""
+
+
 def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:
     keys = list(keys)
     if not keys:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT r.source, r.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
-              FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
-              JOIN contextopt_record r
-                ON r.space_id = %s AND r.source = k.source AND r.external_id = k.external_id
-               AND r.external_id <> ''
-            """,
-            [[source for source, _ in keys], [external for _, external in keys], space.pk],
-        )
+        sources, external_ids = [source for source, _ in keys], [external for _, external in keys]
+        cursor.execute(_FIND_EXISTING, [sources, external_ids, space.pk, space.pk])
         return {
             (source, external_id): _Existing(record_id, bytes(digest), is_purged)
             for source, external_id, record_id, digest, is_purged in cursor.fetchall()

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt import briefwriting, demo, searchables
+from contextopt.answers import erase_named
 from contextopt.conversing import claim_message, deliver, free_lost_messages
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import Work, work_through
@@ -186,10 +187,12 @@ def recount_batch(space_id: int) -> bool:
 
 
 def finish_purges() -> int:
-    """Erase once more from assemblies that were stored while their record was being purged."""
-    recent = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
+    """Erase once more from what was stored while its record was being purged; return how much there was."""
+    purged = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
+    recent = list(purged.order_by("pk")[:1_000])
     erased = 0
-    for record in recent.order_by("pk")[:1_000]:
+    for record in recent:
         with transaction.atomic():
             erased += erase_from_assemblies(record)
-    return erased
+    with transaction.atomic():
+        return erased + erase_named(recent)

@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
+from contextopt.answers import named_records
 from contextopt.api.access import ApiRequest
 from contextopt.api.problems import RequestInProgress
 from contextopt.errors import InvalidInput
@@ -73,6 +74,7 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
             body=response.content,
             content_type=response.get("Content-Type", ""),
             location=response.get("Location", ""),
+            record_ids=named_records(response.content),
         )
         return response
     if stored.request_hash != digest:

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 from zoneinfo import available_timezones
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
@@ -175,6 +176,8 @@ class StoredResponse(models.Model):
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
     location = models.TextField(blank=True)
+    # The records that it shows: a purge erases them here. None says that nobody has looked.
+    record_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
