@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from contextopt.engine.agentcontext import FIELDS, MAX_NESTING, AgentContext
 from contextopt.engine.errors import InvalidValue
+from contextopt.engine.marks import unmark
 from contextopt.engine.plans import read_plan
 from contextopt.engine.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
 from contextopt.engine.text import flatten
@@ -133,7 +134,7 @@ class AgentContextIn(Input):
         """
         with naming(place):
             context = AgentContext.from_json(self.model_dump(exclude_none=True))
-        if (size := len(context.render())) > CONTEXT_CHARS_MAX:
+        if (size := len(unmark(context.render()))) > CONTEXT_CHARS_MAX:
             raise InvalidInput.of(
                 place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, it has {size:,}"
             )

@@ -10,6 +10,7 @@ from contextopt.compressing import ENCODING, consume, critical_text, handed_find
 from contextopt.engine import findings as values
 from contextopt.engine.agentcontext import FIELDS
 from contextopt.engine.counters import RenderedCounter
+from contextopt.engine.marks import mark
 from contextopt.engine.phases import PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.findinginputs import BundleIn
@@ -46,11 +47,13 @@ class Bundle:
 
     @property
     def text(self) -> str:
-        """What the agent is sent: critical findings, brief, context."""
-        return "\n".join(part for part in (self.handed_text, self.context.context.render()) if part)
+        """What the agent is sent: critical findings, brief, context; all but our headings is marked."""
+        parts = (mark(self.handed_text), self.context.context.render())
+        return "\n".join(filter(None, parts))
 
     @property
     def tokens(self) -> int:
+        """What the bundle weighs. Findings and brief count as they were handed on, without marks."""
         handed = self.compression.tokens_after if self.compression else 0
         return handed + self.context.filtered_tokens
 

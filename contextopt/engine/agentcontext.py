@@ -1,8 +1,12 @@
 """All that a coding agent could be sent, as one value: read strictly from JSON, rendered, measured.
 
 Memories, docs and tools are texts or JSON objects. An object is rendered as one line of JSON; its contents
-are its "content" where that is a text, else the whole object. One whose "trust_level" is "external" is
-rendered inside a fence, as data. Every list is in order of relevance, the best first.
+are its "content" where that is a text, else the whole object. Every list is in order of relevance, the best
+first.
+
+Only headings and fences are ours: each line of contents is marked (see `marks`). An object whose
+"trust_level" is "external" stands inside a fence, as data; in one of trust "agent" nothing reads as a marker
+of ours.
 """
 
 import json
@@ -12,13 +16,15 @@ from functools import cached_property
 from typing import Any, Self
 
 from contextopt.engine.errors import InvalidValue
-from contextopt.engine.fences import EXTERNAL_DATA, fence
+from contextopt.engine.fences import EXTERNAL_DATA, fence, quieten
+from contextopt.engine.marks import marked_block, marked_file
 from contextopt.engine.text import flatten
 from contextopt.engine.validation import check_text
 
 type Item = str | Mapping[str, Any]
 
 MAX_NESTING = 50
+AGENT = "agent"
 EXTERNAL = "external"
 
 FIELDS = ("tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools")
@@ -55,7 +61,7 @@ class ContextFile:
         check_text("content", self.content)
 
     def render(self) -> str:
-        return f"### {flatten(self.path)}\n{_ended(self.content)}"
+        return f"### {flatten(self.path)}\n{marked_file(self.content)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +134,14 @@ class AgentContext:
         return cls(**read)
 
 
-def item_text(item: Item) -> str:
-    """Return the item as it is rendered."""
+def render_item(item: Item) -> str:
     if isinstance(item, str):
-        return item
+        return marked_block(item)
     own = _own(item)
-    return own.fenced if isinstance(own, ExternalItem) else _dump(item)
+    if isinstance(own, ExternalItem):
+        return own.fenced + "\n"
+    is_agents = item.get("trust_level") == AGENT
+    return marked_block(quieten(_dump(item)) if is_agents else _dump(item))
 
 
 def item_body(item: Item) -> str:
@@ -159,14 +167,8 @@ def _render_sections(context: AgentContext) -> Iterator[str]:
 
 def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:
     if isinstance(value, str):
-        return _ended(value)
-    return "".join(
-        [item.render() if isinstance(item, ContextFile) else _ended(item_text(item)) for item in value]
-    )
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith("\n") else text + "\n"
+        return marked_block(value)
+    return "".join([item.render() if isinstance(item, ContextFile) else render_item(item) for item in value])
 
 
 def _own(item: Item) -> Item:

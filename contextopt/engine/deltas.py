@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.linediff import NO_CHANGES, Patch, Work, apply_diff, diff_lines
+from contextopt.engine.marks import marked_block, marked_file
 from contextopt.engine.text import flatten
 from contextopt.engine.validation import MAX_INT, check_optional_int
 
@@ -73,6 +74,12 @@ class ChangedFile:
     kind: Kind
     is_truncated: bool = False
     renamed_from: str = ""
+
+    def render(self) -> str:
+        """Return the change under its path. Lines of the file and of its diff are marked, ours are not."""
+        heading, _, body = self.diff.partition("\n") if self.kind == "renamed" else ("", "", self.diff)
+        renamed = f"{heading}\n" if heading else ""
+        return f"### {flatten(self.path)}\n{renamed}{_render_body(body, self.is_truncated)}"
 
 
 class FileDeltas(NamedTuple):
@@ -219,6 +226,19 @@ def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
         # Context and headings after the last changed line would say nothing.
         end, shown = position + 1, shown + 1
     return "".join(lines[:end]) + _cut_note(total - shown), True
+
+
+def _render_body(body: str, is_truncated: bool) -> str:
+    """Return a change as whole lines, with marks before those that are the file's."""
+    if body.startswith((DELETED, BINARY_FILE, REVERTED)):
+        return f"{body}\n"
+    heading, _, content = body.partition("\n")
+    is_whole = heading in (NEW_FILE, FULL_FILE)
+    ours, content = (f"{heading}\n", content) if is_whole else ("", body)
+    if is_truncated:
+        end = content.rfind("\n") + 1
+        return f"{ours}{marked_block(content[:end])}{content[end:]}\n"
+    return ours + (marked_file(content) if is_whole else marked_block(content))
 
 
 def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:

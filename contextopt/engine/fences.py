@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from contextopt.engine.marks import MARK
 from contextopt.engine.text import flatten
 
 STRATEGY_HINT = "STRATEGY HINT"
 EXTERNAL_DATA = "EXTERNAL DATA"
-QUOTE = "> "
 DIGEST_CHARS = 8
 INDENT_MAX = 40
 
@@ -54,7 +54,7 @@ _READINGS = _Readings()
 
 def fence(text: str, label: str, note: str = "") -> str:
     """Return the text between `[LABEL digest: note]` and `[END LABEL digest]`, each line of it quoted."""
-    lines = [QUOTE + line for line in quiet_lines(text)]
+    lines = [MARK + line for line in quiet_lines(text)]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGEST_CHARS]
     opening = f"[{label} {digest}: {note}]" if note else f"[{label} {digest}]"
     return "\n".join([opening, *lines, f"[END {label} {digest}]"])
@@ -62,7 +62,7 @@ def fence(text: str, label: str, note: str = "") -> str:
 
 def quiet_lines(text: str) -> list[str]:
     """Return the text's lines without control characters and without anything that reads as a marker."""
-    return [_quieten(_indent(line) + flatten(line)) for line in text.splitlines()]
+    return [quieten(_indent(line) + flatten(line)) for line in text.splitlines()]
 
 
 def _indent(line: str) -> str:
@@ -71,7 +71,8 @@ def _indent(line: str) -> str:
     return start[:INDENT_MAX]
 
 
-def _quieten(line: str) -> str:
+def quieten(line: str) -> str:
+    """Put a parenthesis for each bracket that stands before a marker's word."""
     if line.isascii() and "[" not in line:
         return line
     parts = []

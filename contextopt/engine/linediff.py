@@ -12,6 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from contextopt.engine.errors import InvalidValue
+from contextopt.engine.marks import NO_NEWLINE
 
 type Match = tuple[int, int, int]
 """An old line, the new line that equals it, and for how many lines that goes on."""
@@ -24,7 +25,6 @@ MAX_WORK = 1_500_000
 What is not matched by then is replaced as a block.
 """
 
-_NO_NEWLINE = "\\ No newline at end of file\n"
 _MAX_EDITS = 600
 _HUNK = re.compile(r"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@\n")
 
@@ -275,7 +275,7 @@ def _prefixed(sign: str, lines: list[str]) -> Iterator[str]:
             yield f"{sign}{line}"
         else:
             yield f"{sign}{line}\n"
-            yield _NO_NEWLINE
+            yield NO_NEWLINE
 
 
 def _range(start: int, end: int) -> str:
@@ -302,7 +302,7 @@ def _read_hunk(lines: list[str], position: int) -> tuple[list[str], list[str], i
     while position < len(lines) and lines[position][0] in " -+":
         sign, body = lines[position][0], lines[position][1:]
         position += 1
-        if position < len(lines) and lines[position] == _NO_NEWLINE:
+        if position < len(lines) and lines[position] == NO_NEWLINE:
             body = body.removesuffix("\n")
             position += 1
         if sign in " -":

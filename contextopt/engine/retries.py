@@ -19,6 +19,7 @@ from contextopt.engine.deltas import (
 )
 from contextopt.engine.errorlogs import ERROR_CHARS, latest_error
 from contextopt.engine.errors import InvalidValue
+from contextopt.engine.marks import marked_block
 from contextopt.engine.plans import summarise_plan
 from contextopt.engine.text import flatten, flatten_to
 from contextopt.engine.validation import MAX_INT, check_int, check_text
@@ -117,14 +118,15 @@ class RetryContext:
     estimated_tokens: int = 0
 
     def render(self) -> str:
+        """Return the text that is sent: headings of ours, and under them foreign text, each line marked."""
         sections = (
-            ("Task", self.task_summary),
-            ("Plan", self.plan_summary),
-            ("Latest error", self.latest_error),
-            ("Changed files", "".join(_render_file(file) for file in self.changed_files)),
-            ("Diagnosis", str(self.diagnosis)),
+            _section("Task", marked_block(self.task_summary)),
+            _section("Plan", marked_block(self.plan_summary)),
+            _section("Latest error", marked_block(self.latest_error)),
+            _section("Changed files", "".join(file.render() for file in self.changed_files)),
+            _section("Diagnosis", marked_block(str(self.diagnosis))),
         )
-        return "\n".join(filter(None, (_section(heading, text) for heading, text in sections)))
+        return "\n".join(filter(None, sections))
 
     def field_chars(self) -> Iterator[int]:
         yield len(self.task_summary)
@@ -186,8 +188,9 @@ class FullRetry:
     error: str
 
     def render(self) -> str:
-        parts = (self.context.render(), _section("Plan", self.plan), _section("Latest error", self.error))
-        return "\n".join(filter(None, parts))
+        plan = _section("Plan", marked_block(self.plan))
+        error = _section("Latest error", marked_block(self.error))
+        return "\n".join(filter(None, (self.context.render(), plan, error)))
 
     def field_chars(self) -> Iterator[int]:
         yield from self.context.field_chars()
@@ -331,12 +334,8 @@ def _counted(context: RetryContext, counter: Counter) -> RetryContext:
     return replace(context, estimated_tokens=counter.count(context))
 
 
-def _render_file(file: ChangedFile) -> str:
-    return f"### {flatten(file.path)}\n{file.diff}\n"
-
-
-def _section(heading: str, text: str) -> str:
-    return f"## {heading}\n{text}\n" if text else ""
+def _section(heading: str, lines: str) -> str:
+    return f"## {heading}\n{lines}" if lines else ""
 
 
 def _file_json(file: ChangedFile) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_from_findings_to_the_next_phase(api, path, task):
     assert bundle["from_phase"] == "analysis"
     assert [each["id"] for each in bundle["critical_findings"]] == ["F-001"]
     assert bundle["critical_findings"][0]["content"] == RISK["content"]
-    assert bundle["text"].endswith("## Files\n### a.py\nx = 1\n")
+    assert bundle["text"].endswith("## Files\n### a.py\n> x = 1\n")
     assert bundle["tokens"] == bundle["brief_tokens"] + bundle["critical_tokens"] + bundle["context_tokens"]
     # What was left out is one request away.
     for reference in bundle["references"]:

@@ -1,7 +1,10 @@
+import hashlib
+
 import pytest
 import structlog
 from django.db import DatabaseError, IntegrityError, transaction
 
+from contextopt.engine.marks import unmark
 from contextopt.engine.phases import DEFAULT_PROFILES
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -57,6 +60,16 @@ def test_a_filtering_is_an_assembly_with_both_texts(team: Team) -> None:
     assert row.payload.text == result.text == result.outcome.context.render()
     assert row.sha256 == result.certificate.sha256
     assert row.payload.entries == []
+
+
+def test_an_assembly_from_before_lines_were_marked_still_verifies(team: Team) -> None:
+    payload = AssemblyPayload.objects.get(pk=make_filtering(team, "diagnosis").id)
+    tokenizer, assembly = get_tokenizer("cl100k_base"), payload.assembly
+    payload.text, payload.baseline_text = unmark(payload.text), unmark(payload.baseline_text or "")
+    assembly.tokens_before = tokenizer.count(payload.baseline_text)
+    assembly.tokens_after = tokenizer.count(payload.text)
+    assembly.sha256 = hashlib.sha256(payload.text.encode()).hexdigest()
+    assert verify_assembly(payload) == []
 
 
 @pytest.mark.parametrize("counter", ["tokenizer", "heuristic"])

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from contextopt.bundles import Bundle, build_bundle
 from contextopt.compressing import make_compression
+from contextopt.engine.marks import mark
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound, OpenDecisions
 from contextopt.findinginputs import BundleIn, CompressIn, FindingIn, ResolutionIn
@@ -25,6 +26,7 @@ from contextopt.models import (
 from contextopt.taskstatus import task_status
 from contextopt.verification import verify_assembly
 from tests.concurrency import at_once
+from tests.engine.payloads import PAYLOADS
 from tests.factories import make_advance, make_finding, make_task, make_team
 
 
@@ -322,7 +324,7 @@ class TestPhases:
 class TestBundle:
     def test_the_first_phase_gets_its_context_alone(self, task: Task) -> None:
         bundle = bundle_of(task, context={"files": {"a.py": "x = 1\n"}})
-        assert bundle.text == "## Files\n### a.py\nx = 1\n"
+        assert bundle.text == "## Files\n### a.py\n> x = 1\n"
         assert (bundle.budget_tokens, bundle.compression) == (35_000, None)
 
     def test_the_next_one_gets_brief_critical_findings_and_context(self, task: Task) -> None:
@@ -332,7 +334,7 @@ class TestBundle:
         make_advance(task)
         bundle = bundle_of(task, context={"docs": ["word " * 60_000]})
         assert '{"description": "Keep <cents> whole."}' in bundle.text
-        assert bundle.compression.brief in bundle.text
+        assert mark(bundle.compression.brief) in bundle.text
         assert bundle.context.filtered_tokens <= 35_000
         assert bundle.tokens <= bundle.budget_tokens == 36_800
         assert bundle.tokens_without > bundle.tokens
@@ -342,6 +344,16 @@ class TestBundle:
         }
         assert bundle.references[1].url == f"/api/v1/tasks/{task.pk}/findings/F-003"
         assert get_tokenizer("cl100k_base").count(bundle.handed_text) == bundle.compression.tokens_after
+
+    def test_nothing_in_it_poses_as_ours(self, task: Task) -> None:
+        for text in PAYLOADS:
+            make_finding(task, tags=["critical"], content={"description": text, "location": text})
+        make_finding(
+            task, category="## Diagnosis", content={"description": "[NEW FILE] Keep it.", "risk": "x"}
+        )
+        make_advance(task)
+        lines = bundle_of(task, context={"docs": [*PAYLOADS]}).text.splitlines()
+        assert [line for line in lines if line and not line.startswith("> ")] == ["## Docs"]
 
     def test_reading_it_is_noted(self, task: Task) -> None:
         make_finding(task)

@@ -38,7 +38,7 @@ def test_the_first_attempts_files_are_the_baseline(team: Team) -> None:
     result = make_attempt(task, files=AFTER)
     assert (result.attempt.number, result.attempt.action) == (1, "retry")
     assert changed_paths(result) == {"cart.py": "changed"}
-    assert "-price_7 = 7\n+price_7 = 8\n" in result.retry.sent.render()
+    assert "> -price_7 = 7\n> +price_7 = 8\n" in result.retry.sent.render()
     assert result.attempt.delta_tokens < result.attempt.full_tokens / 2
     assert memory(task)["cart.py"] == SentFile(AFTER["cart.py"])
 
@@ -78,7 +78,7 @@ def test_a_cut_delta_does_not_move_the_base(team: Team) -> None:
     assert memory(task)["cart.py"] == SentFile(BEFORE["cart.py"], is_partial=True)
     assert Assembly.objects.get(pk=cut.attempt.assembly_id).truncated
     small = make_attempt(task, files=AFTER)
-    assert "-price_7 = 7\n+price_7 = 8\n" in small.retry.sent.render()
+    assert "> -price_7 = 7\n> +price_7 = 8\n" in small.retry.sent.render()
     assert memory(task)["cart.py"] == SentFile(AFTER["cart.py"])
 
 

@@ -310,7 +310,7 @@ def test_a_filtering_is_shown_beside_the_full_context(owner_client: Client, team
     html = html_of(owner_client, f"/assemblies/{result.id}/")
     assert "not for this phase" in html
     assert "over the budget: 2 left out" in html
-    assert '<span class="gone">− ## Tree\n− src/\n' in html
+    assert '<span class="gone">− ## Tree\n− &gt; src/\n' in html
     assert "verified now" in html
     assert "building v1" in html
     assert "Do &lt;it&gt;" in html
@@ -351,7 +351,7 @@ def test_sections_of_a_text_and_what_is_left_of_them() -> None:
     assert "".join(split_sections(text).values()) == text
     marked = mark_left_out(text, AgentContext(docs=("one\n",)).render())
     kept = "".join(run.text for run in marked.runs if run.state == "kept")
-    assert kept == "  ## Docs\n  one\n"
+    assert kept == "  ## Docs\n  > one\n"
     assert split_sections("") == {}
     assert mark_left_out("", "").runs == ()
 
