@@ -111,7 +111,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn) -> Bundle:
         context=fitted,
         handed_text=critical_text(compression, findings) + compression.brief if compression else "",
         budget_tokens=input_budget(budgets, phase),
-        warnings=(*(compression.warnings if compression else ()), *fitted.warnings),
+        warnings=(*(compression.warnings if compression else ()), *map(str, fitted.warnings)),
     )
 
 

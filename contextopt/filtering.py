@@ -10,6 +10,7 @@ from contextopt.engine.agentcontext import AgentContext
 from contextopt.engine.counters import Counter
 from contextopt.engine.phases import PhaseResult, filter_phase
 from contextopt.engine.values import Certificate
+from contextopt.engine.warnings import warnings_json
 from contextopt.models import Kind
 from contextopt.profiles import ProfileInForce, profile_in_force
 from contextopt.savings import Saving, log_saving
@@ -49,7 +50,7 @@ def figures(outcome: PhaseResult) -> dict[str, Any]:
         "filtered_tokens": outcome.filtered_tokens,
         "saved_tokens": outcome.saved_tokens,
         "saved_percent": outcome.saved_percent,
-        "warnings": list(outcome.warnings),
+        "warnings": warnings_json(outcome.warnings),
     }
 
 
@@ -105,10 +106,8 @@ def _saving(
         phase=outcome.phase,
         model=model,
         truncated=bool(outcome.trimmed),
-        details={
-            "trimmed": [cut._asdict() for cut in outcome.trimmed],
-            "warnings": list(outcome.warnings),
-        },
+        details={"trimmed": [cut._asdict() for cut in outcome.trimmed]},
+        warnings=outcome.warnings,
         config=config,
         request={"phase": outcome.phase, "task": context.task},
     )

@@ -12,6 +12,7 @@ from django.utils import timezone
 from contextopt.engine.counters import Counter, Measurable, get_counter
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.engine.values import Certificate
+from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.models import Assembly, AssemblyPayload, Kind
 from contextopt.models.ledgers import pack_entries
 
@@ -45,6 +46,7 @@ class Saving:
     model: str = ""
     truncated: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[ContextWarning, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,7 +66,8 @@ class Saving:
         sides = {"before": self.before, "after": self.after}
         chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}
         shared = {"candidates": pack_entries([]), "order": [], "baseline_order": [], "counts": {}}
-        return {**shared, "chars": chars, **self.details}
+        warned = {"warnings": warnings_json(self.warnings)} if self.warnings else {}
+        return {**shared, "chars": chars, **warned, **self.details}
 
 
 @transaction.atomic
@@ -83,6 +86,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         tokens_after=after,
         tokens_available=max(before or 0, after) if available is None else available,
         truncated=saving.truncated,
+        warning_codes=[warning.code for warning in saving.warnings],
         assembly_ms=saving.assembly_ms,
         encoding=certificate.encoding,
         tokenizer_version=certificate.tokenizer_version,

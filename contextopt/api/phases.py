@@ -13,6 +13,7 @@ from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.assembly_outputs import CertificateOut
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_number, list_page
+from contextopt.engine.warnings import WarningJson
 from contextopt.filtering import filter_agent_context
 from contextopt.models import PhaseProfile
 from contextopt.profiles import (
@@ -98,7 +99,7 @@ class FilterOut(TypedDict):
     filtered_tokens: int
     saved_tokens: int
     saved_percent: int
-    warnings: list[str]
+    warnings: list[WarningJson]
     trimmed: list[TrimmedOut]
     certificate: CertificateOut
 

@@ -9,6 +9,7 @@ from contextopt.engine.agentcontext import FIELDS, AgentContext, ContextFile, It
 from contextopt.engine.counters import Counter
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.validation import MAX_INT, check_int, check_text
+from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE, ContextWarning
 
 MAX_PHASE_CHARS = 64
 TRIM_ORDER = ("docs", "memories", "files", "tree_paths", "tree", "tools", "package_manifest")
@@ -102,7 +103,7 @@ class PhaseResult:
     budget_tokens: int | None
     full_tokens: int
     filtered_tokens: int
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ContextWarning, ...] = ()
     trimmed: tuple[Trimmed, ...] = ()
 
     @property
@@ -132,17 +133,19 @@ def filter_phase(
     full_tokens = counter.count(context)
     profile = profiles.get(phase)
     if profile is None:
-        warning = f"The phase {phase!r:.80} has no profile: the context is unchanged."
+        message = f"The phase {phase!r:.80} has no profile: the context is unchanged."
+        warning = ContextWarning(UNKNOWN_PHASE, message)
         return PhaseResult(phase, context, None, full_tokens, full_tokens, (warning,))
     kept = context.keeping(profile.fields)
     filtered_tokens = counter.count(kept)
     trimmed: tuple[Trimmed, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ContextWarning, ...] = ()
     if filtered_tokens > profile.budget_tokens:
         kept, trimmed = _trim(kept, profile.budget_tokens, counter)
         over = filtered_tokens - profile.budget_tokens
         parts = "; ".join(map(str, trimmed))
-        warnings = (f"{over} tokens over the budget of {profile.budget_tokens}, trimmed: {parts}.",)
+        message = f"{over} tokens over the budget of {profile.budget_tokens}, trimmed: {parts}."
+        warnings = (ContextWarning(OVER_BUDGET, message),)
         filtered_tokens = counter.count(kept)
     return PhaseResult(phase, kept, profile.budget_tokens, full_tokens, filtered_tokens, warnings, trimmed)
 

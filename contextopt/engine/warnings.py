@@ -8,6 +8,8 @@ EMPTY_WINDOW = "empty_window"
 NOTHING_RELEVANT = "nothing_relevant"
 BUDGET_TOO_SMALL = "budget_too_small"
 NOT_EMBEDDED = "not_embedded"
+UNKNOWN_PHASE = "unknown_phase"
+OVER_BUDGET = "over_budget"
 NOTE = "note"
 """The code of warnings that were stored as plain text, before warnings had codes."""
 

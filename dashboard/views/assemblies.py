@@ -9,6 +9,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.engine.errors import UnknownEncoding
+from contextopt.engine.warnings import read_warnings
 from contextopt.models import Assembly, AssemblyPayload, Kind, Role
 from contextopt.models.assemblies import BASELINES, AssemblyQuerySet
 from contextopt.verification import SAVINGS, verify_assembly
@@ -161,7 +162,8 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
 def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     """Lay the full context beside what was sent. Only a phase keeps fields as they are."""
     full = payload.baseline_text or ""
-    context = {"after": plain(payload.text), "before": plain(full), **_proof(payload)}
+    warnings = read_warnings(payload.ledger.get("warnings", ()))
+    context = {"after": plain(payload.text), "before": plain(full), "warnings": warnings, **_proof(payload)}
     if found.kind == Kind.PHASE:
         fields = field_rows(payload.ledger, payload.config, full, payload.text)
         context |= {"fields": fields, "before": mark_left_out(full, payload.text)}

@@ -1,7 +1,7 @@
 import pytest
 
 from contextopt.engine.phases import DEFAULT_PROFILES
-from contextopt.models import Assembly, PhaseProfile
+from contextopt.models import Assembly, AssemblyPayload, PhaseProfile
 from tests import factories
 from tests.api.conftest import fields_of
 
@@ -44,7 +44,19 @@ def test_trimmed_to_the_budget(api):
     assert answer["filtered_tokens"] == answer["certificate"]["tokens"] <= 600
     assert answer["profile_version"] == 1
     assert [cut["field"] for cut in answer["trimmed"]] == ["files"]
-    assert answer["warnings"]
+    (warning,) = answer["warnings"]
+    assert (warning["code"], warning["remedy"]) == ("over_budget", None)
+    ledger = api.get(f"/assemblies/{answer['id']}").json()["ledger"]
+    assert ledger["warnings"] == answer["warnings"]
+
+
+def test_a_warning_from_before_codes_reads_as_a_note(api):
+    answer = api.post(FILTER, {"context": CONTEXT}).json()
+    payload = AssemblyPayload.objects.get(pk=answer["id"])
+    payload.ledger["warnings"] = ["9 tokens over the budget"]
+    payload.save()
+    (warning,) = api.get(f"/assemblies/{answer['id']}").json()["ledger"]["warnings"]
+    assert warning == {"code": "note", "message": "9 tokens over the budget", "remedy": None}
 
 
 def test_unknown_phase(api):
@@ -52,7 +64,7 @@ def test_unknown_phase(api):
     assert answer["context"] == CONTEXT
     assert answer["budget_tokens"] is None
     assert answer["saved_tokens"] == 0
-    assert answer["warnings"]
+    assert [warning["code"] for warning in answer["warnings"]] == ["unknown_phase"]
 
 
 def test_files_by_path_and_nulls(api):

@@ -97,7 +97,8 @@ def test_over_budget_is_trimmed_and_marked(team: Team) -> None:
 def test_an_unknown_phase_is_unchanged_with_a_warning(team: Team) -> None:
     result = make_filtering(team, "dreaming")
     assert result.outcome.context == make_agent_context()
-    assert "dreaming" in result.outcome.warnings[0]
+    assert "dreaming" in result.outcome.warnings[0].message
+    assert Assembly.objects.get(pk=result.id).warning_codes == ["unknown_phase"]
     row = Assembly.objects.get(pk=result.id)
     assert row.tokens_saved == 0
     assert row.tokens_available == row.tokens_after

@@ -318,7 +318,7 @@ def test_a_filtering_is_shown_beside_the_full_context(owner_client: Client, team
 
 def test_an_unknown_phase_and_one_that_keeps_nothing(owner_client: Client, team: Team) -> None:
     unknown = html_of(owner_client, f"/assemblies/{factories.make_filtering(team, 'unheard-of').id}/")
-    assert "has no profile: the context is unchanged" in unknown
+    assert "<p>The phase &#x27;unheard-of&#x27; has no profile: the context is unchanged.</p>" in unknown
     assert 'class="gone"' not in unknown
     nothing = html_of(owner_client, f"/assemblies/{factories.make_filtering(team, 'completing').id}/")
     assert "none of the fields was kept" in nothing

@@ -9,6 +9,7 @@ from contextopt.engine.agentcontext import FIELDS, AgentContext, ContextFile
 from contextopt.engine.counters import HeuristicCounter, RenderedCounter, get_counter
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.phases import DEFAULT_PROFILES, PhaseProfile, PhaseResult, filter_phase
+from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts
@@ -90,7 +91,9 @@ def test_an_unknown_phase_gets_everything_and_a_warning() -> None:
     assert result.context is context
     assert result.budget_tokens is None
     assert result.saved_tokens == 0
-    assert "dreaming" in result.warnings[0]
+    (warning,) = result.warnings
+    assert (warning.code, warning.remedy) == (UNKNOWN_PHASE, None)
+    assert "dreaming" in warning.message
 
 
 def test_the_count_is_that_of_the_rendered_text_without_the_task() -> None:
@@ -126,7 +129,9 @@ def test_whole_items_go_from_the_end_and_the_last_is_cut_at_a_line() -> None:
     (cut,) = result.trimmed
     assert (cut.field, cut.dropped_items) == ("files", 4 - len(kept))
     assert cut.cut_lines == 30 - last.content.count("\n")
-    assert "files" in result.warnings[0]
+    (warning,) = result.warnings
+    assert (warning.code, warning.remedy) == (OVER_BUDGET, None)
+    assert "files" in warning.message
 
 
 def test_a_cut_takes_what_fits() -> None:
