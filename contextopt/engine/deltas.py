@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.linediff import NO_CHANGES, Patch, Work, apply_diff, diff_lines
+from contextopt.engine.longlines import shorten_lines
 from contextopt.engine.marks import marked_block, marked_file
 from contextopt.engine.text import flatten
 from contextopt.engine.validation import MAX_INT, check_optional_int
@@ -37,6 +38,10 @@ MAX_RENAME_WORK = 1_000_000
 """Lines compared to find renames, about half a second; files that would take more are not renamed."""
 MIN_CHARS = 100
 """Room for the note of what was left out."""
+MIN_LINE_CHARS = 60
+"""Of a long line, where many are changed."""
+_LOOKED_AT = 20
+"""What a line counts while a diff is read: a long removed line is cut around what an added one changes."""
 _MIN_RENAME_LINES = 3
 
 
@@ -207,14 +212,18 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
 
 
 def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
-    """Cut at a line, so that diff and note are within the limits together."""
+    """Cut at a line, so that diff and note are within the limits together; long lines are cut first."""
     total = patch.changed_lines
     lines = _beginning(patch.lines, limits.max_chars)
     too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
     too_long = limits.max_chars is not None and sum(map(len, lines)) > limits.max_chars
     if not too_many and not too_long:
         return "".join(lines), False
-    room = math.inf if limits.max_chars is None else limits.max_chars - len(_cut_note(total))
+    room = math.inf
+    if limits.max_chars is not None:
+        room = limits.max_chars - len(_cut_note(total))
+        is_long = int(room) // 3
+        lines = shorten_lines(lines, min(is_long, max(int(room) // (total + 1), MIN_LINE_CHARS)), is_long)
     most = math.inf if limits.max_changed_lines is None else limits.max_changed_lines
     end = shown = used = 0
     for position, line in enumerate(lines):
@@ -242,14 +251,14 @@ def _render_body(body: str, is_truncated: bool) -> str:
 
 
 def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
-    """Return the lines up to the one that takes them past the limit: no more need be made."""
+    """Return the lines that can matter: no more need be made, however long each of them is."""
     if max_chars is None:
         return list(lines)
     beginning: list[str] = []
     used = 0
     while used <= max_chars and (line := next(lines, None)) is not None:
         beginning.append(line)
-        used += len(line)
+        used += min(len(line), _LOOKED_AT)
     return beginning
 
 
@@ -258,7 +267,7 @@ def _is_changed_line(line: str) -> bool:
 
 
 def _cut_note(lines: int) -> str:
-    return f"[… {lines:,} more changed lines left out]"
+    return f"[… {lines:,} more changed lines left out]" if lines else "[… long lines are cut]"
 
 
 def _remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:

@@ -1,3 +1,4 @@
+import math
 import os
 import subprocess
 import sys
@@ -21,12 +22,13 @@ from contextopt.engine.deltas import (
     apply_change,
     build_delta,
     fully_sent,
+    is_binary,
 )
 from contextopt.engine.errors import InvalidValue
 from contextopt.engine.linediff import NO_CHANGES, apply_diff, diff_text
 
 from .factories import TOKENIZER
-from .strategies import PROFILE
+from .strategies import PROFILE, clean_texts
 
 NASTY_LINES = (
     "a",
@@ -307,3 +309,62 @@ def test_the_order_of_hashing_changes_nothing() -> None:
         for seed in ("0", "1", "77")
     }
     assert len(outputs) == 1
+
+
+class TestLongLines:
+    """A change of one long line says what changed, within the limit."""
+
+    LONG = "".join(f'"key_{number}": {number}, ' for number in range(400))
+
+    def tell(self, old: str, new: str, limits: DeltaLimits = DEFAULT_LIMITS) -> ChangedFile:
+        (change,) = build_delta(
+            fully_sent({"a.json": old}), {"a.json": new}, TOKENIZER.count, limits
+        ).changed_files
+        assert len(change.diff) <= (limits.max_chars or math.inf)
+        return change
+
+    def test_the_change_is_in_sight_on_both_sides(self) -> None:
+        change = self.tell(f"[\n{self.LONG}\n]\n", f"[\n{self.LONG.replace(': 200,', ': 777,')}\n]\n")
+        assert change.is_truncated
+        header, before, removed, added, note = change.diff.split("\n")
+        assert (header, before, note) == ("@@ -1,3 +1,3 @@", " [", "[… long lines are cut]")
+        assert '"key_200": 200,' in removed
+        assert '"key_200": 777,' in added
+        for line in (removed[1:], added[1:]):
+            assert line[0] == line[-1] == "…"
+            assert line[1:-1] in self.LONG.replace(": 200,", ": 777,") + self.LONG
+
+    @pytest.mark.parametrize("changed", ["x{}", "{}x"], ids=["start", "end"])
+    def test_a_change_at_an_end_of_the_line(self, changed: str) -> None:
+        change = self.tell(self.LONG, changed.format(self.LONG))
+        (added,) = [line for line in change.diff.split("\n") if line.startswith("+")]
+        assert added.strip("+… ").startswith("x") or added.endswith("x")
+
+    def test_several_long_lines_stand_in_pairs(self) -> None:
+        old = "".join(f"{number}{self.LONG}\n" for number in range(4))
+        change = self.tell(old, old.replace(": 77,", ": 78,"))
+        signs = [line[0] for line in change.diff.split("\n")[1:-1]]
+        assert signs[:6] == ["-", "+"] * 3
+        assert change.diff.count(": 78, ") >= 3
+
+    def test_a_new_long_line_is_cut_at_its_end(self) -> None:
+        change = self.tell("a\n" * 300, "a\n" * 300 + self.LONG + "\n")
+        assert '+"key_0": 0, ' in change.diff
+
+    def test_what_was_cut_moves_no_base(self) -> None:
+        deltas = build_delta(fully_sent({"a": self.LONG}), {"a": self.LONG + "!"}, TOKENIZER.count)
+        assert deltas.receiver_files["a"] == SentFile(self.LONG, is_partial=True)
+
+    @PROFILE
+    @given(clean_texts, clean_texts, st.integers(100, 600), st.integers(0, 3))
+    def test_the_limit_holds(self, one: str, other: str, chars: int, lines: int) -> None:
+        old = "\n".join([self.LONG + one] * (lines + 1))
+        new = "\n".join([one + self.LONG + other] * (lines + 1))
+        if not is_binary(old + new) and old != new:
+            self.tell(old, new, DeltaLimits(20, chars))
+
+    def test_a_megabyte_in_one_line_is_fast(self) -> None:
+        line = "x" * 1_000_000
+        start = time.process_time()
+        self.tell(f"{line}a{line}", f"{line}b{line}")
+        assert time.process_time() - start < 1
