@@ -6,12 +6,12 @@ its columns, how severe a risk is. All others are shown under their own names.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from contextopt.engine.entities import find_entities
 from contextopt.engine.findings import Finding
-from contextopt.engine.sentences import Sentence, split_sentences
+from contextopt.engine.sentences import Sentence, lead_of, shorten_sentence, split_sentences
 from contextopt.engine.text import flatten
 
 SHORT_CHARS = 100
@@ -34,6 +34,7 @@ _VERBOSE = frozenset({
     "explanation", "rationale", "reasoning", "details", "background", "discussion", "example", "examples",
     "alternatives_considered", "alternatives", "thoughts", "elaboration", "walkthrough",
 })  # fmt: skip
+_RISK, _RISKS = "risk", ("risk", "risks")
 _QUALIFYING = frozenset({"severity", "likelihood", "probability", "impact", "status", "type", "reusable"})
 
 
@@ -67,34 +68,74 @@ class Draft:
         return names.union(*({entity.text for entity in sentence.entities} for sentence in sentences))
 
 
-def draft(finding: Finding) -> Draft:
-    """Sort what the finding says into its slots. One that only explains has its explanation for a text."""
-    names: list[str] = []
-    heads: list[str] = []
-    bodies: list[Body] = []
-    verbose: list[Sentence] = []
-    stands_alone = False
-    for key, text in _in_order(_leaves("", finding.content)):
+@dataclass
+class _Parts:
+    """What is sorted so far. `lead` is what a risk is, `names` and `places` are what things are called."""
+
+    is_risk: bool
+    names: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    verbose: list[Sentence] = field(default_factory=list)
+    is_telling: bool = False
+    """A head says more than how severe, likely or settled it is."""
+
+    def add(self, key: str, text: str) -> None:
         slot = key.casefold()
         if slot in _VERBOSE:
-            verbose += split_sentences(text)
+            self.verbose += split_sentences(text)
+        elif slot == _RISK or (self.is_risk and not self.names and slot in _SAID):
+            self._add_risk(text)
         elif slot in _SAID or not _is_short(text):
-            bodies += [Body(sentence) for sentence in split_sentences(text)]
+            self.bodies += [Body(sentence) for sentence in split_sentences(text)]
         elif slot in _NAMES:
-            names.append(flatten(text))
+            self.names.append(flatten(text))
         elif slot in _PLACES:
-            names.append(f"({flatten(text)})")
+            self.places.append(f"({flatten(text)})")
         elif slot in _HEADED:
-            heads.append(_labelled(key, text))
-            stands_alone = stands_alone or slot not in _QUALIFYING
+            self.heads.append(_labelled(key, text))
+            self.is_telling = self.is_telling or slot not in _QUALIFYING
         else:
-            bodies.append(Body(Sentence.of(_labelled(key, text)), is_field=True))
+            self.bodies.append(Body(Sentence.of(_labelled(key, text)), is_field=True))
+
+    def say_something(self) -> None:
+        """Let what is explained at length speak where nothing else does; a risk leads with it."""
+        if self.is_risk and not self.names:
+            told = next((body for body in self.bodies if not body.is_field), None)
+            lead = told.sentence if told else next(iter(self.verbose), None)
+            if lead is not None:
+                self.names.append(shorten_sentence(lead, LIST_CHARS))
+                self.bodies = [body for body in self.bodies if body is not told]
+                self.verbose = [each for each in self.verbose if each is not lead]
+        if not self.bodies and not self.names and not self.is_telling:
+            self.bodies, self.verbose = [Body(sentence) for sentence in self.verbose], []
+
+    def head(self) -> str:
+        named = " ".join(self.names)
+        if (self.places or self.heads) and not named.endswith(".."):
+            named = named.removesuffix(".")
+        return "; ".join(filter(None, (" ".join(filter(None, (named, *self.places))), *self.heads)))
+
+    def _add_risk(self, text: str) -> None:
+        """Put what the risk is into the head; what does not fit there may follow it."""
+        lead, rest = lead_of(text, LIST_CHARS)
+        self.names.append(lead)
+        self.bodies += [Body(sentence) for sentence in rest]
+
+
+def draft(finding: Finding) -> Draft:
+    """Sort what the finding says into its slots. A risk's head says what the risk is."""
+    slots = {str(key).casefold() for key in finding.content}
+    is_risk = finding.category.casefold() in _RISKS or bool(slots & {_RISK, "severity"})
+    parts = _Parts(is_risk)
+    for key, text in _in_order(_leaves("", finding.content)):
+        parts.add(key, text)
     if finding.decision == "open":
-        heads.append("decision: open")
-    if not bodies and not names and not stands_alone:
-        bodies, verbose = [Body(sentence) for sentence in verbose], []
-    head = "; ".join(part for part in (" ".join(names), *heads) if part)
-    return Draft(finding, head, stands_alone or bool(names) or not bodies, tuple(bodies), tuple(verbose))
+        parts.heads.append("decision: open")
+    parts.say_something()
+    stands_alone = parts.is_telling or bool(parts.names) or not parts.bodies
+    return Draft(finding, parts.head(), stands_alone, tuple(parts.bodies), tuple(parts.verbose))
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -60,6 +60,7 @@ lacks lacking missing nowhere hardly barely ikke ingen ingenting intet aldri ute
 mangler icke inte aldrig utan ikkje nicht kein* nie niemals ohne ne pas jamais aucun* sans nunca
 jamás sin ningun* não nem sem niet geen nooit zonder не нет ни никогда без
 
+excepting excluding barring provided assuming false untrue incorrect usann* uriktig* galt
 if unless until only except but however although though instead rather otherwise depends depending
 hvis dersom bare kun unntatt men derimot istedenfor istedet wenn falls nur außer aber sondern jedoch
 si sauf seulement mais sólo solo pero excepto если только кроме но однако
@@ -88,6 +89,12 @@ _WORDS = frozenset(word for word in _QUALIFIERS.split() if not word.endswith("*"
 _STEMS = tuple(word[:-1] for word in _QUALIFIERS.split() if word.endswith("*"))
 _STEM_STARTS = frozenset(stem[:3] for stem in _STEMS)
 _PLAIN_WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+(?:[’'][^\W\d_]+)?")
+# Exceptions and conditions of several words, none of which qualifies by itself.
+_PHRASE = re.compile(
+    r"\b(?:save for|apart from|other than|as long as|so long as|in case|med mindre|så lenge|bortsett fra|"
+    r"med unntak|forutsatt at|i tilfelle)\b",
+    re.IGNORECASE,
+)
 # Scripts that write words together.
 _JOINED = re.compile(
     "[不没沒无無未非勿别別]|可能|也许|也許|或许|或許|大概|大约|大約|似乎|好像|除非|如果|但是|但|只有|仅|必须|必須|应该|應該"
@@ -122,6 +129,8 @@ def find_qualifiers(text: str) -> Iterator[tuple[int, int]]:
     for match in _PLAIN_WORD.finditer(text):
         if _qualifies(match.group().lower()):
             yield match.span()
+    for match in _PHRASE.finditer(text):
+        yield match.span()
     if not text.isascii():
         for match in _JOINED.finditer(text):
             yield match.span()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from contextopt.engine.entities import Entity, find_entities, find_qualifiers, words_of
-from contextopt.engine.text import flatten
+from contextopt.engine.text import ELLIPSIS, flatten
 
 MAX_SENTENCES = 400
 """Of one text; a longer one has its first sentences looked at."""
@@ -108,6 +108,48 @@ class Sentence:
         while end > start and self.text[end - 1] in _EDGES:
             end -= 1
         return start, end
+
+
+def lead_of(text: str, limit: int) -> tuple[str, list[Sentence]]:
+    """Return the first sentences that fit the limit as one line, at least the first, and the sentences after.
+
+    A sentence that limits the one before it ("Unless …") stays with it. A first sentence that is too long is
+    shortened.
+    """
+    whole = flatten(text)
+    sentences = list(split_sentences(text))
+    if len(whole) <= limit or not sentences:
+        return whole, []
+    first, *rest = sentences
+    lead = shorten_sentence(first, limit)
+    while rest and (len(lead) + 1 + len(rest[0].text) <= limit or _qualifies_before(rest[0])):
+        lead = f"{lead} {rest.pop(0).text}"
+    return lead, rest
+
+
+def shorten_sentence(sentence: Sentence, limit: int) -> str:
+    """Return the sentence, cut at a word or to some of its clauses where it is longer than the limit.
+
+    It is never cut before an exception, a condition or a negation: rather than lose one it stays whole.
+    """
+    text = sentence.text
+    if len(text) <= limit:
+        return text
+    end = text.rfind(" ", 0, limit)
+    last = max((stop for _, stop in sentence.qualifiers), default=0)
+    if last <= end and _is_balanced(text[:end]):
+        return text[:end].rstrip(_EDGES) + ELLIPSIS
+    spans = [
+        span for span in sentence.spans() if span[1] - span[0] < limit and sentence.says_something(*span)
+    ]
+    if not spans:
+        return text
+    start, end = max(spans, key=lambda span: (span[1] - span[0], -span[0]))
+    return (ELLIPSIS if start else "") + text[start:end] + (ELLIPSIS if end < len(text) else "")
+
+
+def _qualifies_before(sentence: Sentence) -> bool:
+    return bool(sentence.qualifiers) and sentence.qualifiers[0][0] == 0
 
 
 def _is_balanced(text: str) -> bool:

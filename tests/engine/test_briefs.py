@@ -1,5 +1,7 @@
 """Compression: what is critical, what the brief says, what was left out and why."""
 
+from typing import ClassVar
+
 import pytest
 
 from contextopt.engine import BriefSettings, Compression, Finding, InvalidValue, compress
@@ -188,6 +190,81 @@ class TestStatements:
         assert brief == "database_needs:\nusers; columns: id bigint unique: true, mail"
 
 
+class TestRisks:
+    """A risk never stands without its risk, however long it is."""
+
+    PLACE: ClassVar = {"location": "shop/cart.py:12", "severity": "high", "mitigation": "Add a test"}
+
+    def line(self, risk: str, **content: object) -> str:
+        finding = make_finding(category="risks", content={"risk": risk, **self.PLACE, **content})
+        return compressed(finding).brief.removeprefix("risks:\n")
+
+    def test_a_line_break_becomes_a_space(self) -> None:
+        assert self.line("Rounding each line\nloses cents.") == (
+            "Rounding each line loses cents (shop/cart.py:12); severity: high — mitigation: Add a test"
+        )
+
+    def test_a_long_one_leads_with_its_first_sentences(self) -> None:
+        first, second = "Carts of many lines lose cents. ", "The sum is rounded twice, once by line. "
+        line = self.line(first + second + "It was seen in the logs of last week by three people. " * 9)
+        assert line.startswith(f"{first}{second}".rstrip(". "))
+
+    def test_an_endless_sentence_is_cut_at_a_word(self) -> None:
+        line = self.line("The importer reads " + "every column of each table again and " * 12 + "again.")
+        said = line.partition(" (shop/")[0]
+        assert said.endswith("…")
+        assert len(said) <= 161
+        assert self.line("The importer reads " + "columns " * 60).startswith(
+            "The importer reads columns columns"
+        )
+
+    @pytest.mark.parametrize(
+        "exception",
+        [
+            "unless the flag legacy_sums is set",
+            "save for carts of one line",
+            "as long as the table stays under ten rows",
+            "excluding those that were paid",
+            "med mindre ordren er betalt",
+            "unntatt ordrer som er betalt",
+            "and this does not hold for refunds",
+        ],
+    )
+    def test_a_sentence_keeps_its_exception(self, exception: str) -> None:
+        long = (
+            "every cart with more than a few lines in it loses some cents of its sum on each of the days " * 2
+        )
+        assert exception in self.line(f"As the sum is rounded, {long}{exception}.")
+
+    @pytest.mark.parametrize("exception", ["Unless paid.", "Except on Fridays.", "Unntatt på lørdager."])
+    def test_an_exception_stays_with_the_sentence_before_it(self, exception: str) -> None:
+        fill = (
+            "Each cart of more than a few lines loses some cents of its sum on each of the days of a week. "
+        )
+        assert f"week. {exception}"[:-1] in self.line(f"{fill[:-1]} {exception} {fill * 3}")
+
+    @pytest.mark.parametrize("key", ["description", "risk", "explanation", "what_may_happen"])
+    def test_whatever_the_field_is_called(self, key: str) -> None:
+        text = "The cache of prices is never cleared, so that a change of currency shows old sums. " * 3
+        content = {key: text, "location": "shop/cart.py:12", "severity": "high"}
+        result = compressed(make_finding(category="risks", content=content), budget=60)
+        assert "The cache of prices is never cleared" in result.brief
+
+    def test_a_place_does_not_stand_alone(self) -> None:
+        content = {
+            "location": "shop/cart.py:12",
+            "description": "The sum in cart_total is a float. " + "x" * 400,
+        }
+        result = compressed(make_finding(category="existing", content=content), *_risks(30), budget=120)
+        assert "\n(shop/cart.py:12)\n" not in f"{result.brief}\n"
+
+    def test_of_many_none_is_empty(self) -> None:
+        result = compressed(*_risks(60))
+        lines = [line for line in result.brief.split("\n") if "severity: high" in line]
+        assert len(lines) >= 5
+        assert not [line for line in lines if line.startswith("(")]
+
+
 class TestSettings:
     @pytest.mark.parametrize("budget", [0, 19, -5, 10**9, True])
     def test_a_budget_is_bounded(self, budget: int) -> None:
@@ -205,6 +282,18 @@ class TestSettings:
 
 def test_natural_order() -> None:
     assert sorted(["F-10", "F-9", "x", "F-009", "9"], key=natural) == ["9", "F-009", "F-9", "F-10", "x"]
+
+
+def _risks(count: int) -> list[Finding]:
+    """Return risks that are too long for a field, each with its place."""
+    return [
+        make_finding(
+            id=f"F-{place}",
+            category="risks",
+            content={"risk": f"{text}\n{text}", "location": f"src/part_{place}.py:3", "severity": "high"},
+        )
+        for place, text in enumerate(_long_texts(count), 1)
+    ]
 
 
 def _long_texts(count: int) -> list[str]:
