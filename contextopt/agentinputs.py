@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from contextopt.engine.agentcontext import FIELDS, MAX_NESTING, AgentContext
 from contextopt.engine.errors import InvalidValue
@@ -14,7 +14,7 @@ from contextopt.engine.plans import read_plan
 from contextopt.engine.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
 from contextopt.engine.text import flatten
 from contextopt.errors import InvalidInput
-from contextopt.inputs import Input, Text, check_json, has_surrogate, refuse_blank
+from contextopt.inputs import NUMBER, Input, Text, check_json, has_surrogate, refuse_blank
 from contextopt.models import tasks as limits
 from contextopt.models.phases import PHASE_BUDGET_MAX, PHASE_MAX
 from contextopt.models.tasks import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX
@@ -52,6 +52,14 @@ def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
     return files
 
 
+def refuse_other_than_text(files: object) -> object:
+    """Name the path at fault here, too: a number or list is no content."""
+    for path, content in files.items() if isinstance(files, dict) else ():
+        if not isinstance(content, str | None):
+            raise ValueError(f"{flatten(str(path))[:80]!r} must be text or null")
+    return files
+
+
 def list_files(files: object) -> object:
     """Take an object of contents by path for a list of files."""
     if not isinstance(files, dict):
@@ -71,17 +79,45 @@ def _check_file(path: str, content: str) -> None:
         raise ValueError(f"{shown!r} contains a lone surrogate, which is not a character")
 
 
+def json_type(value: object) -> str | None:
+    """Return the name that a union has for values of this type."""
+    for kind, name in ((str, "<text>"), (dict, "<object>"), (list, "<list>")):
+        if isinstance(value, kind):
+            return name
+    return None
+
+
 FilePath = Annotated[Text, Field(min_length=1, max_length=PATH_MAX), AfterValidator(check_path)]
 Item = Annotated[dict[str, Any], AfterValidator(check_item)]
-Items = Annotated[list[Text | Item], Field(max_length=ITEMS_MAX)]
-Files = Annotated[dict[str, str | None], AfterValidator(check_files)]
+TextOrItem = Annotated[
+    Annotated[Text, Tag("<text>")] | Annotated[Item, Tag("<object>")],
+    Discriminator(
+        json_type, custom_error_type="text_or_object", custom_error_message="must be text or an object"
+    ),
+]
+Items = Annotated[list[TextOrItem], Field(max_length=ITEMS_MAX)]
+Files = Annotated[dict[str, str | None], AfterValidator(check_files), BeforeValidator(refuse_other_than_text)]
 Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
 CounterName = Literal["tokenizer", "heuristic"]
 Encoding = Annotated[Text, Field(min_length=1, max_length=64)]
 Model = Annotated[Text, Field(max_length=120)]
 Receiver = Annotated[Text, Field(min_length=1, max_length=limits.RECEIVER_MAX), AfterValidator(refuse_blank)]
 PlanText = Annotated[Text, Field(max_length=PLAN_MAX)]
-Plan = PlanText | Annotated[list[PlanText | Item], Field(max_length=PLAN_STEPS_MAX)]
+Step = Annotated[
+    Annotated[PlanText, Tag("<text>")] | Annotated[Item, Tag("<object>")],
+    Discriminator(
+        json_type,
+        custom_error_type="text_or_object",
+        custom_error_message="must be text or an object with a title",
+    ),
+]
+Steps = Annotated[list[Step], Field(max_length=PLAN_STEPS_MAX)]
+Plan = Annotated[
+    Annotated[PlanText, Tag("<text>")] | Annotated[Steps, Tag("<list>")],
+    Discriminator(
+        json_type, custom_error_type="text_or_list", custom_error_message="must be text or a list of steps"
+    ),
+]
 ErrorText = Annotated[Text, Field(max_length=ERROR_MAX)]
 PhaseField = Literal["tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools"]
 
@@ -151,7 +187,7 @@ class FilterIn(Input):
 class ProfileIn(Input):
     """Settings of the next version; what is not given is carried over from the profile in force."""
 
-    budget_tokens: Annotated[int, Field(ge=0, le=PHASE_BUDGET_MAX)] | None = None
+    budget_tokens: Annotated[int, Field(ge=0, le=PHASE_BUDGET_MAX), NUMBER] | None = None
     fields: Annotated[list[PhaseField], Field(max_length=len(FIELDS))] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""
 
@@ -209,7 +245,7 @@ class AttemptIn(FailureIn):
     files: Files
     before: Files = Field(default_factory=dict)
     receiver: Receiver = DEFAULT_RECEIVER
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
     model: Model = ""
@@ -221,7 +257,7 @@ class RetryIn(FailureIn):
     task: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)]
     before: Files
     after: Files
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] = 1
 
 
 class CountedRetryIn(RetryIn):

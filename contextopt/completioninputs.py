@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from contextopt.agentinputs import ErrorText, FilePath, Model, Plan, check_item, naming
 from contextopt.engine.plans import read_plan
-from contextopt.inputs import Id, Input, Text, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Text, refuse_blank
 from contextopt.models import tasks as limits
 
 LESSON_MAX = 10_000
@@ -44,7 +44,7 @@ class LessonIn(Input):
 class StepIn(Input):
     """What came of one step of the plan; `step_index` counts the plan's non-empty lines from 0."""
 
-    step_index: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    step_index: Annotated[int, Field(ge=0, le=2**31 - 1), NUMBER]
     action: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
     result: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
     error: ErrorText | None = None
@@ -65,13 +65,13 @@ class CompletionIn(Input):
     outcome: Literal["completed", "failed"] = "completed"
     plan: Plan | None = None
     attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
-    total_attempts: Annotated[int, Field(ge=1, le=10_000)] = 1
-    quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX)]
+    total_attempts: Annotated[int, Field(ge=1, le=10_000), NUMBER] = 1
+    quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX), NUMBER]
     files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
         default_factory=list
     )
     model: Model = ""
-    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX)] = 0
+    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX), NUMBER] = 0
     decisions: Lessons = Field(default_factory=list)
     error_patterns: Lessons = Field(default_factory=list)
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from contextopt.agentinputs import AgentContextIn, Encoding
 from contextopt.engine.briefsettings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
 from contextopt.engine.text import flatten
-from contextopt.inputs import Input, Text, check_json, refuse_blank
+from contextopt.inputs import NUMBER, Input, Text, check_json, refuse_blank
 from contextopt.models import findings as limits
 
 CONTENT_DEPTH_MAX = 20
@@ -71,7 +71,7 @@ class FindingIn(Input):
     category: Category
     content: Content
     tags: Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)] = Field(default_factory=list)
-    confidence: Annotated[float, Field(ge=0, le=1)] = 0.5
+    confidence: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.5
     depends_on: Annotated[list[Key], Field(max_length=limits.DEPENDENCIES_MAX)] = Field(default_factory=list)
     implementation_ready: bool = False
     decision: Literal["open", "resolved"] | None = None
@@ -106,7 +106,7 @@ class PhaseFindings(Input):
 
 class CompressFindingsIn(PhaseFindings):
     findings: Annotated[list[Any], Field(max_length=limits.FINDINGS_MAX)]
-    budget: Annotated[int, Field(ge=MIN_BUDGET_TOKENS, le=MAX_BUDGET_TOKENS)] | None = None
+    budget: Annotated[int, Field(ge=MIN_BUDGET_TOKENS, le=MAX_BUDGET_TOKENS), NUMBER] | None = None
     encoding: Encoding = "cl100k_base"
 
 

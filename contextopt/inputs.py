@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from contextopt.engine.config import SEARCH_STAGE
 from contextopt.errors import FieldProblem
+from contextopt.faults import describe_faults
 from contextopt.models import spaces as limits
 from contextopt.models.configs import TOKENS_MAX
 
@@ -56,10 +57,17 @@ def read_moment(value: object) -> object:
     if is_number or (isinstance(value, str) and value.strip().replace(".", "", 1).lstrip("+-").isdigit()):
         raise ValueError("give a date-time with an offset, such as 2026-01-31T12:00:00Z")
     if isinstance(value, str) and len(value) == 10:
-        value = date.fromisoformat(value)
+        value = _read_date(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time(), UTC)
     return value
+
+
+def _read_date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is not a date, such as 2026-01-31") from None
 
 
 def check_moment(moment: datetime) -> datetime:
@@ -101,12 +109,21 @@ def check_json(value: object, depth: int, deepest: int | None = None) -> None:
                 check_json(inner, depth - 1, deepest)
 
 
+def refuse_truth(value: object) -> object:
+    """Python takes true for the number 1; a caller who sends it meant something else."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+NUMBER = BeforeValidator(refuse_truth)
+"""Stands last in the type of a number, after its limits."""
 Text = Annotated[str, AfterValidator(refuse_unstorable)]
 Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
-Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
-BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX)]
+Id = Annotated[int, Field(ge=1, le=2**63 - 1), NUMBER]
+BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), NUMBER]
+Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
@@ -161,7 +178,7 @@ class RecordIn(Input):
     external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
     metadata: Metadata = Field(default_factory=dict)
     language: Language | None = None
-    view_count: Annotated[int, Field(ge=0, le=limits.VIEWS_MAX)] = 0
+    view_count: Annotated[int, Field(ge=0, le=limits.VIEWS_MAX), NUMBER] = 0
     last_viewed_at: Moment | None = None
     deleted_at: Moment | None = None
 
@@ -181,9 +198,9 @@ class RecordPatch(Input):
     language: Language = "en"
 
 
-WindowDays = Annotated[int, Field(ge=1, le=3_650)] | Literal["all"]
-NotesChars = Annotated[int, Field(ge=1, le=100_000)] | Literal["all"]
-MaxRecords = Annotated[int, Field(ge=1, le=1_000)] | Literal["all"]
+WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
+NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
+MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
 
 
 class PromptIn(Input):
@@ -200,8 +217,8 @@ class PromptIn(Input):
     context_tokens: Tokens | None = None
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     semantic_weight: Weight | None = None
@@ -239,15 +256,15 @@ class ConfigIn(Input):
     """Settings of the next version; what is not given is carried over from the active one."""
 
     window_days: Literal[7, 14, 30, "all"] | None = None
-    max_records: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX)] | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
     context_tokens: Tokens | None = None
     stage3_context_tokens: Tokens | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX)] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
     semantic_weight: Weight | None = None
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
@@ -266,10 +283,5 @@ class KeyIn(Input):
 
 
 def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Name each refused field, dotted for nested ones, with the rule it broke."""
-    return [
-        FieldProblem(
-            ".".join(str(part) for part in item["loc"]) or "body", item["msg"].removeprefix("Value error, ")
-        )
-        for item in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    """Name each refused field, dotted for nested ones, with the rules it broke."""
+    return describe_faults(error.errors(include_url=False))

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.inputs import Input, Text, refuse_blank
+from contextopt.inputs import NUMBER, Input, Text, refuse_blank
 from contextopt.models.invitations import INVITED_MAX
 
 DAYS_MAX = 90
@@ -16,7 +16,7 @@ class InvitationIn(Input):
 
     name: Annotated[Text, Field(max_length=INVITED_MAX), AfterValidator(refuse_blank)]
     role: Literal["viewer", "reviewer", "editor", "admin"] = "viewer"
-    days: Annotated[int, Field(ge=1, le=DAYS_MAX)] = 7
+    days: Annotated[int, Field(ge=1, le=DAYS_MAX), NUMBER] = 7
 
 
 class AccountIn(Input):

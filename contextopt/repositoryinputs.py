@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from contextopt.inputs import Input, Text, Tokens, has_surrogate
+from contextopt.inputs import NUMBER, Input, Text, Tokens, has_surrogate
 from contextopt.models.repositories import REPOSITORY_NAME_MAX, REPOSITORY_PATH_MAX
 
 POSTED_FILES_MAX = 2_000
@@ -80,7 +80,9 @@ class RelevantIn(Input):
     seeds: Annotated[list[RepositoryPath], Field(max_length=SEEDS_MAX)] = Field(default_factory=list)
     task: Annotated[Text, Field(max_length=TASK_MAX, validate_default=True)] = ""
     budget: Tokens = BUDGET_DEFAULT
-    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Files that are listed.")] = LIMIT_DEFAULT
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Files that are listed."), NUMBER] = (
+        LIMIT_DEFAULT
+    )
     encoding: Annotated[Text, Field(min_length=1, max_length=64)] = "cl100k_base"
 
     @field_validator("task")

@@ -27,6 +27,7 @@ from contextopt.models.invitations import INVITED_MAX
 from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
 from contextopt.peopleinputs import DAYS_MAX, AccountIn, InvitationIn
+from contextopt.strictjson import DuplicateKey, read_json
 from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
@@ -71,7 +72,9 @@ class ObjectField(forms.CharField):
         if not text:
             return {}
         try:
-            parsed = json.loads(text)
+            parsed = read_json(text)
+        except DuplicateKey as error:
+            raise forms.ValidationError(f"The object {error}.") from None
         except (ValueError, RecursionError):
             raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.') from None
         if not isinstance(parsed, dict):

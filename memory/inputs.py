@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from contextopt.inputs import Id, Input, Metadata, Slug, Text, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Metadata, Slug, Text, refuse_blank
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from memory.models import memories as limits
 
@@ -27,7 +27,7 @@ MemoryTags = Annotated[
 ]
 RepositoryName = Annotated[Text, Field(max_length=REPOSITORY_MAX)]
 TrustLevelName = Literal["user", "agent", "external"]
-Rating = Annotated[float, Field(ge=0, le=1), BeforeValidator(read_rating)]
+Rating = Annotated[float, Field(ge=0, le=1), BeforeValidator(read_rating), NUMBER]
 Reason = Annotated[Text, Field(max_length=limits.REASON_MAX)]
 
 
@@ -77,7 +77,7 @@ class RatingIn(Input):
     """How a strategy's use went: from 0, it hurt, to 1, it helped; or "up" or "down"."""
 
     rating: Rating
-    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX)] | None = None
+    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX), NUMBER] | None = None
 
 
 class RetireIn(Input):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from contextopt.inputs import Id, Input, Text
+from contextopt.inputs import NUMBER, Id, Input, Text
 from memory.feedbackinputs import Rater
 from memory.models.reviews import NOTE_MAX, RECORDS_MAX, VERDICTS_MAX
 
@@ -50,5 +50,7 @@ class RulesPatch(Input):
     """Changes of the rules; what is not given stays."""
 
     takes_disliked: bool = True
-    sample_share: Annotated[float, Field(ge=0, le=1, description="Of the other assemblies.")] = 0
-    verdicts_wanted: Annotated[int, Field(ge=1, le=VERDICTS_MAX, description="People who judge an item.")] = 1
+    sample_share: Annotated[float, Field(ge=0, le=1, description="Of the other assemblies."), NUMBER] = 0
+    verdicts_wanted: Annotated[
+        int, Field(ge=1, le=VERDICTS_MAX, description="People who judge an item."), NUMBER
+    ] = 1

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.engine import DateRange
-from contextopt.inputs import Input, Moment, Slug, Text
+from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
 from contextopt.lexicalsearch import QUERY_MAX
 from contextopt.models import spaces as limits
 
@@ -20,7 +20,7 @@ Values = Annotated[
     list[Annotated[Text, Field(min_length=1, max_length=limits.SOURCE_MAX)]],
     Field(min_length=1, max_length=VALUES_MAX),
 ]
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1), NUMBER]
 
 
 class SearchIn(Input):
@@ -29,7 +29,7 @@ class SearchIn(Input):
     query: Words
     space: Annotated[Slug | None, Field(description="Whose records; without it only memories.")] = None
     kinds: Annotated[list[Kind], Field(min_length=1, max_length=2)] | None = None
-    limit: Annotated[int, Field(ge=1, le=RESULTS_MAX)] = 10
+    limit: Annotated[int, Field(ge=1, le=RESULTS_MAX), NUMBER] = 10
     types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
     sources: Annotated[Values | None, Field(description="Memories have none.")] = None
     tags: Values | None = None

@@ -1,6 +1,5 @@
 """Every refusal of the API, as application/problem+json (RFC 9457), made in this one module."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -25,15 +24,12 @@ from contextopt.errors import (
     ServiceUnavailable,
     TooManyAttempts,
 )
+from contextopt.faults import NAMED_MAX, describe_faults
 from contextopt.locking import is_about_deleted
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:contextopt:problem:"
 RETRY_AFTER_SECONDS = 2
-# A body of a thousand unknown fields need not be answered by as many errors, nor a huge name by itself.
-ERRORS_MAX = 100
-NAME_MAX = 200
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 log = structlog.get_logger(__name__)
 
@@ -114,29 +110,8 @@ def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
 
 
 def describe_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> list[FieldError]:
-    """Name each refused field once, dotted for nested ones, with every rule it broke.
-
-    `skip` leaves out the first parts of a location, which say where in the request it was.
-    """
-    messages: dict[str, list[str]] = {}
-    for item in errors:
-        name = _field_name(item["loc"][skip:], whole=item["type"] == "extra_forbidden")
-        if name in messages or len(messages) < ERRORS_MAX:
-            messages.setdefault(name, []).append(item["msg"].removeprefix("Value error, "))
-    return [
-        FieldError(field=field, message="; or ".join(dict.fromkeys(rules)))
-        for field, rules in messages.items()
-    ]
-
-
-def _field_name(location: Sequence[int | str], *, whole: bool) -> str:
-    """Join a location; unless it is to be kept whole, it ends where pydantic names a type and not a field."""
-    parts: list[str] = []
-    for part in location:
-        if not whole and isinstance(part, str) and not IDENTIFIER.fullmatch(part):
-            break
-        parts.append(str(part))
-    return ".".join(parts)[:NAME_MAX] or "body"
+    """Name each refused field once; `skip` leaves out the parts that say where in the request it was."""
+    return field_errors(describe_faults(errors, skip=skip))
 
 
 def invalid(request: HttpRequest, errors: Sequence[FieldError]) -> HttpResponse:
@@ -152,10 +127,10 @@ def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpRespo
         # ("body", parameter, field…) against ("query", field): the parameter's name is only ours.
         errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
     merged: dict[str, list[str]] = {}
-    for error in errors[: 4 * ERRORS_MAX]:
+    for error in errors[: 4 * NAMED_MAX]:
         merged.setdefault(error["field"], []).append(error["message"])
     named = [FieldError(field=name, message="; or ".join(dict.fromkeys(m))) for name, m in merged.items()]
-    return invalid(request, named[:ERRORS_MAX])
+    return invalid(request, named[:NAMED_MAX])
 
 
 def on_invalid_input(request: HttpRequest, exc: InvalidInput | InvalidValue) -> HttpResponse:

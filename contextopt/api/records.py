@@ -82,8 +82,7 @@ def read_row(value: object) -> RecordIn | RefusedRow:
     try:
         return RecordIn.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        return RefusedRow(describe_errors(found))
+        return RefusedRow(describe_errors(error.errors(include_url=False)))
 
 
 type Row = Annotated[

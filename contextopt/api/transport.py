@@ -18,7 +18,9 @@ from pydantic_core import from_json
 from contextopt.api import problems
 from contextopt.api.problems import BodyTooLarge, MalformedBody, UnsupportedBody
 from contextopt.errors import InvalidInput
+from contextopt.faults import NAME_MAX
 from contextopt.inputs import has_surrogate
+from contextopt.strictjson import DuplicateKey, check_keys
 
 API_PREFIX = "/api/"
 VERSION_PREFIX = "/api/v1/"
@@ -85,7 +87,7 @@ def refuse_unknown_query(view: Callable[..., HttpResponse]) -> Callable[..., Htt
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.META.get("QUERY_STRING") and (unknown := set(request.GET) - query_names(view)):
-            name = min(unknown)[: problems.NAME_MAX]
+            name = min(unknown)[:NAME_MAX]
             raise InvalidInput.of(name, "is not a parameter of this address")
         return view(request, *args, **kwargs)
 
@@ -157,21 +159,31 @@ def read_json(body: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:
-        InvalidInput: it is JSON, but a text or number in it is none that can be stored.
+        InvalidInput: it is JSON, but an object has a key twice, or a text or number cannot be stored.
         MalformedBody: it is not JSON.
     """
     try:
-        return from_json(body, allow_inf_nan=False, cache_strings="keys")
+        value = from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         malformed = MalformedBody(f"The body is not JSON: {error}.")
+    else:
+        refuse_duplicates(body)
+        return value
     # Python's own parser lets pass what RFC 8259 leaves open, so that the field at fault can be named.
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
         raise malformed from None
     for path, fault in find_unstorable(value):
-        raise InvalidInput.of(".".join(path)[: problems.NAME_MAX] or "body", fault)
+        raise InvalidInput.of(".".join(path)[:NAME_MAX] or "body", fault)
     raise malformed
+
+
+def refuse_duplicates(body: bytes) -> None:
+    try:
+        check_keys(body)
+    except DuplicateKey as error:
+        raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
 
 
 def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:

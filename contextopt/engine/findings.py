@@ -192,7 +192,7 @@ def _check_scalar(name: str, value: object) -> int:
             raise InvalidValue(name, "must not contain NaN or infinity")
         case int() | float():
             return len(str(value))
-    raise InvalidValue(name, f"must be JSON, not {type(value).__name__}")
+    raise InvalidValue(name, "must be JSON")
 
 
 def _check_member(name: str, key: object, item: object, depth: int) -> int:

@@ -37,7 +37,8 @@ def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
 def check_choice(field: str, value: object, choices: tuple[object, ...]) -> None:
     # True == 1, so a bool would pass for the number.
     if isinstance(value, bool) or value not in choices:
-        raise InvalidValue(field, f"must be one of {', '.join(map(str, choices))}, not {value!r:.80}")
+        given = f", not {value!r:.80}" if isinstance(value, str) else ""
+        raise InvalidValue(field, f"must be one of {', '.join(map(str, choices))}{given}")
 
 
 def check_bool(field: str, value: object) -> None:

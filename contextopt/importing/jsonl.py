@@ -3,17 +3,11 @@
 import json
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from contextopt.importing.lines import Lines, decode
 from contextopt.importing.rows import Found, RawRow, Rejection
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+from contextopt.strictjson import DuplicateKey, read_json
 
 
 def read_jsonl(lines: Lines, file: str = "") -> Iterator[Found]:
@@ -54,7 +48,7 @@ def _opens(line: bytes) -> str:
     if not text.startswith(("[", "{")):
         return ""
     try:
-        _decoder.decode(text)
+        read_json(text)
     except json.JSONDecodeError as error:
         return text[0] if error.pos >= len(text) else ""
     except (ValueError, RecursionError):
@@ -86,12 +80,14 @@ def _spread(opened: str, first: Found) -> Rejection:
 
 def _read_line(line: bytes, number: int, file: str) -> Found:
     try:
-        value = _decoder.decode(decode(line))
+        value = read_json(decode(line))
     except RecursionError:
         return Rejection(number, "row", "is nested too deep", file)
     except json.JSONDecodeError as error:
         # The message's own line number is always 1.
         return Rejection(number, "row", f"is not JSON: {error.msg} at character {error.colno}", file)
+    except DuplicateKey as error:
+        return Rejection(number, "row", str(error), file)
     except ValueError as error:
         return Rejection(number, "row", str(error).split(";")[0], file)
     if not isinstance(value, dict):

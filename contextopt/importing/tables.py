@@ -1,13 +1,13 @@
 """CSV: the header names the fields, other columns go to the metadata, an empty cell is not given."""
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Iterator
 
 from contextopt.importing.lines import Lines, decode
 from contextopt.importing.rows import Found, RawRow, Rejection, UnusableSource
 from contextopt.inputs import RecordIn
+from contextopt.strictjson import DuplicateKey, read_json
 
 DELIMITERS = ",;\t"
 # Above the longest notes, so that these are refused by name and an unclosed quote still ends somewhere.
@@ -137,7 +137,9 @@ def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:
         fields["tags"] = split_tags(tags)
     if "metadata" in fields:
         try:
-            fields["metadata"] = json.loads(cells["metadata"])
+            fields["metadata"] = read_json(cells["metadata"])
+        except DuplicateKey as error:
+            return Rejection(line, "metadata", str(error), file)
         except (ValueError, RecursionError):
             return Rejection(line, "metadata", "must be a JSON object", file)
     return RawRow(line, fields, sum(map(len, cells.values())), file)
@@ -147,7 +149,7 @@ def split_tags(text: str) -> list[object]:
     """Read a JSON list, or texts between semicolons, or else between commas."""
     if text.startswith("["):
         try:
-            value = json.loads(text)
+            value = read_json(text)
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, list):

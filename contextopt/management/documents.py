@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, ValidationError
@@ -10,15 +10,19 @@ from pydantic import BaseModel, ValidationError
 from contextopt.agentinputs import CONTEXT_CHARS_MAX
 from contextopt.engine.counters import COUNTERS, Counter
 from contextopt.engine.errors import InvalidValue
-from contextopt.errors import InvalidInput
+from contextopt.errors import FieldProblem, InvalidInput
+from contextopt.faults import WHOLE_INPUT
 from contextopt.importing import check_input, open_input
 from contextopt.inputs import field_problems
 from contextopt.management.base import ReportingCommand, invalid_option
 from contextopt.savings import choose_counter
+from contextopt.strictjson import DuplicateKey, read_json
 
 # Two versions of everything; a character has at most six bytes, as an escape.
 DOCUMENT_BYTES_MAX = 12 * CONTEXT_CHARS_MAX
 FAULTS_SHOWN = 20
+FILE = "FILE.json"
+"""What the usage of these commands calls the document."""
 
 
 class DocumentCommand(ReportingCommand):
@@ -57,27 +61,30 @@ def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
     with open_input(name) as stream:
         content = stream.read(DOCUMENT_BYTES_MAX + 1)
     if len(content) > DOCUMENT_BYTES_MAX:
-        raise InvalidInput.of("FILE.json", f"is longer than {DOCUMENT_BYTES_MAX:,} bytes")
+        raise InvalidInput.of(FILE, f"is longer than {DOCUMENT_BYTES_MAX:,} bytes")
     try:
         return model.model_validate(_parse(content))
     except ValidationError as error:
-        raise InvalidInput(field_problems(error)[:FAULTS_SHOWN]) from error
+        faults = field_problems(error)[:FAULTS_SHOWN]
+        raise InvalidInput([_named(fault) for fault in faults]) from error
+
+
+def _named(fault: FieldProblem) -> FieldProblem:
+    return FieldProblem(FILE, fault.message) if fault.field == WHOLE_INPUT else fault
 
 
 def _parse(content: bytes) -> object:
     try:
-        return json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return read_json(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         fault = "is not UTF-8 text"
     except json.JSONDecodeError as error:
         fault = f"is not JSON: {error.msg} at line {error.lineno}, character {error.colno}"
     except RecursionError:
         fault = "is nested too deep"
+    except DuplicateKey as error:
+        fault = str(error)
     except ValueError as error:
         # Python reads no number of more than 4,300 digits.
         fault = str(error).split(";")[0]
-    raise InvalidInput.of("FILE.json", fault)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise InvalidInput.of(FILE, fault)

@@ -1,5 +1,6 @@
 import pytest
 
+from contextopt.engine.marks import mark
 from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
 from tests.api.conftest import fields_of
@@ -115,7 +116,7 @@ def test_missing_context_gives_everything_back(api, attempts):
     assert answer["action"] == "refetch"
     assert answer["full_context"]["tree"] == "cart.py\n"
     assert answer["delta_tokens"] == answer["full_context_tokens"]
-    assert AFTER["cart.py"] in answer["text"]
+    assert mark(AFTER["cart.py"]) in answer["text"]
 
 
 def test_an_environment_error_is_scheduled(api, attempts, django_capture_on_commit_callbacks):

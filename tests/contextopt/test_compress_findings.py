@@ -74,7 +74,7 @@ def test_a_budget_of_ones_own(run: Run) -> None:
         ("[" * 100_000, "FILE.json: is nested too deep"),
         ({"findings": []}, "phase: "),
         ({"phase": "analysis"}, "findings: "),
-        ({"phase": "analysys", "findings": []}, "phase: Input should be 'analysis', 'design' or 'implement"),
+        ({"phase": "analysys", "findings": []}, "phase: must be 'analysis', 'design' or 'implement"),
         ({"phase": "planning", "findings": []}, "phase: "),
         ({"phase": "analysis", "findings": {}}, "findings: "),
         (analysis(3), "findings[0]: must be an object"),

@@ -1,0 +1,91 @@
+"""What was wrong with an input, field by field, in words that know nothing of Python."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from contextopt.errors import FieldProblem
+
+NAMED_MAX = 100
+NAME_MAX = 200
+WHOLE_INPUT = "body"
+"""The name of a fault that is of no one field."""
+
+_OBJECT, _NUMBER, _WHOLE = "must be an object", "must be a number", "must be a whole number"
+_TRUTH, _MOMENT = "must be true or false", "must be a date-time, such as 2026-01-31T12:00:00Z"
+_WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known field",
+    "string_type": "must be text",
+    "string_unicode": "must be text without lone surrogates",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "dict_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "list_type": "must be a list",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "int_parsing_size": "has too many digits",
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "decimal_type": _NUMBER,
+    "decimal_parsing": _NUMBER,
+    "decimal_max_places": "must have at most {decimal_places} decimals",
+    "finite_number": "must be a finite number",
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "datetime_type": _MOMENT,
+    "datetime_parsing": _MOMENT,
+    "datetime_from_date_parsing": _MOMENT,
+    "greater_than": "must be more than {gt:,}",
+    "greater_than_equal": "must be at least {ge:,}",
+    "less_than": "must be less than {lt:,}",
+    "less_than_equal": "must be at most {le:,}",
+    "literal_error": "must be {expected}",
+}
+# Where a value may be of several types, pydantic puts the type into the place of the fault. Our own unions
+# have names in angle brackets.
+_TYPE = re.compile(r"<\w+>|(?:constrained-|function-|literal\[|nullable\[).*", re.DOTALL)
+
+
+def describe_faults(errors: Iterable[Mapping[str, Any]], *, skip: int = 0) -> list[FieldProblem]:
+    """Name each refused field once, dotted for nested ones, with every rule it broke.
+
+    `skip` leaves out the first parts of a place, which say where in a request it was.
+    """
+    rules: dict[str, list[str]] = {}
+    for error in errors:
+        name = name_field(error["loc"][skip:])
+        if name in rules or len(rules) < NAMED_MAX:
+            rules.setdefault(name, []).append(describe_rule(error))
+    return [FieldProblem(name, "; or ".join(dict.fromkeys(broken))) for name, broken in rules.items()]
+
+
+def name_field(place: Sequence[int | str]) -> str:
+    return ".".join(_parts(place))[:NAME_MAX] or WHOLE_INPUT
+
+
+def _parts(place: Sequence[int | str]) -> Iterator[str]:
+    for part in place:
+        if isinstance(part, int) or not _TYPE.fullmatch(part):
+            yield str(part)
+
+
+def describe_rule(error: Mapping[str, Any]) -> str:
+    """Say which rule an error of pydantic is about."""
+    kind, limits = error["type"], error.get("ctx", {})
+    if kind in ("too_long", "too_short", "string_too_long", "string_too_short"):
+        return _describe_size(limits)
+    if words := _WORDS.get(kind):
+        return words.format(**limits)
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _describe_size(limits: Mapping[str, Any]) -> str:
+    """Count texts in characters, lists in items and objects in fields. Pydantic calls our texts values."""
+    unit = {"List": "item", "Dictionary": "field"}.get(limits.get("field_type", ""), "character")
+    is_long = "max_length" in limits
+    limit = limits["max_length" if is_long else "min_length"]
+    rule = f"must have at {'most' if is_long else 'least'} {limit:,} {unit}{'' if limit == 1 else 's'}"
+    return f"{rule}, it has {limits['actual_length']:,}" if is_long and "actual_length" in limits else rule

@@ -1,0 +1,55 @@
+"""JSON as RFC 8259 means it: no NaN, no infinities, and no key twice in one object."""
+
+import json
+from typing import Any, NoReturn
+
+
+class DuplicateKey(ValueError):
+    """An object has a key twice, so one of the two values would be lost in silence."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"has the key {json.dumps(key[:80])} twice in one object")
+        self.key = key
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        DuplicateKey: an object has a key twice.
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deep.
+    """
+    return _DECODER.decode(text)
+
+
+def check_keys(body: bytes) -> None:
+    """Refuse a JSON text in which an object has a key twice; nothing is kept of it.
+
+    Raises:
+        DuplicateKey: names the key.
+    """
+    _CHECKER.decode(body.decode())
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        _refuse_duplicate(pairs)
+    return unique
+
+
+def _refuse_duplicate(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise DuplicateKey(key)
+        seen.add(key)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+_CHECKER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate)
