@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from contextopt.agentinputs import ErrorText, FilePath, Model, Plan, check_item, naming
-from contextopt.engine.plans import read_plan
+from contextopt.engine.plans import StepOutcome, count_tries, read_plan
 from contextopt.inputs import NUMBER, Id, Input, Text, refuse_blank
 from contextopt.models import tasks as limits
 
@@ -65,7 +65,13 @@ class CompletionIn(Input):
     outcome: Literal["completed", "failed"] = "completed"
     plan: Plan | None = None
     attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
-    total_attempts: Annotated[int, Field(ge=1, le=10_000), NUMBER] = 1
+    total_attempts: Annotated[
+        int,
+        Field(
+            ge=1, le=10_000, description="Counts only where it is more than the server and the steps tell."
+        ),
+        NUMBER,
+    ] = 1
     quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX), NUMBER]
     files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
         default_factory=list
@@ -82,6 +88,15 @@ class CompletionIn(Input):
         if not isinstance(values, Mapping):
             return values
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def outcomes(self) -> list[StepOutcome]:
+        return [StepOutcome(step.step_index, step.result, step.error or "") for step in self.attempts]
+
+    @property
+    def tries(self) -> int:
+        """How often the step that was tried most often was tried: a step that failed and then succeeded, twice."""
+        return max(count_tries(self.outcomes).values(), default=1)
 
     def plan_text(self) -> str:
         """Return the plan as text, a line a step.

@@ -5,7 +5,7 @@ from django.db.models import Sum
 from contextopt.completing import Learned, NotStored, Stored
 from contextopt.completioninputs import CompletionIn, LessonIn
 from contextopt.engine.language import detect_language
-from contextopt.engine.plans import StepOutcome, extract_successful_steps
+from contextopt.engine.plans import extract_successful_steps
 from contextopt.engine.taskpatterns import detect_task_pattern
 from contextopt.models import Completion, Task
 from memory.models import Memory, TrustLevel
@@ -23,14 +23,13 @@ def learn_from(completion: Completion) -> Learned:
     report = CompletionIn.model_validate(completion.report)
     task, actor = completion.task, completion.created_by
     pattern = detect_task_pattern(task.description)
-    outcomes = [StepOutcome(step.step_index, step.result, step.error or "") for step in report.attempts]
-    steps = extract_successful_steps(outcomes, report.plan_text())
+    steps = extract_successful_steps(report.outcomes, report.plan_text())
     saved = report.tokens_saved or _saved_by_retries(task)
     credit_task(task=task, tokens_saved=saved)
     stored: list[Memory] = []
     not_stored: list[NotStored] = []
     strategy_id: int | None = None
-    if reason := why_no_strategy(report, steps):
+    if reason := why_no_strategy(report, steps, attempts=count_attempts(report, task)):
         not_stored.append(NotStored(memory_type=STRATEGY, reason=reason))
     else:
         success = Success(
@@ -57,12 +56,22 @@ def learn_from(completion: Completion) -> Learned:
     )
 
 
-def why_no_strategy(report: CompletionIn, steps: tuple[str, ...]) -> str:
+def count_attempts(report: CompletionIn, task: Task) -> int:
+    """Return the attempts that a task took.
+
+    Nobody can report fewer than the server recorded, nor fewer than the report's own steps tell. A caller may
+    report more: its agent may have tried again without telling the server.
+    """
+    # A recorded attempt is one that failed; the one that ended the task follows.
+    return max(task.attempts.count() + 1, report.tries, report.total_attempts)
+
+
+def why_no_strategy(report: CompletionIn, steps: tuple[str, ...], *, attempts: int) -> str:
     """Return why a completion gives no strategy; nothing where it gives one."""
     if report.outcome != "completed":
         return "the task failed"
-    if report.total_attempts != 1:
-        return f"it took {report.total_attempts} attempts, and a strategy is what succeeds at the first"
+    if attempts != 1:
+        return f"it took {attempts:,} attempts, and a strategy is what succeeds at the first"
     if report.quality_score < QUALITY_NEEDED:
         return f"its quality was {report.quality_score:g}, and a strategy needs {QUALITY_NEEDED}"
     if not steps:

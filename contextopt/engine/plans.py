@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -71,6 +72,18 @@ def extract_successful_steps(attempt_history: Iterable[StepOutcome], plan_summar
     failed = {outcome.step_index for outcome in attempt_history if outcome.has_failed}
     steps = [stripped for line in plan_summary.splitlines() if (stripped := line.strip())]
     return tuple(step for index, step in enumerate(steps) if index not in failed)
+
+
+def count_tries(outcomes: Iterable[StepOutcome]) -> dict[int, int]:
+    """Return how often each step was tried: each failure is a try, and all successes together are one."""
+    failures: Counter[int] = Counter()
+    succeeded: set[int] = set()
+    for outcome in outcomes:
+        if outcome.has_failed:
+            failures[outcome.step_index] += 1
+        else:
+            succeeded.add(outcome.step_index)
+    return {step: failures[step] + (step in succeeded) for step in failures.keys() | succeeded}
 
 
 def read_plan(value: object) -> str | tuple[str, ...]:

@@ -66,6 +66,43 @@ def test_why_there_is_no_strategy(complete, overrides: dict, reason: str) -> Non
     assert not Memory.objects.exists()
 
 
+def test_attempts_that_the_server_recorded_cannot_be_reported_away(complete, team: Team) -> None:
+    task = factories.make_task(team)
+    for _ in range(3):
+        factories.make_attempt(task)
+    answer = complete(task_id=task.pk, description="", total_attempts=1).to_json()
+    assert answer["strategy_id"] is None
+    assert "it took 4 attempts" in answer["not_stored"][0]["reason"]
+    assert not Memory.objects.exists()
+
+
+def test_a_task_without_recorded_attempts_may_still_be_reported_to_have_had_some(
+    complete, team: Team
+) -> None:
+    task = factories.make_task(team)
+    answer = complete(task_id=task.pk, description="", total_attempts=3).to_json()
+    assert "it took 3 attempts" in answer["not_stored"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("results", "attempts"),
+    [(("failed", "failed", "success"), 3), (("success", "failed"), 2), (("failed", "failed"), 2)],
+)
+def test_steps_that_were_tried_again_decide_without_a_stored_task(
+    complete, results: tuple[str, ...], attempts: int
+) -> None:
+    steps = [{"step_index": 0, "action": "write", "result": result} for result in results]
+    answer = complete(attempts=steps, total_attempts=1).to_json()
+    assert answer["strategy_id"] is None
+    assert f"it took {attempts} attempts" in answer["not_stored"][0]["reason"]
+
+
+def test_a_step_that_failed_and_was_left_is_no_further_attempt(complete) -> None:
+    steps = [{"step_index": 0, "result": "failed"}, {"step_index": 1, "result": "ok"}, {"step_index": 1}]
+    complete(attempts=steps)
+    assert Memory.objects.get().payload["steps"] == ["Round at the last step", "Run all tests"]
+
+
 def test_the_same_report_twice_stores_once(complete) -> None:
     first, again = complete(), complete()
     assert (first.is_new, again.is_new) == (True, False)
