@@ -77,7 +77,11 @@ class CompletionIn(Input):
         default_factory=list
     )
     model: Model = ""
-    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX), NUMBER] = 0
+    tokens_saved: Annotated[
+        int,
+        Field(ge=0, le=TOKENS_SAVED_MAX, description="Kept with the strategy; its own savings are measured."),
+        NUMBER,
+    ] = 0
     decisions: Lessons = Field(default_factory=list)
     error_patterns: Lessons = Field(default_factory=list)
 
@@ -95,7 +99,7 @@ class CompletionIn(Input):
 
     @property
     def tries(self) -> int:
-        """How often the step that was tried most often was tried: a step that failed and then succeeded, twice."""
+        """The most tries that any step took: two where a step failed and then succeeded."""
         return max(count_tries(self.outcomes).values(), default=1)
 
     def plan_text(self) -> str:

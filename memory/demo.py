@@ -113,7 +113,7 @@ def load_lessons(stage: Stage) -> None:
 
 def _rate(use: StrategyUse, rating: float) -> None:
     moment = use.created_at + timedelta(hours=2)
-    rate_use(use=use, rating=rating, actor=DEMO_ACTOR, tokens_saved=int(1_500 * rating))
+    rate_use(use=use, rating=rating, actor=DEMO_ACTOR)
     StrategyUse.objects.filter(pk=use.pk).update(rated_at=moment)
     TrustChange.objects.filter(use=use).update(changed_at=moment)
 

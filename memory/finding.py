@@ -1,6 +1,6 @@
 """One search over records and memories: where to look, and what is told of each hit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -115,22 +115,36 @@ def targets_of(team: Team, request: SearchIn) -> list[Target]:
         if space is None:
             raise NotFound(f"There is no space {request.space!r}.")
         corpora["record"] = space.pk
-    filters = filters_of(request)
     return [
-        Target(searchable, corpora[searchable.name], filters)
+        Target(searchable, corpora[searchable.name], filters_of(request, searchable.name))
         for searchable in searchables.all()
         if searchable.name in request.wanted_kinds
     ]
 
 
-def filters_of(request: SearchIn) -> SearchFilters:
+def filters_of(request: SearchIn, kind: str) -> SearchFilters:
     return SearchFilters(
         types=_tuple(request.types),
         sources=_tuple(request.sources),
         tags=_tuple(request.tags),
         date_from=request.date_from,
         date_to=request.latest,
+        conditions=tuple(_conditions(request, kind)),
     )
+
+
+def _conditions(request: SearchIn, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the filters that only memories have columns for. A record's trust is known without one."""
+    trust = request.trust_levels
+    if kind == "record" and trust is not None and RECORD_TRUST in trust:
+        trust = None
+    for name, values in (
+        ("repository", request.repositories),
+        ("category", request.categories),
+        ("trust_level", trust),
+    ):
+        if values is not None:
+            yield name, tuple(values)
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

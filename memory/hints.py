@@ -6,7 +6,6 @@ from typing import Any
 import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from contextopt.embeddingjobs import ensure_embedded
 from contextopt.engine.fences import STRATEGY_HINT, fence
@@ -34,10 +33,11 @@ NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A strategy and how similar the task is, cosine from 0 to 1."""
+    """A strategy, how similar the task is (cosine, 0 to 1), and what of that is left since its last use."""
 
     memory: Memory
     similarity: float
+    decayed: float
 
     @property
     def text(self) -> str:
@@ -100,7 +100,7 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
 
 
 def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
-    """Return the best strategy of the repository above the similarity that a hint needs.
+    """Return the best strategy of the repository above the similarity that a hint needs, after its decay.
 
     Of the two most similar the one that is more trusted wins where they are about as close.
     """
@@ -114,13 +114,16 @@ def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
         limit=STRATEGIES_LOOKED_AT,
         min_similarity=SIMILARITY_NEEDED,
     )
-    similar = {hit.id: hit.similarity for hit in hits if (hit.similarity or 0) > SIMILARITY_NEEDED}
-    memories = Memory.objects.live().filter(team=team, pk__in=similar)
+    memories = Memory.objects.live().filter(team=team).in_bulk([hit.id for hit in hits])
     found = [
-        Found(memory, similarity) for memory in memories if (similarity := similar[memory.pk]) is not None
+        Found(memories[hit.id], hit.similarity, hit.similarity * hit.decay)
+        for hit in hits
+        if hit.similarity is not None and hit.id in memories
     ]
     return max(
-        found, key=lambda each: (each.similarity * (0.5 + each.memory.trust), each.memory.pk), default=None
+        (each for each in found if each.decayed > SIMILARITY_NEEDED),
+        key=lambda each: (each.decayed * (0.5 + each.memory.trust), each.memory.pk),
+        default=None,
     )
 
 
@@ -132,11 +135,9 @@ def _check_places(team: Team, data: HintIn) -> None:
 
 
 def _record(found: Found, data: HintIn, actor: str) -> Hint:
-    """Count the access and note the reuse: what its task saves is added to the strategy later."""
+    """Note that the hint was given. That keeps no strategy fresh: its use does, see `credits.settle_uses`."""
     memory = found.memory
-    Memory.objects.filter(pk=memory.pk).update(
-        access_count=F("access_count") + 1, last_accessed_at=timezone.now(), use_count=F("use_count") + 1
-    )
+    Memory.objects.filter(pk=memory.pk).update(use_count=F("use_count") + 1)
     use = StrategyUse.objects.create(
         memory=memory,
         task_id=data.task_id,

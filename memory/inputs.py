@@ -77,7 +77,11 @@ class RatingIn(Input):
     """How a strategy's use went: from 0, it hurt, to 1, it helped; or "up" or "down"."""
 
     rating: Rating
-    tokens_saved: Annotated[int, Field(ge=0, le=TOKENS_SAVED_MAX), NUMBER] | None = None
+    tokens_saved: Annotated[
+        int | None,
+        Field(ge=0, le=TOKENS_SAVED_MAX, deprecated=True, description="Ignored: savings are measured."),
+        NUMBER,
+    ] = None
 
 
 class RetireIn(Input):

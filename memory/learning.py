@@ -1,16 +1,15 @@
 """What a task that has ended teaches: a strategy, decisions, error patterns."""
 
-from django.db.models import Sum
-
 from contextopt.completing import Learned, NotStored, Stored
 from contextopt.completioninputs import CompletionIn, LessonIn
 from contextopt.engine.language import detect_language
 from contextopt.engine.plans import extract_successful_steps
 from contextopt.engine.taskpatterns import detect_task_pattern
-from contextopt.models import Completion, Task
+from contextopt.models import Completion, Task, Team
+from memory.credits import settle_uses
 from memory.models import Memory, TrustLevel
 from memory.models.memories import STRATEGY
-from memory.strategies import Success, credit_task, store_strategy
+from memory.strategies import Success, store_strategy
 
 QUALITY_NEEDED = 7
 
@@ -24,12 +23,15 @@ def learn_from(completion: Completion) -> Learned:
     task, actor = completion.task, completion.created_by
     pattern = detect_task_pattern(task.description)
     steps = extract_successful_steps(report.outcomes, report.plan_text())
-    saved = report.tokens_saved or _saved_by_retries(task)
-    credit_task(task=task, tokens_saved=saved)
+    attempts, repository = count_attempts(report, task), report.repository or task.repository
+    # Of two like strategies learned at once the second waits here, and finds the first.
+    Team.objects.select_for_update(no_key=True).get(pk=completion.team_id)
+    failure = why_no_success(report, attempts=attempts)
+    settle_uses(completion=completion, pattern=pattern, repository=repository, failure=failure)
     stored: list[Memory] = []
     not_stored: list[NotStored] = []
     strategy_id: int | None = None
-    if reason := why_no_strategy(report, steps, attempts=count_attempts(report, task)):
+    if reason := failure or ("" if steps else "its plan has no steps that succeeded"):
         not_stored.append(NotStored(memory_type=STRATEGY, reason=reason))
     else:
         success = Success(
@@ -39,13 +41,13 @@ def learn_from(completion: Completion) -> Learned:
             quality_score=report.quality_score,
             files_changed=tuple(report.files_changed),
             model=report.model,
-            tokens_saved=saved,
-            repository=_repository(report, task),
+            tokens_saved=report.tokens_saved,
+            repository=repository,
         )
         stored.append(store_strategy(team_id=completion.team_id, success=success, actor=actor))
         strategy_id = stored[0].pk
     for memory_type, lessons in (("decision", report.decisions), ("error_pattern", report.error_patterns)):
-        stored += [_store_lesson(completion, report, memory_type, lesson) for lesson in lessons]
+        stored += [_store_lesson(completion, repository, memory_type, lesson) for lesson in lessons]
         if not lessons:
             not_stored.append(NotStored(memory_type=memory_type, reason="none was given"))
     return Learned(
@@ -66,30 +68,18 @@ def count_attempts(report: CompletionIn, task: Task) -> int:
     return max(task.attempts.count() + 1, report.tries, report.total_attempts)
 
 
-def why_no_strategy(report: CompletionIn, steps: tuple[str, ...], *, attempts: int) -> str:
-    """Return why a completion gives no strategy; nothing where it gives one."""
+def why_no_success(report: CompletionIn, *, attempts: int) -> str:
+    """Return why a task is no success by the measure of strategies; nothing where it is one."""
     if report.outcome != "completed":
         return "the task failed"
     if attempts != 1:
         return f"it took {attempts:,} attempts, and a strategy is what succeeds at the first"
     if report.quality_score < QUALITY_NEEDED:
         return f"its quality was {report.quality_score:g}, and a strategy needs {QUALITY_NEEDED}"
-    if not steps:
-        return "its plan has no steps that succeeded"
     return ""
 
 
-def _repository(report: CompletionIn, task: Task) -> str:
-    return report.repository or task.repository
-
-
-def _saved_by_retries(task: Task) -> int:
-    """Return what the task's retries were spared, 0 where they cost more."""
-    sums = task.attempts.aggregate(full=Sum("full_tokens"), delta=Sum("delta_tokens"))
-    return max(0, (sums["full"] or 0) - (sums["delta"] or 0))
-
-
-def _store_lesson(completion: Completion, report: CompletionIn, memory_type: str, lesson: LessonIn) -> Memory:
+def _store_lesson(completion: Completion, repository: str, memory_type: str, lesson: LessonIn) -> Memory:
     return Memory.objects.create(
         team_id=completion.team_id,
         task=completion.task,
@@ -97,7 +87,7 @@ def _store_lesson(completion: Completion, report: CompletionIn, memory_type: str
         memory_type=memory_type,
         category=lesson.category or memory_type,
         tags=lesson.tags,
-        repository=_repository(report, completion.task),
+        repository=repository,
         trust_level=TrustLevel.AGENT,
         language=detect_language(lesson.content),
         created_by=completion.created_by,

@@ -9,6 +9,7 @@ from contextopt.engine import DateRange
 from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
 from contextopt.lexicalsearch import QUERY_MAX
 from contextopt.models import spaces as limits
+from memory.inputs import TrustLevelName
 
 RESULTS_MAX = 100
 VALUES_MAX = 50
@@ -33,6 +34,12 @@ class SearchIn(Input):
     types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
     sources: Annotated[Values | None, Field(description="Memories have none.")] = None
     tags: Values | None = None
+    repositories: Annotated[Values | None, Field(description="Of memories; records have none.")] = None
+    categories: Annotated[Values | None, Field(description="Of memories; records have none.")] = None
+    trust_levels: Annotated[
+        list[TrustLevelName] | None,
+        Field(min_length=1, max_length=3, description="Of memories; records are the team's own: user."),
+    ] = None
     date_from: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
     date_to: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
     as_of: Annotated[

@@ -5,20 +5,24 @@ from typing import Any, NamedTuple
 
 import structlog
 from django.db import transaction
-from django.db.models import Avg, F
+from django.db.models import Avg
 from django.utils import timezone
 
+from contextopt.completioninputs import FILES_CHANGED_MAX
 from contextopt.engine.language import detect_language
 from contextopt.engine.text import cut, flatten_to
 from contextopt.errors import Conflict, NotFound
 from contextopt.locking import hold_team
 from contextopt.models import Task, Team
+from memory.likeness import LIKE_FROM, overlap
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange, TrustLevel
 from memory.models.memories import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX
 
 log = structlog.get_logger(__name__)
 
 STEP_CHARS = 300
+# The latest strategies of a pattern and a repository that a new one may be like.
+LIKE_LOOKED_AT = 200
 HINTED_TASK_CHARS = 200
 """How much of a task a search for strategies looks at, and how much of a task a strategy keeps."""
 
@@ -53,7 +57,12 @@ class Success:
 
 @transaction.atomic
 def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
-    """Add the strategy, with its trust where that of all begins."""
+    """Add the strategy with the trust that all begin with, or count it as evidence of a like one.
+
+    The caller holds the team's row, so that of two like ones at once the second finds the first.
+    """
+    if like := _find_like(team_id, success):
+        return _merge(like, success)
     title = flatten_to(success.task.description, TITLE_MAX)
     content = success.content()
     memory = Memory.objects.create(
@@ -78,6 +87,45 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
         quality_score=success.quality_score,
         repository=success.repository,
         memory_id=memory.pk,
+    )
+    return memory
+
+
+def _find_like(team_id: int, success: Success) -> Memory | None:
+    """Return the strategy of the same pattern and repository whose steps are most like these, if any are.
+
+    A retired one is found too: what was retired does not come back under another number.
+    """
+    rows = Memory.objects.strategies().filter(
+        team_id=team_id, repository=success.repository, payload__pattern=success.pattern
+    )
+    rated = [
+        (overlap(success.steps, memory.payload.get("steps") or ()), -memory.pk, memory)
+        for memory in rows.order_by("-id")[:LIKE_LOOKED_AT]
+    ]
+    share, _, memory = max(rated, default=(0.0, 0, None), key=lambda each: each[:2])
+    return memory if share >= LIKE_FROM else None
+
+
+def _merge(memory: Memory, success: Success) -> Memory:
+    """Count the success as further evidence; what the strategy says stays as it was first said."""
+    count = memory.evidence_count
+    quality = memory.payload.get("quality_score") or success.quality_score
+    files = [*(memory.payload.get("files_changed") or ()), *success.files_changed]
+    memory.payload |= {
+        "quality_score": round((quality * count + success.quality_score) / (count + 1), 2),
+        "files_changed": list(dict.fromkeys(files))[:FILES_CHANGED_MAX],
+    }
+    memory.evidence_count = count + 1
+    # To succeed in the same way again is a use.
+    memory.last_accessed_at = timezone.now()
+    memory.save(update_fields=["payload", "evidence_count", "last_accessed_at", "updated_at"])
+    log.info(
+        "strategy_merged",
+        memory_id=memory.pk,
+        evidence_count=memory.evidence_count,
+        task_id=success.task.pk,
+        task_pattern=success.pattern,
     )
     return memory
 
@@ -112,9 +160,7 @@ def find_use(team_id: int, use_id: int) -> StrategyUse:
 
 
 @transaction.atomic
-def rate_use(
-    *, use: StrategyUse, rating: float | None, actor: str, tokens_saved: int | None = None
-) -> Memory:
+def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
     """Take a rating from 0, it hurt, to 1, it helped, and work out the strategy's trust; None takes it back.
 
     Each rating that stands moves the trust: `trust += weight × (rating − trust)`, in the order in which the
@@ -131,8 +177,6 @@ def rate_use(
     hold_team(use.memory.team_id)
     memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
     current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
-    if tokens_saved is not None:
-        _save_tokens(memory, current, tokens_saved)
     if current.rating == rating:
         return memory
     current.rating, current.rated_by, current.rated_at = rating, actor[:160], timezone.now()
@@ -180,22 +224,14 @@ def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
     return begun.trust if begun else NEW_TRUST, ratings
 
 
-def credit_task(*, task: Task, tokens_saved: int) -> None:
-    """Add what a task saved to the strategies that its plan was given. Twice is once."""
-    for use in StrategyUse.objects.filter(task=task).order_by("memory_id"):
-        memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
-        current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
-        _save_tokens(memory, current, tokens_saved)
-
-
-def _save_tokens(memory: Memory, use: StrategyUse, tokens_saved: int) -> None:
-    more = tokens_saved - use.tokens_saved
-    if not more:
-        return
-    use.tokens_saved = tokens_saved
-    use.save(update_fields=["tokens_saved"])
-    Memory.objects.filter(pk=memory.pk).update(tokens_saved=F("tokens_saved") + more)
-    memory.refresh_from_db(fields=["tokens_saved"])
+def note_failure(*, memory_id: int, reason: str, actor: str) -> None:
+    """Lower the strategy's trust as a rating of 0 does, beside all ratings: no vote takes it back."""
+    memory = Memory.objects.select_for_update(no_key=True).get(pk=memory_id)
+    policy = policy_of(memory.team_id)
+    memory.trust = max(0.0, memory.trust * (1 - policy.rating_weight))
+    memory.save(update_fields=["trust", "updated_at"])
+    _note_trust(memory, reason, actor, rating=0.0, weight=policy.rating_weight)
+    _retire_if_it_hurts(memory, policy, len(standing_ratings(memory)[1]))
 
 
 def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy, rated_uses: int) -> None:

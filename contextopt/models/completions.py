@@ -3,7 +3,8 @@
 from typing import ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from contextopt.models.access import Team
@@ -49,9 +50,11 @@ class Completion(models.Model):
                 name="completion_learned",
             ),
         ]
-        # The job looks for what is not learned yet.
         indexes: ClassVar = [
-            models.Index(fields=["id"], condition=Q(learned_at=None), name="completion_unlearned")
+            # The job looks for what is not learned yet.
+            models.Index(fields=["id"], condition=Q(learned_at=None), name="completion_unlearned"),
+            # Strategies are credited by comparing tasks of one pattern, the latest of them.
+            models.Index(F("team"), KT("learned__pattern"), F("id").desc(), name="completion_pattern"),
         ]
 
     def __str__(self) -> str:

@@ -47,7 +47,8 @@ class MemoryOut(TypedDict):
     access_count: int
     last_accessed_at: datetime | None
     use_count: int
-    tokens_saved: int
+    evidence_count: int
+    tokens_saved: int | None
     retired_at: datetime | None
     retired_reason: str
     created_by: str

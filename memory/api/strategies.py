@@ -43,7 +43,7 @@ def ask_for_hint(request: ApiRequest, data: HintIn) -> HttpResponse:
 def rate_hint(request: ApiRequest, use_id: Path[Id], data: RatingIn) -> HttpResponse:
     """Moves the strategy's trust towards the rating; a strategy that hurts is retired."""
     use = find_use(request.auth.team_id, use_id)
-    rate_use(use=use, rating=data.rating, actor=actor(request), tokens_saved=data.tokens_saved)
+    rate_use(use=use, rating=data.rating, actor=actor(request))
     return reply(memory_json(find_memory(request.auth.team_id, use.memory_id)))
 
 

@@ -70,7 +70,14 @@ class Memory(SearchableText):
     access_count = models.PositiveBigIntegerField(default=0)
     last_accessed_at = models.DateTimeField(null=True, blank=True)
     use_count = models.PositiveIntegerField(default=0, help_text="times that a plan was given it as a hint")
-    tokens_saved = models.BigIntegerField(default=0, help_text="by the tasks that reused it")
+    evidence_count = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="tasks that succeeded in this way"
+    )
+    tokens_saved = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="by the tasks that used it, against like tasks without it; none without such tasks",
+    )
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_reason = models.CharField(max_length=REASON_MAX, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)

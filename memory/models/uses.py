@@ -25,7 +25,9 @@ class StrategyUse(models.Model):
     )
     similarity = models.FloatField()
     asked = models.CharField(max_length=200, help_text="the beginning of the task")
-    tokens_saved = models.BigIntegerField(default=0)
+    tokens_saved = models.BigIntegerField(
+        null=True, blank=True, help_text="against like tasks without the strategy; none without such tasks"
+    )
     rating = models.FloatField(null=True, blank=True, help_text="0 hurt, 1 helped")
     rated_by = models.CharField(max_length=160, blank=True)
     rated_at = models.DateTimeField(null=True, blank=True)

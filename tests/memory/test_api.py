@@ -95,7 +95,8 @@ def test_completing_hinting_and_rating(api, team: Team) -> None:
     assert hint["memory_id"] == first["strategy_id"]
     rated = api.post(f"/strategy-uses/{hint['use_id']}/rating", {"rating": "down", "tokens_saved": 5}).json()
     assert rated["trust"] == pytest.approx(0.35)
-    assert rated["tokens_saved"] == 5
+    # A caller's claim is no saving.
+    assert rated["tokens_saved"] is None
     for wrong in (2, "sideways", None):
         assert api.post(f"/strategy-uses/{hint['use_id']}/rating", {"rating": wrong}).status_code == 422
 

@@ -14,7 +14,6 @@ from contextopt.models import Completion, Task, TaskState, Team
 from memory.models import Memory, TrustChange
 from tests import factories
 from tests.memory.conftest import REPORT
-from tests.memory.factories import make_use
 
 
 def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
@@ -171,14 +170,6 @@ def test_what_is_refused_again_and_again_is_left(complete, monkeypatch) -> None:
     complete()
     Completion.objects.update(tries=completing.LEARN_TRIES_MAX)
     assert learn_pending() == 0
-
-
-def test_a_reused_strategy_is_credited_with_what_its_task_saved(complete, team, strategy) -> None:
-    task = factories.make_task(team)
-    make_use(strategy, task=task)
-    complete(task_id=task.pk, tokens_saved=1_200)
-    strategy.refresh_from_db()
-    assert strategy.tokens_saved == 1_200
 
 
 def test_steps_that_failed_are_left_out() -> None:

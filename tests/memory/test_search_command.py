@@ -8,8 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import RecordEmbedding, SearchCorpus, Space, Team
+from contextopt.models import Record, RecordEmbedding, SearchCorpus, Space, Team
 from tests.factories import NOW, make_record, make_space
+from tests.memory.factories import make_memory
 
 
 @pytest.fixture
@@ -83,3 +84,51 @@ def test_unusable_calls_name_the_option(notes: Space, arguments: list[str], comp
     with pytest.raises(CommandError, match=complaint) as caught:
         call_command("search", *arguments)
     assert caught.value.returncode == 2
+
+
+FILTERS = (
+    (("--repository", "shop"), ["mine"]),
+    (("--category", "money", "--category", "tax"), ["mine", "theirs"]),
+    (("--trust", "external"), ["theirs"]),
+    (("--repository", "shop", "--trust", "external"), []),
+    # Records have no repository and no category, and are the team's own.
+    (("--trust", "user"), ["mine", "record"]),
+)
+
+
+@pytest.fixture
+def memories(notes: Space) -> Space:
+    Record.objects.filter(space=notes).delete()
+    make_record(notes, title="record", notes="Rounding of prices")
+    for title, repository, category, level in (
+        ("mine", "shop", "money", "user"),
+        ("theirs", "web", "tax", "external"),
+    ):
+        make_memory(
+            notes.team, title=title, content="Rounding of prices", repository=repository, category=category,
+            trust_level=level,
+        )  # fmt: skip
+    return notes
+
+
+@pytest.mark.parametrize(("options", "titles"), FILTERS)
+def test_filters_of_memories_come_before_ranking(
+    memories: Space, capsys, options: tuple[str, ...], titles: list[str]
+) -> None:
+    # With a limit of one a hit that is filtered out afterwards would leave nothing.
+    call_command("search", memories.slug, "rounding prices", *options, "--limit", "1", "--json")
+    assert len(json.loads(capsys.readouterr().out)["results"]) == min(1, len(titles))
+    call_command("search", memories.slug, "rounding prices", *options, "--json")
+    found = json.loads(capsys.readouterr().out)["results"]
+    assert sorted(result["title"] for result in found) == titles
+
+
+def test_lines_of_questions_have_the_filters_too(memories: Space, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(
+        '{"id": 1, "query": "rounding", "repositories": ["web"]}\n'
+        '{"id": 2, "query": "rounding", "categories": ["money"], "trust_levels": ["user"]}\n'
+    )
+    call_command("search", memories.slug, "--queries", str(path))
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [[hit["title"] for hit in answer["results"]] for answer in answers] == [["theirs"], ["mine"]]

@@ -15,11 +15,9 @@ from tests.memory.factories import make_use
 
 
 def test_trust_moves_towards_the_rating(strategy: Memory, use: StrategyUse) -> None:
-    memory = rate_use(use=use, rating=1, actor="test", tokens_saved=40)
+    memory = rate_use(use=use, rating=1, actor="test")
     assert memory.trust == pytest.approx(0.65)
-    assert memory.tokens_saved == 40
-    assert rate_use(use=use, rating=1, actor="test", tokens_saved=40).trust == memory.trust
-    assert rate_use(use=use, rating=1, actor="test", tokens_saved=30).tokens_saved == 30
+    assert rate_use(use=use, rating=1, actor="test").trust == memory.trust
     assert rate_use(use=use, rating=0, actor="test").trust == pytest.approx(0.35)
     assert TrustChange.objects.filter(memory=strategy).count() == 3
 

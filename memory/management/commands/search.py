@@ -32,6 +32,9 @@ LISTS = (
     ("--source", "sources", "of records; repeatable"),
     ("--tag", "tags", "repeatable"),
     ("--kind", "kinds", "record or memory; repeatable"),
+    ("--repository", "repositories", "of memories; repeatable"),
+    ("--category", "categories", "of memories; repeatable"),
+    ("--trust", "trust_levels", "user, agent or external; records are user; repeatable"),
 )
 NAMES = {"space": "SPACE", "query": "QUERY"} | {field: name for name, field, _ in LISTS}
 EXCERPT = 200
