@@ -6,16 +6,26 @@ from typing import Any
 from django.db import transaction
 
 from contextopt.agenttasks import find_task
-from contextopt.compressing import ENCODING, consume, critical_text, handed_findings
+from contextopt.auditing import SYSTEM
+from contextopt.compressing import (
+    ENCODING,
+    consume,
+    critical_text,
+    find_unseen,
+    handed_findings,
+    make_compression,
+)
 from contextopt.engine import findings as values
 from contextopt.engine.agentcontext import FIELDS
 from contextopt.engine.counters import RenderedCounter
 from contextopt.engine.marks import mark
 from contextopt.engine.phases import PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.findinginputs import BundleIn
 from contextopt.handoffbudgets import budgets_in_force, input_budget
-from contextopt.models import HandoffPhase, PhaseCompression, Task
+from contextopt.locking import hold_team
+from contextopt.models import Finding, HandoffPhase, PhaseCompression, Task
 
 IN_BRIEF = "in_brief"
 
@@ -43,7 +53,7 @@ class Bundle:
     context: PhaseResult
     handed_text: str
     budget_tokens: int
-    warnings: tuple[str, ...]
+    warnings: tuple[ContextWarning, ...]
 
     @property
     def text(self) -> str:
@@ -80,13 +90,15 @@ class Bundle:
             "brief_tokens": compression.brief_tokens if compression else 0,
             "critical_tokens": compression.critical_tokens if compression else 0,
             "context_tokens": self.context.filtered_tokens,
-            "warnings": list(self.warnings),
+            "warnings": warnings_json(self.warnings),
             "assembly_id": compression.assembly_id if compression else None,
         }
 
 
-def build_bundle(*, team_id: int, task_id: int, data: BundleIn) -> Bundle:
+def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYSTEM) -> Bundle:
     """Give the task's present phase its bundle. From then on the brief that it was given stays.
+
+    Findings of earlier phases that came since, or were tagged or linked, give a further version first.
 
     Raises:
         NotFound: the team has no such task.
@@ -95,7 +107,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn) -> Bundle:
     with transaction.atomic():
         task = find_task(team_id, task_id)
         phase = HandoffPhase(task.phase)
-        compression = _take(task, phase)
+        compression = _take(task, phase, actor)
     budgets = budgets_in_force(team_id)
     profile = PhaseProfile(phase, budgets[phase].bundle_tokens, FIELDS)
     counter = RenderedCounter(get_tokenizer(ENCODING))
@@ -111,23 +123,33 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn) -> Bundle:
         context=fitted,
         handed_text=critical_text(compression, findings) + compression.brief if compression else "",
         budget_tokens=input_budget(budgets, phase),
-        warnings=(*(compression.warnings if compression else ()), *map(str, fitted.warnings)),
+        warnings=(*(compression.read_warnings() if compression else ()), *fitted.warnings),
     )
 
 
-def _take(task: Task, phase: HandoffPhase) -> PhaseCompression | None:
-    if phase.before is None:
+def _take(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | None:
+    """Return the hand-off of the phase before, brought up to date, and note that it is read.
+
+    Its row is locked after the task's, as everybody does who compresses.
+    """
+    before = phase.before
+    if before is None:
         return None
-    rows = PhaseCompression.objects.select_for_update(of=("self",), no_key=True)
-    compression = rows.get(task=task, phase=phase.before)
+    hold_team(task.team_id)
+    Task.objects.select_for_update(no_key=True).get(pk=task.pk)
+    latest = PhaseCompression.objects.filter(task=task, phase=before).latest("version")
+    findings = Finding.objects.filter(task=task, phase=before)
+    if latest.missed([*findings, *find_unseen(task, before)]):
+        latest = make_compression(task, before, is_forced=True, actor=actor)
+    compression = PhaseCompression.objects.select_for_update(of=("self",), no_key=True).get(pk=latest.pk)
     consume(compression)
     return compression
 
 
 def _references(compression: PhaseCompression) -> tuple[Reference, ...]:
-    """Name every finding of the phase that is not given whole."""
+    """Name every finding that is handed on and not given whole."""
     reasons = {item["id"]: item["reason"] for item in compression.discarded}
-    rows = compression.task.findings.filter(phase=compression.phase).exclude(number__in=compression.critical)
+    rows = compression.task.findings.filter(number__in=compression.covered - set(compression.critical))
     return tuple(
         Reference(
             id=finding.key,

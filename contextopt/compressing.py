@@ -16,12 +16,12 @@ from contextopt.engine.briefs import compress, find_critical, with_dependencies
 from contextopt.engine.counters import RenderedCounter
 from contextopt.engine.findings import render_finding
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.engine.warnings import warnings_json
 from contextopt.errors import Conflict, OpenDecisions
-from contextopt.findinginputs import number_of
 from contextopt.handoffbudgets import HandoffBudgets, budgets_in_force
 from contextopt.models import BriefState, Finding, HandoffPhase, Kind, PhaseCompression, Task
 from contextopt.models.assemblies import DEMO_ACTOR
-from contextopt.models.findings import finding_key
+from contextopt.models.findings import finding_key, number_of
 from contextopt.savings import Saving, log_saving
 
 log = structlog.get_logger(__name__)
@@ -46,30 +46,29 @@ class PlainText:
         return [len(self.text)]
 
 
-def make_compression(task: Task, *, is_forced: bool, actor: str) -> PhaseCompression:
-    """Compress the present phase of a task whose row the caller holds.
+def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor: str) -> PhaseCompression:
+    """Compress the present phase or an earlier one of a task whose row the caller holds.
 
-    Findings that have not changed give the stored compression again; else the new one takes its place, for
-    nothing was handed on yet.
+    Findings that have not changed give the stored compression again; else a further version is made.
 
     Raises:
         OpenDecisions: decisions of the phase are open, and it is not forced.
         Conflict: the phase has no findings.
     """
-    findings = list(Finding.objects.filter(task=task, phase=task.phase).in_order())
-    if not findings:
-        raise Conflict(f"Task {task.pk} has no findings in {task.phase}: there is nothing to hand on.")
+    findings = [*find_unseen(task, phase), *Finding.objects.filter(task=task, phase=phase).in_order()]
+    if not any(finding.phase == phase for finding in findings):
+        raise Conflict(f"Task {task.pk} has no findings in {phase}: there is nothing to hand on.")
     undecided = [finding.number for finding in findings if finding.is_open]
     if undecided and not is_forced:
-        raise OpenDecisions([finding_key(number) for number in undecided], task.phase)
-    budgets = budgets_in_force(task.team_id)[HandoffPhase(task.phase)]
+        raise OpenDecisions([finding_key(number) for number in undecided], phase)
+    budgets = budgets_in_force(task.team_id)[phase]
     digest = _digest(findings, budgets)
-    stored = PhaseCompression.objects.filter(task=task, phase=task.phase).first()
+    stored = PhaseCompression.objects.filter(task=task, phase=phase).latest_versions().first()
     if stored is not None and stored.findings_hash == digest:
         return stored
-    if stored is not None:
-        stored.delete()
-    compression = _compress(task, findings, budgets)
+    compression = _compress(task, phase, findings, budgets)
+    compression.version = stored.version + 1 if stored else 1
+    compression.made_in = "" if phase == task.phase else task.phase
     compression.findings_hash = digest
     compression.undecided = undecided
     compression.is_forced = bool(undecided)
@@ -80,31 +79,51 @@ def make_compression(task: Task, *, is_forced: bool, actor: str) -> PhaseCompres
     return compression
 
 
+def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
+    """Return the findings of earlier phases that came, or were tagged or linked, too late for this phase.
+
+    It hands them on to the next. A version that was made after this phase had ended reached nobody in it.
+    """
+    before = phase.all_before
+    if not before:
+        return []
+    unseen = list(Finding.objects.filter(task=task, phase__in=before).in_order())
+    for compression in PhaseCompression.objects.filter(task=task, phase__in=before):
+        if (compression.made_in or compression.phase) in {*before, phase}:
+            unseen = compression.missed(unseen)
+    return unseen
+
+
 def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
-    """Return a hash of all that can change of what a compression depends on; what a finding says cannot."""
-    states = [(finding.number, finding.decision, finding.resolution) for finding in findings]
+    """Return a hash of everything a compression depends on that can change; what a finding says cannot."""
+    states = [
+        (finding.number, finding.decision, finding.resolution, finding.tags, finding.depends_on)
+        for finding in findings
+    ]
     text = json.dumps([states, budgets.to_json(), WRITER_VERSION, ENCODING])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _compress(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets) -> PhaseCompression:
+def _compress(
+    task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
+) -> PhaseCompression:
     tokenizer = get_tokenizer(ENCODING)
     started = perf_counter()
-    handed = with_needed(task, findings, budgets)
-    result = compress(handed, phase=task.phase, settings=budgets.settings, tokenizer=tokenizer)
+    handed = with_needed(task, phase, findings, budgets)
+    result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
     return PhaseCompression(
         task=task,
-        phase=task.phase,
+        phase=phase,
         extract=result.brief,
         extract_tokens=result.brief_tokens,
         brief_state=BriefState.PENDING if completions.is_configured() else BriefState.NONE,
         critical=[number_of(key) for key in result.critical],
         critical_tokens=result.critical_tokens,
         tokens_before=result.tokens_before,
-        findings_count=len(findings),
+        findings_count=sum(finding.phase == phase for finding in findings),
         discarded=[{"id": each.id, "reason": each.reason} for each in result.discarded],
         in_brief=[number_of(key) for key in result.in_brief],
-        warnings=list(result.warnings),
+        warnings=warnings_json(result.warnings),
         writer_version=WRITER_VERSION,
         settings=budgets.to_json(),
         encoding=ENCODING,
@@ -112,13 +131,17 @@ def _compress(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets) 
     )
 
 
-def with_needed(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets) -> list[values.Finding]:
-    """Return the phase's findings, and those of earlier phases that its critical ones depend on.
+def with_needed(
+    task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
+) -> list[values.Finding]:
+    """Return the findings to hand on, and those of earlier phases that its critical ones depend on.
 
     What no critical finding needs of an earlier phase was handed on then, and stays where it is.
     """
     own = frozenset(finding.number for finding in findings)
-    earlier = {finding.number: finding for finding in _earlier(task, findings)}
+    rows = Finding.objects.filter(task=task, phase__in=phase.all_before).exclude(number__in=own)
+    is_linked = any(finding.depends_on for finding in findings)
+    earlier = {finding.number: finding for finding in rows.in_order()} if is_linked else {}
     known = own | earlier.keys()
     everything = [finding.to_value(known) for finding in (*earlier.values(), *findings)]
     phase_values = [finding.to_value(own) for finding in findings]
@@ -126,21 +149,13 @@ def with_needed(task: Task, findings: Sequence[Finding], budgets: HandoffBudgets
     needed = with_dependencies(everything, seeds)
     kept = [value for value in everything if number_of(value.id) in own or value.id in needed]
     numbers = frozenset(number_of(value.id) for value in kept)
-    rows = [earlier[number] for number in sorted(numbers - own)]
-    return [finding.to_value(numbers) for finding in (*rows, *findings)]
-
-
-def _earlier(task: Task, findings: Sequence[Finding]) -> list[Finding]:
-    if not any(finding.depends_on for finding in findings):
-        return []
-    return list(Finding.objects.filter(task=task).exclude(phase=task.phase).in_order())
+    added = [earlier[number] for number in sorted(numbers - own)]
+    return [finding.to_value(numbers) for finding in (*added, *findings)]
 
 
 def handed_findings(compression: PhaseCompression) -> list[values.Finding]:
-    """Return the findings that the compression is of, as it saw them."""
-    rows = Finding.objects.filter(task=compression.task_id)
-    wanted = rows.filter(phase=compression.phase) | rows.filter(number__in=compression.critical)
-    found = list(wanted.in_order())
+    """Return the findings that the compression is of."""
+    found = list(Finding.objects.filter(task=compression.task_id, number__in=compression.covered).in_order())
     numbers = frozenset(finding.number for finding in found)
     return [finding.to_value(numbers) for finding in found]
 
@@ -152,10 +167,16 @@ def critical_text(compression: PhaseCompression, findings: Sequence[values.Findi
 
 
 def log_handoff(compression: PhaseCompression) -> None:
-    """Log what the phase hands on, with the brief in force, and tie the log to the compression."""
+    """Log what the phase hands on, with the brief in force, and tie the log to the compression.
+
+    Each finding is sent in full once without us, so a further version is compared with those findings alone
+    that no version before it had: all versions of a phase together never count a finding twice.
+    """
     findings = handed_findings(compression)
     counter = RenderedCounter(get_tokenizer(compression.encoding))
-    before = PlainText("".join(render_finding(finding) for finding in findings))
+    known = _handed_before(compression)
+    new = [finding for finding in findings if number_of(finding.id) not in known]
+    before = PlainText("".join(render_finding(finding) for finding in new))
     # Whole findings end in a line break, so the brief after them is counted as it is alone.
     after = PlainText(critical_text(compression, findings) + compression.brief)
     saving = Saving(
@@ -172,12 +193,13 @@ def log_handoff(compression: PhaseCompression) -> None:
         details={
             "critical_findings": compression.critical_findings,
             "discarded": compression.discarded,
-            "warnings": list(compression.warnings),
+            "warnings": compression.warnings,
         },
         config=compression.settings,
         request={
             "task_id": compression.task_id,
             "phase": compression.phase,
+            "version": compression.version,
             "forced": compression.is_forced,
             "writer": "model" if compression.has_written else "extract",
         },
@@ -199,6 +221,11 @@ def log_handoff(compression: PhaseCompression) -> None:
         discarded=len(compression.discarded),
         forced=compression.is_forced,
     )
+
+
+def _handed_before(compression: PhaseCompression) -> set[int]:
+    rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
+    return {number for each in rows.filter(version__lt=compression.version) for number in each.covered}
 
 
 @dataclass(frozen=True, slots=True)

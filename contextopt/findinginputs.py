@@ -42,11 +42,6 @@ def check_key(key: str) -> str:
     return limits.finding_key(int(match[1]))
 
 
-def number_of(key: str) -> int:
-    """Return the number in an id that was checked."""
-    return int(key.removeprefix("F-"))
-
-
 Key = Annotated[Text, Field(max_length=20), AfterValidator(check_key)]
 Category = Annotated[
     Text,
@@ -56,25 +51,33 @@ Category = Annotated[
 ]
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX), AfterValidator(one_line)]
 Content = Annotated[dict[str, Any], AfterValidator(check_content)]
+Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
+Keys = Annotated[list[Key], Field(max_length=limits.DEPENDENCIES_MAX)]
 PhaseName = Literal["analysis", "design", "implementation"]
 
 
 class FindingIn(Input):
-    """A finding of the task's present phase.
+    """A finding of the task's present phase, or of an earlier one that `phase` names.
 
-    Ids are given in order: `id` and `phase` may be sent to say what the caller expects, and are refused where
-    they are not so.
+    Ids are given in order: `id` may be sent to say what the caller expects; any but the next is refused.
     """
 
     id: Key | None = None
     phase: PhaseName | None = None
     category: Category
     content: Content
-    tags: Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)] = Field(default_factory=list)
+    tags: Tags = Field(default_factory=list)
     confidence: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.5
-    depends_on: Annotated[list[Key], Field(max_length=limits.DEPENDENCIES_MAX)] = Field(default_factory=list)
+    depends_on: Keys = Field(default_factory=list)
     implementation_ready: bool = False
     decision: Literal["open", "resolved"] | None = None
+
+
+class FindingPatch(Input):
+    """The tags and dependencies that take the place of a finding's own; the ones not given stay."""
+
+    tags: Tags = Field(default_factory=list)
+    depends_on: Keys = Field(default_factory=list)
 
 
 class ResolutionIn(Input):
@@ -84,7 +87,7 @@ class ResolutionIn(Input):
 
 
 class CompressIn(Input):
-    """`force` compresses though decisions are open; that it did is kept."""
+    """`force` compresses though decisions are open; that it did is kept. Without `phase` the present one."""
 
     force: bool = False
     phase: PhaseName | None = None

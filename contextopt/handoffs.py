@@ -1,5 +1,6 @@
 """The way in for what the phases of a task find, and for handing it on from phase to phase."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -9,13 +10,14 @@ from django.utils import timezone
 
 from contextopt.agentinputs import naming
 from contextopt.agenttasks import lock_task
+from contextopt.auditing import note_event
 from contextopt.compressing import ENCODING, make_compression
 from contextopt.engine.findings import render_finding
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, ResolutionIn, number_of
+from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
 from contextopt.models import Decision, Finding, HandoffPhase, PhaseCompression, Task
-from contextopt.models.findings import FINDINGS_MAX, PHASE_TOKENS_MAX, finding_key
+from contextopt.models.findings import FINDINGS_MAX, PHASE_TOKENS_MAX, finding_key, number_of
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +25,7 @@ IF_CLOSED = "its findings stay as they are"
 
 
 def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
-    """Number a finding of the task's present phase and keep it.
+    """Number a finding of the task's present phase, or of the earlier one that it names, and keep it.
 
     The task's row is held meanwhile: of two findings added at once each gets a number of its own.
 
@@ -62,20 +64,24 @@ def _build(task: Task, data: FindingIn, actor: str) -> Finding:
     finding = Finding(
         task=task,
         number=number,
-        phase=task.phase,
+        phase=data.phase or task.phase,
         category=data.category,
         content=_in_stored_order(data.content),
         tags=list(dict.fromkeys(data.tags)),
         confidence=data.confidence,
-        depends_on=_check_dependencies(task, data, number),
+        depends_on=_check_dependencies(task, data.depends_on, number),
         implementation_ready=data.implementation_ready,
         decision=data.decision or "",
         created_by=actor[:160],
     )
-    with naming():
-        finding.tokens = get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
-    _check_room(task, finding.tokens)
+    finding.tokens = _count(finding)
+    _check_room(task, HandoffPhase(finding.phase), finding.tokens)
     return finding
+
+
+def _count(finding: Finding) -> int:
+    with naming():
+        return get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
 
 
 def _in_stored_order(value: Any) -> Any:
@@ -98,12 +104,17 @@ def _check_expectations(task: Task, data: FindingIn, number: int) -> None:
         raise InvalidInput.of("id", f"{data.id} is there already; the next is {finding_key(number)}")
     if data.id is not None and number_of(data.id) > number:
         raise InvalidInput.of("id", f"must be {finding_key(number)}, the next without a gap")
-    if data.phase is not None and data.phase != task.phase:
-        raise InvalidInput.of("phase", f"must be {task.phase}, the phase that the task is in")
+    if data.phase is not None and _is_ahead(task, data.phase):
+        message = f"must be {task.phase}, the phase that the task is in, or one before it"
+        raise InvalidInput.of("phase", message)
 
 
-def _check_dependencies(task: Task, data: FindingIn, number: int) -> list[int]:
-    numbers = [number_of(key) for key in data.depends_on]
+def _is_ahead(task: Task, phase: str) -> bool:
+    return phase != task.phase and phase not in HandoffPhase(task.phase).all_before
+
+
+def _check_dependencies(task: Task, keys: Sequence[str], number: int) -> list[int]:
+    numbers = [number_of(key) for key in keys]
     known = set(task.findings.filter(number__in=numbers).values_list("number", flat=True))
     for place, needed in enumerate(numbers):
         if needed == number:
@@ -113,16 +124,14 @@ def _check_dependencies(task: Task, data: FindingIn, number: int) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def _check_room(task: Task, tokens: int) -> None:
-    present = task.findings.filter(phase=task.phase)
+def _check_room(task: Task, phase: HandoffPhase, tokens: int) -> None:
+    present = task.findings.filter(phase=phase)
     if present.count() >= FINDINGS_MAX:
-        raise Conflict(
-            f"Task {task.pk} has {FINDINGS_MAX} findings in {task.phase}: compress and advance it."
-        )
+        raise Conflict(f"Task {task.pk} has {FINDINGS_MAX} findings in {phase}, and may have no more.")
     if (total := present.measure() + tokens) > PHASE_TOKENS_MAX:
         raise InvalidInput.of(
             "content",
-            f"would make the findings of {task.phase} {total:,} tokens; they may have {PHASE_TOKENS_MAX:,}",
+            f"would make the findings of {phase} {total:,} tokens; they may have {PHASE_TOKENS_MAX:,}",
         )
 
 
@@ -160,19 +169,74 @@ def resolve_decision(*, team_id: int, task_id: int, number: int, data: Resolutio
     return finding
 
 
+def change_finding(*, team_id: int, task_id: int, number: int, data: FindingPatch, actor: str) -> Finding:
+    """Set the tags and dependencies of a finding; what it says stays. The next bundle heeds them.
+
+    Raises:
+        NotFound: the team has no such task, or the task no such finding.
+        Conflict: the task is closed.
+        InvalidInput: a dependency is missing, or would close a circle.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
+        finding = find_finding(task, number)
+        before = {"tags": finding.tags, "depends_on": finding.dependencies}
+        given = data.model_fields_set
+        if "tags" in given:
+            finding.tags = list(dict.fromkeys(data.tags))
+        if "depends_on" in given:
+            finding.depends_on = _check_dependencies(task, data.depends_on, number)
+            _refuse_circle(task, finding)
+        after = {"tags": finding.tags, "depends_on": finding.dependencies}
+        if after == before:
+            return finding
+        finding.tokens = _count(finding)
+        finding.relabelled_by, finding.relabelled_at = actor[:160], timezone.now()
+        finding.save(update_fields=["tags", "depends_on", "tokens", "relabelled_by", "relabelled_at"])
+        subject = f"{finding.key} of task {task.pk}"
+        note_event(
+            team_id=team_id,
+            actor=actor,
+            action="finding.changed",
+            subject=subject,
+            before=before,
+            after=after,
+        )
+    log.info("finding_changed", task_id=task.pk, finding=finding.key, actor=actor)
+    return finding
+
+
+def _refuse_circle(task: Task, finding: Finding) -> None:
+    """Refuse a dependency that, directly or not, depends on the finding itself."""
+    links = dict(task.findings.exclude(pk=finding.pk).values_list("number", "depends_on"))
+    for place, needed in enumerate(finding.depends_on):
+        waiting, reached = [needed], set[int]()
+        while waiting:
+            current = waiting.pop()
+            if current == finding.number:
+                message = f"would close a circle: {finding_key(needed)} depends on {finding.key}"
+                raise InvalidInput.of(f"depends_on.{place}", message)
+            if current not in reached:
+                reached.add(current)
+                waiting.extend(links.get(current, ()))
+
+
 def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) -> PhaseCompression:
-    """Compress the findings of the task's present phase; unchanged findings give the same compression again.
+    """Compress the findings of the task's present phase, or again those of an earlier one.
+
+    Unchanged findings give the same compression again; else it is a further version, and the others stay.
 
     Raises:
         NotFound: the team has no such task.
         OpenDecisions: decisions of the phase are open, and it was not forced.
-        Conflict: the task is closed, in another phase, or has no findings in this one.
+        Conflict: the task is closed, not in this phase yet, or has no findings in it.
     """
     with transaction.atomic():
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
-        if data.phase not in {None, task.phase}:
-            raise Conflict(f"Task {task_id} is in {task.phase}: {data.phase} cannot be compressed now.")
-        return make_compression(task, is_forced=data.force, actor=actor)
+        phase = HandoffPhase(data.phase or task.phase)
+        if _is_ahead(task, phase):
+            raise Conflict(f"Task {task_id} is in {task.phase}: {phase} cannot be compressed yet.")
+        return make_compression(task, phase, is_forced=data.force, actor=actor)
 
 
 def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) -> Task:
@@ -194,7 +258,8 @@ def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) ->
             raise Conflict(
                 f"Task {task_id} is in {task.phase}: the next phase is {following}, not {data.to}."
             )
-        compression = make_compression(task, is_forced=data.force, actor=actor)
+        phase = HandoffPhase(task.phase)
+        compression = make_compression(task, phase, is_forced=data.force, actor=actor)
         task.phase = following
         task.save(update_fields=["phase", "updated_at"])
     log.info(

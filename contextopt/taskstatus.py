@@ -1,13 +1,17 @@
 """Where a task stands: its phase, what was found, what was handed on, and what that weighs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contextopt.agenttasks import find_task
+from contextopt.engine.briefs import FINDINGS_OVER_BUDGET, OPEN_DECISIONS
+from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.handoffbudgets import HandoffBudgets, budgets_in_force, input_budget
 from contextopt.models import Finding, HandoffPhase, PhaseCompression, Task
-from contextopt.models.findings import finding_key
+
+NOT_COMPRESSED = "not_compressed"
+"""Findings are not in what their phase hands on yet; the next bundle brings them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +21,48 @@ class PhaseStatus:
     phase: HandoffPhase
     budgets: HandoffBudgets
     input_tokens: int
-    findings: int
-    findings_tokens: int
-    undecided: tuple[str, ...]
+    rows: tuple[Finding, ...]
     compression: PhaseCompression | None
+
+    @property
+    def findings(self) -> int:
+        return len(self.rows)
+
+    @property
+    def findings_tokens(self) -> int:
+        return sum(finding.tokens for finding in self.rows)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        return tuple(finding.key for finding in self.rows if finding.is_open)
 
     @property
     def is_over(self) -> bool:
         return self.findings_tokens > self.budgets.limits.output_tokens
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """Findings that were added, tagged or linked since the phase was compressed."""
+        compression = self.compression
+        if compression is None:
+            return ()
+        return tuple(finding.key for finding in compression.missed(self.rows))
+
+    @property
+    def warnings(self) -> Iterator[ContextWarning]:
+        """What the compression warned about; without one, what it would. Decisions are those open now."""
+        for warning in self.compression.read_warnings() if self.compression else ():
+            if warning.code != OPEN_DECISIONS:
+                yield warning
+        if self.compression is None and self.is_over:
+            size = f"{self.findings_tokens:,} tokens, more than {self.budgets.limits.output_tokens:,}"
+            yield ContextWarning(FINDINGS_OVER_BUDGET, f"the findings have {size}")
+        if self.undecided:
+            text = f"decisions are open: {', '.join(self.undecided[:20])}"
+            yield ContextWarning(OPEN_DECISIONS, text)
+        if self.late:
+            text = f"added, tagged or linked since it was compressed: {', '.join(self.late[:20])}"
+            yield ContextWarning(NOT_COMPRESSED, text)
 
     @property
     def saved_tokens(self) -> int:
@@ -53,22 +91,13 @@ class TaskStatus:
     phases: tuple[PhaseStatus, ...]
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[ContextWarning]:
         """What is wrong with the task's hand-offs, each with its phase."""
-        found = []
-        for status in self.phases:
-            compression = status.compression
-            found += [f"{status.phase}: {text}" for text in (compression.warnings if compression else ())]
-            if compression is None and status.is_over:
-                limit = status.budgets.limits.output_tokens
-                size = f"{status.findings_tokens:,} tokens, more than {limit:,}"
-                found.append(f"{status.phase}: the findings have {size}")
-            if status.undecided:
-                found.append(f"{status.phase}: decisions are open: {', '.join(status.undecided[:20])}")
-        return found
-
-    def of_phase(self, phase: HandoffPhase) -> list[Finding]:
-        return [finding for finding in self.findings if finding.phase == phase]
+        return [
+            replace(warning, message=f"{status.phase}: {warning.message}")
+            for status in self.phases
+            for warning in status.warnings
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the task, as the commands and the API give it."""
@@ -88,7 +117,7 @@ class TaskStatus:
             "knowledge_pool": knowledge_pool(compressions),
             "tokens": {status.phase.value: status.to_json() for status in self.phases},
             "saved_tokens": sum(status.saved_tokens for status in self.phases),
-            "warnings": self.warnings,
+            "warnings": warnings_json(self.warnings),
         }
 
 
@@ -108,20 +137,15 @@ def task_status(*, team_id: int, task_id: int) -> TaskStatus:
 
 def read_status(task: Task) -> TaskStatus:
     findings = tuple(Finding.objects.filter(task=task).in_order())
-    compressions = {each.phase: each for each in PhaseCompression.objects.filter(task=task)}
+    latest = PhaseCompression.objects.filter(task=task).latest_versions()
+    compressions = {each.phase: each for each in latest}
     budgets = budgets_in_force(task.team_id)
     phases = tuple(
         PhaseStatus(
             phase=phase,
             budgets=budgets[phase],
             input_tokens=input_budget(budgets, phase),
-            findings=sum(finding.phase == phase for finding in findings),
-            findings_tokens=sum(finding.tokens for finding in findings if finding.phase == phase),
-            undecided=tuple(
-                finding_key(finding.number)
-                for finding in findings
-                if finding.phase == phase and finding.is_open
-            ),
+            rows=tuple(finding for finding in findings if finding.phase == phase),
             compression=compressions.get(phase),
         )
         for phase in HandoffPhase

@@ -7,12 +7,15 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from contextopt.agentinputs import TaskIn
-from contextopt.findinginputs import FindingIn
+from contextopt.findinginputs import FindingIn, FindingPatch
 from contextopt.models import Decision, HandoffPhase, Task, Team
 from contextopt.models.findings import CATEGORY_MAX
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_DESCRIPTION_MAX, TASK_EXTERNAL_ID_MAX
 from dashboard.filters import FilterForm
 from dashboard.forms import InputForm, ListField, NotesField, ObjectField
+
+# Fields of a finding that are left out where nothing is chosen.
+OPTIONAL = ("phase", "decision")
 
 
 class HandoffTasksForm(FilterForm):
@@ -54,6 +57,7 @@ class TaskForm(InputForm):
 
 class FindingForm(InputForm):
     input_type = FindingIn
+    phase = forms.ChoiceField(required=False, help_text="The next bundle brings findings of earlier phases.")
     category = forms.CharField(
         widget=forms.TextInput(attrs={"list": "categories", "maxlength": CATEGORY_MAX, "autocomplete": "off"})
     )
@@ -78,5 +82,22 @@ class FindingForm(InputForm):
     )
     implementation_ready = forms.BooleanField(required=False, label="Ready to implement: handed on whole")
 
+    def __init__(self, data: Any = None, *, task: Task) -> None:
+        super().__init__(data)
+        phase = HandoffPhase(task.phase)
+        choices = [(each.value, each.label) for each in (*phase.all_before, phase)]
+        field = self.fields["phase"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+        self.initial["phase"] = phase
+
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        return {**cleaned, "decision": cleaned.get("decision") or None}
+        return {name: value for name, value in cleaned.items() if value != "" or name not in OPTIONAL}
+
+
+class LabelsForm(InputForm):
+    """What may be set of a finding afterwards."""
+
+    input_type = FindingPatch
+    tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
+    depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")

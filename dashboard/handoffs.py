@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 
 from django.db.models import Count, Q, Sum
 
+from contextopt.engine.briefs import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
 from contextopt.models.findings import finding_key
 from contextopt.taskstatus import PhaseStatus, TaskStatus
@@ -31,6 +32,9 @@ BRIEF_WORDS = {
     BriefState.LATE: "the model's came too late",
 }
 EXCERPT = 140
+VERSIONS_SHOWN = 60
+# Warnings that have an alert of their own.
+SHOWN_OTHERWISE = (MANY_CRITICAL, OPEN_DECISIONS)
 # What a person may be told first of a content.
 SPEAKING = ("description", "pattern_name", "title", "question", "name", "summary", "table", "location")
 
@@ -66,7 +70,8 @@ def read_finding_figures(tasks: Sequence[Task]) -> dict[int, FindingFigures]:
         )
     )
     handed: dict[int, tuple[int, int]] = {}
-    for compression in PhaseCompression.objects.filter(task__in=tasks).only(
+    latest = PhaseCompression.objects.filter(task__in=tasks).latest_versions()
+    for compression in latest.only(
         "task_id", "tokens_before", "brief_state", "extract_tokens", "written_tokens", "critical_tokens"
     ):
         before, after = handed.get(compression.task_id, (0, 0))
@@ -111,6 +116,7 @@ class PhaseColumn:
     alerts: tuple[Alert, ...]
     brief_words: str
     difference: tuple[Run, ...]
+    versions: tuple[PhaseCompression, ...]
 
     @property
     def phase(self) -> HandoffPhase:
@@ -144,28 +150,36 @@ class PhaseColumn:
 
     @property
     def carried(self) -> list[str]:
-        """Critical findings of earlier phases that are handed on again."""
+        """Findings of earlier phases that are handed on too."""
         own = {row.finding.number for row in self.rows}
-        critical = self.compression.critical if self.compression else []
-        return [finding_key(number) for number in critical if number not in own]
+        covered = self.compression.covered if self.compression else frozenset()
+        return [finding_key(number) for number in sorted(covered - own)]
 
 
 def build_columns(status: TaskStatus) -> list[PhaseColumn]:
+    versions = read_versions(status.task)
     order = list(HandoffPhase)
     now = order.index(HandoffPhase(status.task.phase))
     return [
         PhaseColumn(
             status=each,
             place="done" if place < now else "now" if place == now else "later",
-            rows=tuple(_row(finding, each.compression) for finding in status.of_phase(each.phase)),
+            rows=tuple(_row(finding, each.compression) for finding in each.rows),
             alerts=tuple(_alerts(each, is_now=place == now)),
             brief_words=BRIEF_WORDS.get(BriefState(each.compression.brief_state), "")
             if each.compression
             else "",
             difference=_difference(each.compression),
+            versions=tuple(version for version in versions if version.phase == each.phase),
         )
         for place, each in enumerate(status.phases)
     ]
+
+
+def read_versions(task: Task) -> list[PhaseCompression]:
+    """Return the latest versions of the task's hand-offs, the newest first."""
+    rows = PhaseCompression.objects.filter(task=task).order_by("-id")
+    return list(rows.defer("written", "discarded", "settings", "warnings")[:VERSIONS_SHOWN])
 
 
 def _row(finding: Finding, compression: PhaseCompression | None) -> FindingRow:
@@ -221,6 +235,12 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
             limit = whole(status.budgets.limits.output_tokens)
             yield Alert("Many findings", f"{whole(status.findings_tokens)} tokens; {limit} are expected.")
         return
+    if status.late:
+        yield Alert(
+            "Changed since",
+            f"Added, tagged or linked after this was compressed: {', '.join(status.late[:8])}. The next "
+            "bundle includes the change; compress again to make it now.",
+        )
     settings = compression.settings
     if len(compression.critical) > settings["max_critical"]:
         keys = ", ".join(compression.critical_findings)
@@ -232,9 +252,9 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
             f"{', '.join(lost[:8])} found no room in the brief. Tag what is needed as critical, or have a "
             "critical finding depend on it.",
         )
-    for text in compression.warnings:
-        if "critical findings" not in text.lower():
-            yield Alert("Over a size", text)
+    for warning in compression.read_warnings():
+        if warning.code not in SHOWN_OTHERWISE:
+            yield Alert("Over a size", warning.message)
 
 
 def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:

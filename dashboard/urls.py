@@ -74,6 +74,7 @@ urlpatterns = [
     path("tasks/<int:task_id>/", tasks.task, name="task"),
     path("tasks/<int:task_id>/check", tasks.finding_check, name="finding_check"),
     path("tasks/<int:task_id>/findings/<int:number>/", tasks.finding, name="finding"),
+    path("tasks/<int:task_id>/findings/<int:number>/change", tasks.finding_change, name="finding_change"),
     path("tasks/<int:task_id>/findings/<int:number>/resolve", tasks.finding_resolve, name="finding_resolve"),
     path("tasks/<int:task_id>/compress", tasks.task_compress, name="task_compress"),
     path("tasks/<int:task_id>/advance", tasks.task_advance, name="task_advance"),

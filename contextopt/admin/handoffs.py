@@ -35,8 +35,8 @@ class FindingAdmin(ViewOnlyAdmin):
 @admin.register(PhaseCompression)
 class PhaseCompressionAdmin(ViewOnlyAdmin):
     list_display = (
-        "task_id", "phase", "findings_count", "tokens_before", "extract_tokens", "critical_tokens", "saved",
-        "brief_state", "is_forced", "created_at",
+        "task_id", "phase", "version", "findings_count", "tokens_before", "extract_tokens", "critical_tokens",
+        "saved", "brief_state", "is_forced", "created_at",
     )  # fmt: skip
     list_display_links = ("task_id", "phase")
     list_filter = ("phase", "brief_state", "is_forced")

@@ -14,12 +14,13 @@ from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, reply
 from contextopt.api.paging import Keyset, PageQuery, list_page
 from contextopt.api.phases import AgentContextOut
-from contextopt.api.tasks import DiscardedOut, KnowledgePoolOut, PhaseWord
+from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
 from contextopt.bundles import build_bundle
 from contextopt.engine.briefs import compress
 from contextopt.engine.briefsettings import BriefSettings
 from contextopt.engine.findings import parse_findings
 from contextopt.engine.tokens import get_tokenizer
+from contextopt.engine.warnings import WarningJson
 from contextopt.findinginputs import (
     AdvanceIn,
     BundleIn,
@@ -27,16 +28,18 @@ from contextopt.findinginputs import (
     CompressFindingsIn,
     CompressIn,
     FindingIn,
+    FindingPatch,
     Key,
     ResolutionIn,
-    number_of,
 )
 from contextopt.inputs import BigInt, Id
 from contextopt.models import Finding, PhaseCompression
+from contextopt.models.findings import number_of
 from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import task_status
 
 router = Router(tags=["Tasks"])
+BY_ID = Keyset("compression", ("id",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
 IN_ORDER = Keyset("finding", ("number",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
 
 
@@ -47,7 +50,7 @@ class CompressedOut(TypedDict):
     critical_findings: list[str]
     token_count: int
     discarded: list[DiscardedOut]
-    warnings: list[str]
+    warnings: list[WarningJson]
 
 
 class FindingOut(TypedDict):
@@ -65,6 +68,8 @@ class FindingOut(TypedDict):
     resolution: str
     resolved_by: str
     resolved_at: datetime | None
+    relabelled_by: str
+    relabelled_at: datetime | None
     tokens: int
     created_by: str
     created_at: datetime
@@ -72,6 +77,17 @@ class FindingOut(TypedDict):
 
 class FindingPage(TypedDict):
     items: list[FindingOut]
+    next_cursor: str | None
+
+
+class CompressionVersionOut(CompressionOut):
+    """One version of what a phase hands on; the latest of a phase is in force."""
+
+    phase: PhaseWord
+
+
+class CompressionPage(TypedDict):
+    items: list[CompressionVersionOut]
     next_cursor: str | None
 
 
@@ -110,7 +126,7 @@ class StatusOut(TypedDict):
     knowledge_pool: KnowledgePoolOut
     tokens: TokensOut
     saved_tokens: int
-    warnings: list[str]
+    warnings: list[WarningJson]
 
 
 class BundleFindingOut(TypedDict):
@@ -152,8 +168,17 @@ class BundleOut(TypedDict):
     brief_tokens: int
     critical_tokens: int
     context_tokens: int
-    warnings: list[str]
+    warnings: list[WarningJson]
     assembly_id: int | None
+
+
+class CompressionQuery(PageQuery):
+    """Which versions."""
+
+    phase: PhaseWord | None = None
+
+    def select(self, found: QuerySet[PhaseCompression]) -> QuerySet[PhaseCompression]:
+        return found if self.phase is None else found.filter(phase=self.phase)
 
 
 class FindingQuery(PageQuery):
@@ -170,6 +195,10 @@ class FindingQuery(PageQuery):
 
 def finding_json(finding: Finding) -> dict[str, Any]:
     return finding.to_json()
+
+
+def compression_json(compression: PhaseCompression) -> dict[str, Any]:
+    return {"phase": compression.phase, **compression.to_json()}
 
 
 def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
@@ -192,7 +221,8 @@ def compress_findings(
 
 @router.post("/tasks/{task_id}/findings", auth=WRITE, response={201: FindingOut}, summary="Add a finding")
 def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> HttpResponse:
-    """Adds a finding to the phase that the task is in and gives it the next id, such as `F-001`.
+    """Adds a finding to the task's phase, or to the earlier one that `phase` names. It gets the next id, such
+    as `F-001`.
 
     `depends_on` names findings that the task has. A content of known keys (pattern_name, location,
     description, reusability, gaps, table, columns, severity, mitigation) fills the brief's slots.
@@ -217,6 +247,26 @@ def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) 
     """In full, whatever was handed on of it."""
     task = find_task(request.auth.team_id, task_id)
     return reply(handoffs.find_finding(task, number_of(finding_id)).to_json())
+
+
+@router.patch(
+    "/tasks/{task_id}/findings/{finding_id}", auth=WRITE, response=FindingOut, summary="Tag or link a finding"
+)
+def change_finding(
+    request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: FindingPatch
+) -> HttpResponse:
+    """Sets a finding's tags and the findings that it depends on; what it says stays.
+
+    A list takes the place of the one before. The next bundle heeds the change; a circle is refused.
+    """
+    finding = handoffs.change_finding(
+        team_id=request.auth.team_id,
+        task_id=task_id,
+        number=number_of(finding_id),
+        data=data,
+        actor=actor(request),
+    )
+    return reply(finding.to_json())
 
 
 @router.post(
@@ -247,7 +297,9 @@ def read_status(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
 
 @router.post("/tasks/{task_id}/compress", auth=WRITE, response=StatusOut, summary="Compress a phase")
 def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> HttpResponse:
-    """Keeps the critical findings of the present phase whole and makes a brief of the rest.
+    """Keeps the critical findings of a phase whole and makes a brief of the rest.
+
+    An earlier phase may be compressed again when findings have come since: that makes a further version.
 
     Open decisions are a conflict that names them, unless `force` is true. Where a model writes briefs, the
     extracted one stands until the model's is there and found to say nothing that the findings do not.
@@ -257,6 +309,15 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
     )
     schedule_brief(compression)
     return status_reply(request, task_id)
+
+
+@router.get(
+    "/tasks/{task_id}/compressions", auth=READ, response=CompressionPage, summary="List versions of hand-offs"
+)
+def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[CompressionQuery]) -> HttpResponse:
+    """All versions of what the task's phases hand on, the oldest first."""
+    found = PhaseCompression.objects.filter(task=find_task(request.auth.team_id, task_id))
+    return reply(list_page(query.select(found), BY_ID, query, compression_json))
 
 
 @router.post("/tasks/{task_id}/advance", auth=WRITE, response=StatusOut, summary="Advance to the next phase")
@@ -277,6 +338,8 @@ def read_bundle(request: ApiRequest, task_id: Path[Id], data: BundleIn) -> HttpR
     """Gives the present phase what it begins with: the critical findings of the phase before it in full, the
     brief of the rest, and as much of the agent's context as the phase's budget takes.
 
-    `references` names every finding that is not given whole. From the first call on the brief stays.
+    `references` names every finding that is not given whole. From the first call on the brief stays, unless
+    findings of earlier phases come or are tagged or linked: the next bundle brings them.
     """
-    return reply(build_bundle(team_id=request.auth.team_id, task_id=task_id, data=data).to_json())
+    bundle = build_bundle(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
+    return reply(bundle.to_json())

@@ -15,6 +15,7 @@ from contextopt.api.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.outputs import created, pick, reply
 from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.api.phases import AgentContextOut
+from contextopt.engine.warnings import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, AttemptState, Task
@@ -73,6 +74,7 @@ class CompressionOut(TypedDict):
     in force, and `brief_note` says why.
     """
 
+    version: int
     brief: str
     critical_findings: list[str]
     token_count: int
@@ -81,7 +83,7 @@ class CompressionOut(TypedDict):
     tokens_after: int
     saved_tokens: int
     discarded: list[DiscardedOut]
-    warnings: list[str]
+    warnings: list[WarningJson]
     forced: bool
     open_decisions: list[str]
     writer: Literal["extract", "model"]
@@ -255,7 +257,7 @@ def task_json(task: Task) -> dict[str, Any]:
         "full_context_tokens": full,
         "delta_tokens": delta,
         "saved_tokens": full - delta,
-        "knowledge_pool": knowledge_pool(list(task.compressions.all())),
+        "knowledge_pool": knowledge_pool(list(task.compressions.latest_versions())),
     }
 
 

@@ -14,6 +14,7 @@ from contextopt.engine.briefslots import Draft, draft
 from contextopt.engine.findings import CRITICAL_TAG, Finding, render_finding
 from contextopt.engine.text import flatten
 from contextopt.engine.tokens import Tokenizer
+from contextopt.engine.warnings import ContextWarning, warnings_json
 
 SPECULATION = "speculation"
 ALTERNATIVE = "alternative"
@@ -22,6 +23,11 @@ NOTHING_SAID = "nothing_said"
 NAMES_ONLY = "names_only"
 """The brief mentions names of the finding, and none of its statements."""
 OVER_BUDGET = "over_budget"
+
+MANY_CRITICAL = "many_critical"
+CRITICAL_OVER_BUDGET = "critical_over_budget"
+FINDINGS_OVER_BUDGET = "findings_over_budget"
+OPEN_DECISIONS = "open_decisions"
 
 _ALTERNATIVES = ("alternatives", "alternative")
 _CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
@@ -60,7 +66,7 @@ class Compression:
     tokens_before: int
     discarded: tuple[Discarded, ...]
     kept: tuple[Kept, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[ContextWarning, ...]
 
     @property
     def tokens_after(self) -> int:
@@ -78,7 +84,7 @@ class Compression:
             "critical_findings": list(self.critical),
             "token_count": self.brief_tokens,
             "discarded": [{"id": each.id, "reason": each.reason} for each in self.discarded],
-            "warnings": list(self.warnings),
+            "warnings": warnings_json(self.warnings),
         }
 
 
@@ -245,16 +251,19 @@ def _warnings(
     tokens_before: int,
     limits: PhaseBrief,
     settings: BriefSettings,
-) -> Iterator[str]:
+) -> Iterator[ContextWarning]:
     if len(critical) > settings.max_critical:
         names = ", ".join(finding.id for finding in critical)
-        yield f"{len(critical)} findings are critical, more than {settings.max_critical}: {names}"
+        text = f"{len(critical)} findings are critical, more than {settings.max_critical}: {names}"
+        yield ContextWarning(MANY_CRITICAL, text)
     if critical_tokens > limits.critical_tokens:
-        yield f"critical findings take {critical_tokens:,} tokens, more than {limits.critical_tokens:,}"
+        text = f"critical findings take {critical_tokens:,} tokens, more than {limits.critical_tokens:,}"
+        yield ContextWarning(CRITICAL_OVER_BUDGET, text)
     if tokens_before > limits.output_tokens:
-        yield f"the findings take {tokens_before:,} tokens, more than the phase's {limits.output_tokens:,}"
+        text = f"the findings take {tokens_before:,} tokens, more than the phase's {limits.output_tokens:,}"
+        yield ContextWarning(FINDINGS_OVER_BUDGET, text)
     if undecided := [finding.id for finding in findings if finding.decision == _OPEN]:
-        yield f"decisions are open: {', '.join(undecided)}"
+        yield ContextWarning(OPEN_DECISIONS, f"decisions are open: {', '.join(undecided)}")
 
 
 def _total(findings: Sequence[Finding], tokenizer: Tokenizer) -> int:

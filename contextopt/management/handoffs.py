@@ -75,5 +75,6 @@ def _describe_phase(phase: PhaseStatus) -> str:
         return found
     return (
         f"{found}; handed on as {compression.tokens_after:,} of {compression.tokens_before:,} tokens"
-        f" (brief {compression.brief_tokens:,}, {len(compression.critical)} critical)"
+        f" (brief {compression.brief_tokens:,}, {len(compression.critical)} critical"
+        f"{f', version {compression.version:,}' if compression.version > 1 else ''})"
     )

@@ -1,5 +1,6 @@
 """What a phase of a task found, and what of it the next phase is handed."""
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self, cast
 
 from django.contrib.postgres.fields import ArrayField
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from contextopt.engine import findings as values
 from contextopt.engine.briefsettings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
+from contextopt.engine.warnings import ContextWarning, read_warnings, warnings_json
 from contextopt.models.access import Team
 from contextopt.models.assemblies import Assembly
 from contextopt.models.tasks import HandoffPhase, Task
@@ -34,6 +36,11 @@ def finding_key(number: int) -> str:
     return f"F-{number:03d}"
 
 
+def number_of(key: str) -> int:
+    """Return the number in an id that was checked."""
+    return int(key.removeprefix("F-"))
+
+
 class Decision(models.TextChoices):
     OPEN = "open", "Open"
     RESOLVED = "resolved", "Resolved"
@@ -51,8 +58,8 @@ class FindingQuerySet(models.QuerySet["Finding"]):
 class Finding(models.Model):
     """One result of a phase, numbered within its task from 1 without gaps.
 
-    Rows never change but for an open decision that is resolved, once; a trigger refuses it. `tokens` is the
-    finding alone and in full.
+    What a finding says never changes; a trigger refuses it. An open decision is resolved, once; tags and
+    dependencies may be set again. `tokens` is the finding alone and in full.
     """
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="findings", db_index=False)
@@ -68,6 +75,10 @@ class Finding(models.Model):
     resolution = models.CharField(max_length=RESOLUTION_MAX, blank=True)
     resolved_by = models.CharField(max_length=160, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
+    relabelled_by = models.CharField(max_length=160, blank=True, db_default="")
+    relabelled_at = models.DateTimeField(
+        null=True, blank=True, help_text="tags or dependencies, the last time"
+    )
     tokens = models.PositiveIntegerField()
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -137,6 +148,8 @@ class Finding(models.Model):
             "resolution": self.resolution,
             "resolved_by": self.resolved_by,
             "resolved_at": self.resolved_at,
+            "relabelled_by": self.relabelled_by,
+            "relabelled_at": self.relabelled_at,
             "tokens": self.tokens,
             "created_by": self.created_by,
             "created_at": self.created_at,
@@ -153,8 +166,17 @@ class BriefState(models.TextChoices):
     LATE = "late", "Too late"
 
 
+class PhaseCompressionQuerySet(models.QuerySet["PhaseCompression"]):
+    def latest_versions(self) -> Self:
+        """The compression in force of each phase of each task."""
+        return self.order_by("task", "phase", "-version").distinct("task", "phase")
+
+
 class PhaseCompression(models.Model):
     """What a phase handed on: its critical findings whole and a brief of the rest.
+
+    Compressed again, a phase gets a further version; the latest is in force and the others stay to be seen.
+    `made_in` is the phase that the task was in, where it was not this one.
 
     `extract` is the brief put together from the findings' own words, `written` the language model's where one
     was asked. A trigger refuses any change but of what becomes of the latter.
@@ -162,6 +184,8 @@ class PhaseCompression(models.Model):
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="compressions", db_index=False)
     phase = models.CharField(max_length=16, choices=HandoffPhase)
+    version = models.PositiveIntegerField(default=1, db_default=1)
+    made_in = models.CharField(max_length=16, choices=HandoffPhase, blank=True, db_default="")
     extract = models.TextField(blank=True)
     extract_tokens = models.PositiveIntegerField()
     written = models.TextField(blank=True)
@@ -176,7 +200,7 @@ class PhaseCompression(models.Model):
     findings_hash = models.CharField(max_length=64)
     discarded = models.JSONField(default=list)
     in_brief = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
-    warnings = ArrayField(models.TextField(), default=list, blank=True)
+    warnings = models.JSONField(default=list, blank=True)
     undecided = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     is_forced = models.BooleanField(default=False)
     writer_version = models.CharField(max_length=32)
@@ -188,9 +212,11 @@ class PhaseCompression(models.Model):
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
+    objects = PhaseCompressionQuerySet.as_manager()
+
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["task", "phase"], name="compression_once"),
+            models.UniqueConstraint(fields=["task", "phase", "version"], name="compression_version_once"),
             models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="compression_phase"),
             models.CheckConstraint(condition=Q(brief_state__in=BriefState.values), name="compression_brief"),
             models.CheckConstraint(
@@ -206,7 +232,26 @@ class PhaseCompression(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.phase} of task {self.task_id}"
+        return f"{self.phase} of task {self.task_id}, version {self.version}"
+
+    @property
+    def covered(self) -> frozenset[int]:
+        """The numbers of all findings that it is of, whatever became of each."""
+        left_out = (number_of(item["id"]) for item in self.discarded)
+        return frozenset((*self.critical, *self.in_brief, *left_out))
+
+    def missed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return those findings that came, or were tagged or linked, after this version was made."""
+        covered, made_at = self.covered, self.created_at
+        return [
+            finding
+            for finding in findings
+            if finding.number not in covered
+            or (finding.relabelled_at is not None and finding.relabelled_at > made_at)
+        ]
+
+    def read_warnings(self) -> list[ContextWarning]:
+        return read_warnings(self.warnings)
 
     @property
     def has_written(self) -> bool:
@@ -237,6 +282,7 @@ class PhaseCompression(models.Model):
     def to_json(self) -> dict[str, Any]:
         """Return the task's `knowledge_pool.phase_compressions.PHASE`."""
         return {
+            "version": self.version,
             "brief": self.brief,
             "critical_findings": self.critical_findings,
             "token_count": self.brief_tokens,
@@ -245,7 +291,7 @@ class PhaseCompression(models.Model):
             "tokens_after": self.tokens_after,
             "saved_tokens": self.saved_tokens,
             "discarded": self.discarded,
-            "warnings": list(self.warnings),
+            "warnings": warnings_json(self.read_warnings()),
             "forced": self.is_forced,
             "open_decisions": [finding_key(number) for number in self.undecided],
             "writer": "model" if self.has_written else "extract",

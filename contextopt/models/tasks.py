@@ -50,6 +50,11 @@ class HandoffPhase(models.TextChoices):
         return order[place - 1] if place else None
 
     @property
+    def all_before(self) -> "tuple[HandoffPhase, ...]":
+        order = list(HandoffPhase)
+        return tuple(order[: order.index(self)])
+
+    @property
     def after(self) -> "HandoffPhase | None":
         order = list(HandoffPhase)
         place = order.index(self)

@@ -151,6 +151,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
     return {
         "assembly": found,
         "payload": payload,
+        "warnings": read_warnings(payload.ledger.get("warnings", ())) if payload else (),
         "attempt": getattr(found, "attempt", None),
         "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
         "bar": saving_bar(before=before, after=found.tokens_after) if before else None,

@@ -33,6 +33,7 @@ ABOUT = (
     ("space", "Spaces"),
     ("record", "Records"),
     ("memory", "Memories"),
+    ("finding", "Findings"),
     ("repository", "Repositories"),
     ("review", "Review"),
     ("rules", "Rules of memory and hand-off"),

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt import handoffs
 from contextopt.agentinputs import TaskIn
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
-from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, ResolutionIn
+from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
 from contextopt.models import Finding, HandoffPhase, Role, Task
 from contextopt.models.findings import RESOLUTION_MAX
 from contextopt.retrying import create_task
@@ -17,7 +17,7 @@ from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import TaskStatus, read_status
 from dashboard.access import TeamRequest, get_task, require_role, team_page
 from dashboard.handoffcharts import HandoffBar, handoff_figure
-from dashboard.handoffforms import FindingForm, HandoffTasksForm, TaskForm
+from dashboard.handoffforms import FindingForm, HandoffTasksForm, LabelsForm, TaskForm
 from dashboard.handoffs import (
     CATEGORIES,
     FindingFigures,
@@ -31,6 +31,8 @@ from dashboard.paging import newest_page
 
 TEMPLATE = "dashboard/task.html"
 INT_MAX = 2**31 - 1
+# The form stands beside that of a new finding, which has fields of the same names.
+LABELS_ID = "labels-%s"
 
 
 @require_GET
@@ -72,12 +74,12 @@ def _create(request: TeamRequest, form: TaskForm) -> Task | None:
 @require_http_methods(["GET", "POST"])
 @team_page
 def task(request: TeamRequest, task_id: int) -> HttpResponse:
-    """Show the board; a POST adds a finding to the present phase."""
+    """Show the board; a POST adds a finding."""
     found = get_task(request, task_id)
     if request.method == "GET":
-        return _render(request, found, FindingForm())
+        return _render(request, found, FindingForm(task=found))
     require_role(request, Role.EDITOR)
-    form = FindingForm(request.POST)
+    form = FindingForm(request.POST, task=found)
     if form.is_valid() and (added := _add(request, found, form)):
         messages.success(request, f"{added.key} is added.")
         return redirect(f"{reverse('dashboard:task', args=[found.pk])}#new-finding")
@@ -105,7 +107,7 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
     require_role(request, Role.EDITOR)
     if not request.htmx:
         return redirect("dashboard:task", found.pk)
-    form = FindingForm(request.POST)
+    form = FindingForm(request.POST, task=found)
     checked: Finding | None = None
     if form.is_valid():
         assert isinstance(form.value, FindingIn)
@@ -124,8 +126,61 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
 def finding(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
     """Show a finding in full, whatever was handed on of it."""
     task = get_task(request, task_id)
-    context = {"task": task, "finding": _find(task, number)}
-    return render_page(request, "dashboard/finding.html", context, partials=("finding-shown",))
+    return _render_finding(request, task, _find(task, number))
+
+
+def _render_finding(
+    request: TeamRequest,
+    task: Task,
+    found: Finding,
+    form: LabelsForm | None = None,
+    *,
+    is_saved: bool = False,
+) -> HttpResponse:
+    labels = {"tags": ", ".join(found.tags), "depends_on": ", ".join(found.dependencies)}
+    context = {
+        "task": task,
+        "finding": found,
+        "labels": form or LabelsForm(initial=labels, auto_id=LABELS_ID),
+        "is_saved": is_saved,
+    }
+    # HTMX swaps in nothing that is an error.
+    status = 422 if form and not request.htmx else 200
+    return render_page(request, "dashboard/finding.html", context, partials=("finding-shown",), status=status)
+
+
+@require_POST
+@team_page
+def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+    """Set a finding's tags and dependencies; HTMX gets the finding again, a plain form the board."""
+    task = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    found = _find(task, number)
+    form = LabelsForm(request.POST, auto_id=LABELS_ID)
+    changed = _change(request, found, form) if form.is_valid() else None
+    if changed is None:
+        return _render_finding(request, task, found, form)
+    if request.htmx:
+        return _render_finding(request, task, changed, is_saved=True)
+    messages.success(request, f"{changed.key} is changed.")
+    return redirect("dashboard:task", task.pk)
+
+
+def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding | None:
+    assert isinstance(form.value, FindingPatch)
+    try:
+        return handoffs.change_finding(
+            team_id=request.team.pk,
+            task_id=found.task_id,
+            number=found.number,
+            data=form.value,
+            actor=request.actor,
+        )
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except Conflict as error:
+        form.add_error(None, str(error))
+    return None
 
 
 def _find(task: Task, number: int) -> Finding:
@@ -163,7 +218,9 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
 def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
     found = get_task(request, task_id)
     require_role(request, Role.EDITOR)
-    data = CompressIn(force=bool(request.POST.get("force")))
+    phase = request.POST.get("phase", "")
+    expected = phase if phase in HandoffPhase.values else None
+    data = CompressIn.model_validate({"force": bool(request.POST.get("force")), "phase": expected})
     try:
         compression = handoffs.compress_phase(
             team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor

@@ -146,6 +146,51 @@ def test_what_is_no_json_is_a_problem(api, path):
     assert response["Content-Type"] == "application/problem+json"
 
 
+def test_a_late_finding_reaches_the_next_bundle(api, path):
+    api.post(f"{path}/findings", RISK)
+    api.post(f"{path}/advance")
+    first = api.post(f"{path}/bundle").json()
+    late = api.post(f"{path}/findings", {**RISK, "phase": "analysis"})
+    assert (late.status_code, late.json()["phase"]) == (201, "analysis")
+    (warning,) = api.get(f"{path}/status").json()["warnings"]
+    assert (warning["code"], warning["remedy"]) == ("not_compressed", None)
+    again = api.post(f"{path}/compress", {"phase": "analysis"}).json()
+    assert again["warnings"] == []
+    assert again["knowledge_pool"]["phase_compressions"]["analysis"]["version"] == 2
+    bundle = api.post(f"{path}/bundle").json()
+    assert {each["id"] for each in first["references"]} == {"F-001"}
+    assert {each["id"] for each in bundle["references"]} == {"F-001", "F-002"}
+    versions = api.get(f"{path}/compressions", limit=1).json()
+    assert [(each["phase"], each["version"]) for each in versions["items"]] == [("analysis", 1)]
+    rest = api.get(f"{path}/compressions", cursor=versions["next_cursor"]).json()["items"]
+    assert [each["version"] for each in rest] == [2]
+    assert api.get(f"{path}/compressions", phase="design").json()["items"] == []
+    assert api.post(f"{path}/compress", {"phase": "implementation"}).status_code == 409
+
+
+def test_a_finding_is_tagged_and_linked_afterwards(api, path):
+    for _ in range(2):
+        api.post(f"{path}/findings", RISK)
+    changed = api.patch(f"{path}/findings/F-002", {"tags": ["critical"], "depends_on": ["F-001"]})
+    assert changed.status_code == 200
+    assert changed.json()["tags"] == ["critical"]
+    assert changed.json()["depends_on"] == ["F-001"]
+    assert changed.json()["relabelled_by"] == "key:admin-key"
+    assert changed.json()["content"] == RISK["content"]
+    circle = api.patch(f"{path}/findings/F-001", {"depends_on": ["F-002"]})
+    assert (circle.status_code, fields_of(circle)) == (422, {"depends_on.0"})
+    assert fields_of(api.patch(f"{path}/findings/F-001", {"content": {"x": 1}})) == {"content"}
+    assert api.patch(f"{path}/findings/F-009", {"tags": []}).status_code == 404
+
+
+def test_who_may_change_a_finding(reader, stranger, path, task):
+    factories.make_finding(task)
+    for caller, status in ((reader, 403), (stranger, 404)):
+        assert caller.patch(f"{path}/findings/F-001", {"tags": ["critical"]}).status_code == status
+    assert stranger.get(f"{path}/compressions").status_code == 404
+    assert Finding.objects.get().tags == []
+
+
 def test_phases_are_not_skipped(api, path):
     api.post(f"{path}/findings", RISK)
     assert api.post(f"{path}/advance", {"to": "implementation"}).status_code == 409

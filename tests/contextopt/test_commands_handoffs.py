@@ -94,6 +94,41 @@ def test_open_decisions_stop_it_unless_forced(run: Run, task: Task) -> None:
     assert json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]["forced"]
 
 
+def test_late_findings_and_further_versions(run: Run, write: Any, task: Task) -> None:
+    make_finding(task)
+    run("advance_phase", task.pk)
+    code, out, _ = run("add_finding", task.pk, write(RISK), "--phase", "analysis", "--json")
+    assert (code, json.loads(out)["findings"][1]["phase"]) == (0, "analysis")
+    assert [each["code"] for each in json.loads(out)["warnings"]] == ["not_compressed"]
+    assert "Warning: analysis: added, tagged or linked since" in run("task_status", task.pk)[1]
+    code, out, _ = run("compress_phase", task.pk, "analysis", "--json")
+    stored = json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]
+    assert (code, stored["version"]) == (0, 2)
+    code, _, err = run("add_finding", task.pk, write({**RISK, "phase": "design"}), "--phase", "analysis")
+    assert (code, "--phase" in err) == (2, True)
+    assert run("compress_phase", task.pk, "implementation")[0] == 2
+
+
+def test_a_finding_is_tagged_and_linked_afterwards(run: Run, task: Task) -> None:
+    make_finding(task)
+    make_finding(task)
+    options = ("--tags", "critical,money", "--depends-on", "F-001")
+    assert run("change_finding", "CART-17", "f-2", *options)[0] == 0
+    finding = Finding.objects.get(number=2)
+    assert (finding.tags, finding.dependencies) == (["critical", "money"], ["F-001"])
+    assert run("change_finding", "CART-17", "F-002", "--tags", "")[0] == 0
+    finding.refresh_from_db()
+    assert (finding.tags, finding.dependencies) == ([], ["F-001"])
+    for arguments, named in (
+        (["F-001", "--depends-on", "F-002"], "circle"),
+        (["F-001"], "--tags"),
+        (["one", "--tags", "x"], "FINDING"),
+        (["F-009", "--tags", "x"], "F-009"),
+    ):
+        code, _, err = run("change_finding", "CART-17", *arguments)
+        assert (code, named in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [

@@ -110,10 +110,10 @@ def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, ta
         while task.findings.count() < wanted:
             factories.make_finding(task)
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the task, findings, compressions, settings
+            # the frame's four, the task, findings, compressions, settings, versions
             html_of(owner_client, board)
         counts.append(len(queries))
-    assert counts == [8, 8]
+    assert counts == [9, 9]
 
 
 # Making
@@ -284,10 +284,60 @@ def test_the_inspector_shows_a_hand_off(owner_client: Client, task: Task) -> Non
     assert "verified now" in html
 
 
+def test_a_late_finding_is_added_and_its_phase_compressed_again(
+    owner_client: Client, task: Task, board: str
+) -> None:
+    factories.make_finding(task)
+    factories.make_advance(task)
+    html = html_of(owner_client, board)
+    assert "Compress again" not in html
+    assert '<option value="design" selected>' in html
+    assert "Versions (" not in html
+    assert owner_client.post(board, {**FINDING, "phase": "implementation"}).status_code == 422
+    assert owner_client.post(board, {**FINDING, "phase": "analysis"}).status_code == 302
+    assert Finding.objects.get(number=2).phase == "analysis"
+    html = html_of(owner_client, board)
+    assert "Changed since" in html
+    assert "Compress again" in html
+    owner_client.post(f"{board}compress", {"phase": "analysis"})
+    assert [each.version for each in PhaseCompression.objects.order_by("id")] == [1, 2]
+    html = html_of(owner_client, board)
+    assert "Changed since" not in html
+    assert "Versions (2)" in html
+    for compression in PhaseCompression.objects.all():
+        assert f'href="/assemblies/{compression.assembly_id}/"' in html
+
+
+def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: Task, board: str) -> None:
+    for _ in range(2):
+        factories.make_finding(task)
+    url, shown = f"{board}findings/2/change", {**HTMX, "HX-Target": "finding-shown"}
+    html = owner_client.post(
+        url, {"tags": "critical, money", "depends_on": "f-1"}, headers=shown
+    ).content.decode()
+    assert 'id="finding-shown"' in html
+    assert "<html" not in html
+    assert "Saved." in html
+    finding = Finding.objects.get(number=2)
+    assert (finding.tags, finding.dependencies) == (["critical", "money"], ["F-001"])
+    assert 'value="critical, money"' in html_of(owner_client, f"{board}findings/2/")
+    wrong = {"tags": "critical", "depends_on": "F-002"}
+    html = owner_client.post(url, wrong, headers=shown).content.decode()
+    assert "F-002 would depend on itself" in html
+    assert owner_client.post(url, wrong).status_code == 422
+    assert owner_client.post(url, {"tags": ""}).status_code == 302
+    finding.refresh_from_db()
+    assert (finding.tags, finding.dependencies) == ([], [])
+    Task.objects.filter(pk=task.pk).update(state="completed")
+    assert "Save tags" not in html_of(owner_client, f"{board}findings/2/")
+    assert "completed" in owner_client.post(url, {"tags": "x"}, headers=shown).content.decode()
+    assert owner_client.post(f"{board}findings/9/change").status_code == 404
+
+
 # Who may
 
 
-WRITES = ["", "check", "compress", "advance", "findings/1/resolve"]
+WRITES = ["", "check", "compress", "advance", "findings/1/resolve", "findings/1/change"]
 
 
 def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str) -> None:

@@ -8,6 +8,7 @@ from contextopt.engine import BriefSettings, Compression, Finding, InvalidValue,
 from contextopt.engine.briefs import natural
 from contextopt.engine.briefsettings import PhaseBrief
 from contextopt.engine.findings import render_finding
+from contextopt.engine.warnings import ContextWarning
 
 from .factories import TOKENIZER
 from .findings import make_finding, make_findings
@@ -103,9 +104,11 @@ class TestCritical:
         assert result.critical == tuple(f"F-{number}" for number in range(1, 8))
         assert result.critical_tokens == TOKENIZER.count("".join(map(render_finding, findings)))
         many, long, output = result.warnings
-        assert many == "7 findings are critical, more than 5: F-1, F-2, F-3, F-4, F-5, F-6, F-7"
-        assert long.startswith("critical findings take ")
-        assert output.endswith("more than the phase's 7,200")
+        codes = ["many_critical", "critical_over_budget", "findings_over_budget"]
+        assert [warning.code for warning in result.warnings] == codes
+        assert many.message == "7 findings are critical, more than 5: F-1, F-2, F-3, F-4, F-5, F-6, F-7"
+        assert long.message.startswith("critical findings take ")
+        assert output.message.endswith("more than the phase's 7,200")
 
 
 class TestLeftOut:
@@ -127,7 +130,7 @@ class TestLeftOut:
         }
         assert "Celery" in result.brief
         assert "Cron; decision: open" in result.brief
-        assert result.warnings == ("decisions are open: F-6",)
+        assert result.warnings == (ContextWarning("open_decisions", "decisions are open: F-6"),)
 
     def test_a_repeated_critical_finding_is_its_original(self) -> None:
         result = compressed(make_finding(id="F-1"), make_finding(id="F-2", tags=("critical",)))

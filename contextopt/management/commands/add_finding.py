@@ -6,31 +6,40 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.agentinputs import TaskIn
+from contextopt.errors import InvalidInput
 from contextopt.findinginputs import FindingIn
 from contextopt.handoffs import add_finding
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import TaskCommand, find_stored_task
-from contextopt.models import Task, Team
+from contextopt.models import HandoffPhase, Task, Team
 from contextopt.retrying import create_task
 
 
 class Command(TaskCommand):
     help = (
-        "Add a finding to the present phase of a task. FILE.json is an object with category, content (an "
-        "object) and, if you like, tags, confidence (0 to 1), depends_on (ids), implementation_ready and "
-        "decision (open or resolved)."
+        "Add a finding to the present phase of a task, or to an earlier one. FILE.json is an object with "
+        "category, content (an object) and, if you like, phase, tags, confidence (0 to 1), depends_on (ids), "
+        "implementation_ready and decision (open or resolved)."
     )
 
     def add_options(self, parser: CommandParser) -> None:
         super().add_options(parser)
         parser.add_argument("file", metavar="FILE.json", help="- is standard input")
         parser.add_argument(
+            "--phase", choices=HandoffPhase.values,
+            help="the present phase or an earlier one (default: that of FILE.json, else the present one)",
+        )  # fmt: skip
+        parser.add_argument(
             "--create", metavar="TEXT", help="what the task is, where TASK is an external id not known yet"
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
         data = read_document(FindingIn, options["file"])
+        if phase := options["phase"]:
+            if data.phase not in {None, phase}:
+                raise InvalidInput.of("--phase", f"FILE.json says {data.phase}")
+            data = data.model_copy(update={"phase": phase})
         team, task_id = _find_or_create(options)
         finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
         if not options["json"]:

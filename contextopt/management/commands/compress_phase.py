@@ -1,4 +1,4 @@
-"""`manage.py compress_phase TASK`"""
+"""`manage.py compress_phase TASK [PHASE]`"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +9,27 @@ from contextopt.findinginputs import CompressIn
 from contextopt.handoffs import compress_phase
 from contextopt.management.base import ACTOR, DONE
 from contextopt.management.handoffs import TaskCommand, find_stored_task
+from contextopt.models import HandoffPhase
 from contextopt.tasks import schedule_brief
 
 
 class Command(TaskCommand):
-    help = "Compress the findings of a task's present phase: critical ones whole, a brief of the rest."
+    help = (
+        "Compress the findings of a phase of a task: critical ones whole, a brief of the rest. Findings that "
+        "came since, or were tagged or linked, give a further version; the ones before are kept."
+    )
 
     def add_options(self, parser: CommandParser) -> None:
         super().add_options(parser)
+        parser.add_argument(
+            "phase", metavar="PHASE", nargs="?", choices=HandoffPhase.values,
+            help="the present phase or an earlier one (default: the present one)",
+        )  # fmt: skip
         parser.add_argument("--force", action="store_true", help="though decisions are open")
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)
-        data = CompressIn(force=options["force"])
+        data = CompressIn(force=options["force"], phase=options["phase"])
         schedule_brief(compress_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR))
         self.answer(options, team, task_id)
         return DONE

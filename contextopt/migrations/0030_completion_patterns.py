@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0021_warning_codes'),
+        ('contextopt', '0029_purged_external_ids'),
     ]
 
     operations = [

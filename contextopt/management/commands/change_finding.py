@@ -1,0 +1,48 @@
+"""`manage.py change_finding TASK FINDING`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.errors import InvalidInput
+from contextopt.findinginputs import FindingPatch, check_key
+from contextopt.handoffs import change_finding
+from contextopt.management.base import ACTOR, DONE, parse_input
+from contextopt.management.handoffs import TaskCommand, find_stored_task
+from contextopt.models.findings import number_of
+
+NAMES = {"tags": "--tags", "depends_on": "--depends-on"}
+
+
+class Command(TaskCommand):
+    help = (
+        "Tag a finding afterwards, or link it to those that it depends on; what it says stays. Each option "
+        "takes the place of what the finding had; an empty one removes it."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("finding", metavar="FINDING", help="its id, such as F-003")
+        parser.add_argument(
+            "--tags", metavar="NAMES", help="with commas between them; critical hands it on whole"
+        )
+        parser.add_argument("--depends-on", metavar="IDS", help="with commas between them")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        given = {name: _split(options[name]) for name in NAMES if options[name] is not None}
+        if not given:
+            raise InvalidInput.of("--tags", "give --tags, --depends-on or both")
+        data = parse_input(FindingPatch, given, NAMES)
+        team, task_id = find_stored_task(options)
+        try:
+            number = number_of(check_key(options["finding"]))
+        except ValueError as error:
+            raise InvalidInput.of("FINDING", str(error)) from error
+        change_finding(team_id=team.pk, task_id=task_id, number=number, data=data, actor=ACTOR)
+        self.answer(options, team, task_id)
+        return DONE
+
+
+def _split(text: str) -> list[str]:
+    return [part for each in text.split(",") if (part := each.strip())]
