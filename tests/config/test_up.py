@@ -245,15 +245,8 @@ def test_address_of_another_machine(host: str) -> None:
 
 
 def test_delays_grow_to_half_a_minute() -> None:
-    assert [restart_delay_seconds(failures) for failures in (0, 1, 2, 3, 5, 6, 50)] == [
-        0.5,
-        1,
-        2,
-        4,
-        16,
-        30,
-        30,
-    ]
+    delays = [restart_delay_seconds(failures) for failures in (0, 1, 2, 3, 5, 6, 50)]
+    assert delays == [0.5, 1, 2, 4, 16, 30, 30]
 
 
 def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
