@@ -224,7 +224,7 @@ class ConfigForm(InputForm):
     )  # fmt: skip
     question_window_days = _limit("Days back", 3_650)
     question_max_records = _limit("Records at most", 1_000)
-    question_notes_chars = _limit("Characters of notes per record", 100_000)
+    question_notes_chars = _limit("Characters of notes", 100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")

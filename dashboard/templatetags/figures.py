@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from contextopt.models.configs import ALL_ALLOWED
 from dashboard import formats
 from dashboard.plots import Json, share_lists
 
@@ -34,8 +35,10 @@ def to_the_second(moment: datetime) -> str:
 
 
 @register.filter
-def setting_words(value: object) -> str:
-    """Return a setting as text, with a dash where none is set."""
+def setting_words(value: object, name: str = "") -> str:
+    """Return a setting as text, with a dash where none is set; null is "all" for some settings."""
+    if value is None and name in ALL_ALLOWED:
+        return "all"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return formats.whole(value) if isinstance(value, int) else formats.NONE if value is None else str(value)
