@@ -145,7 +145,7 @@ def places(space: Space, team: Team, settings: Any) -> dict[str, object]:
     factories.make_finding(task)
     factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
-    strategy, retired = make_strategy(team), make_strategy(team, quality_score=8)
+    strategy, retired = make_strategy(team), make_strategy(team, plan="Look it up")
     retire_strategy(memory=retired, reason="old", actor="test")
     memories = {"memory": strategy.pk, "retired": retired.pk, "use": make_use(strategy).pk}
     conversation = factories.make_conversation(space)

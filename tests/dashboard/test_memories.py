@@ -51,7 +51,8 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
     counts = []
     for wanted in (2, 20):
         while Memory.objects.count() < wanted:
-            make_strategy(team, description=f"Fix bug number {Memory.objects.count()}")
+            number = Memory.objects.count()
+            make_strategy(team, description=f"Fix bug number {number}", plan=f"Open file{number}")
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, the memories
             html_of(owner_client, "/memory/")
@@ -88,11 +89,14 @@ def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Clien
 
 
 def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strategy: Memory) -> None:
-    rate_use(use=make_use(strategy, asked="Fix <that>"), rating=1, actor="user:olga", tokens_saved=1_500)
+    rate_use(use=make_use(strategy, asked="Fix <that>"), rating=1, actor="user:olga")
+    assert "no like tasks to compare with" in html_of(owner_client, f"/strategies/{strategy.pk}/")
+    Memory.objects.filter(pk=strategy.pk).update(tokens_saved=-1_500, evidence_count=2)
     html = html_of(owner_client, f"/strategies/{strategy.pk}/")
     assert "<li>Round at the last step</li>" in html
     assert "Fix &lt;that&gt;" in html
-    assert "1,500" in html
+    assert "−1,500" in html
+    assert "2 tasks" in html
     assert 'data-chart="trust"' in html
     assert "rated 1" in html
     assert "100 %" in html_of(owner_client, "/strategies/")
