@@ -52,6 +52,10 @@ LISTS = (
     ("a rare kind", "kind=handoff"),
     ("an old config", "config=1"),
     ("a model that there is not", "model=none"),
+    ("a rare stage, truncated", "stage=2&truncated=yes"),
+    ("empty contexts", "empty=yes"),
+    ("empty contexts of a stage", "empty=yes&stage=3"),
+    ("a warning", "warning=nothing_relevant"),
     ("a conversation", "find=c-100"),
     ("a hash", "find=c4ca42"),
 )

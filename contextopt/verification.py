@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter as Multiset
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from contextopt.engine import ContextConfig
@@ -13,6 +14,7 @@ from contextopt.engine.counters import Counter, HeuristicCounter, RenderedCounte
 from contextopt.engine.selection import DUPLICATE_OF
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
+from contextopt.engine.warnings import INSUFFICIENT, read_warnings
 from contextopt.models import Assembly, AssemblyPayload, Kind
 
 type Figure = tuple[str, object]
@@ -42,7 +44,7 @@ def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
     figures = _from_saving(payload) if assembly.kind in SAVINGS else _from_space(payload)
     return [
         Difference(name, stored, value)
-        for name, value in figures
+        for name, value in chain(figures, _from_rule(payload))
         if (stored := _stored(assembly, payload, name)) != value
     ]
 
@@ -52,6 +54,22 @@ def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
     yield from _from_config(payload)
     if payload.purged_at is None:
         yield from _from_text(payload, get_tokenizer(payload.assembly.encoding))
+
+
+def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
+    """Say by the payload alone whether the saving counts; the tokens themselves are other figures."""
+    before, after = payload.assembly.tokens_before, payload.assembly.tokens_after
+    codes = {found.code for found in read_warnings(payload.ledger.get("warnings", ()))}
+    counts = not _lacks_content(payload) and not codes & INSUFFICIENT
+    yield "tokens_saved", before - after if before is not None and counts else None
+
+
+def _lacks_content(payload: AssemblyPayload) -> bool:
+    """Say that no record is in it, where its stage takes any; or that a retry sent nothing."""
+    assembly = payload.assembly
+    if assembly.kind == Kind.SPACE:
+        return (assembly.stage or 0) >= 3 and not any(entry["kept"] for entry in payload.entries)
+    return assembly.kind == Kind.RETRY and not payload.text
 
 
 def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:

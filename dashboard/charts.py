@@ -229,7 +229,7 @@ CHARTS = {
         Chart(
             "saved",
             "Tokens saved",
-            "against the last 10 records, the full context, or all findings",
+            "against the last 10 records or the full context",
             (
                 Column("Tokens saved", _saved, whole),
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),

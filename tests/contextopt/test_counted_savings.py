@@ -6,11 +6,12 @@ from itertools import product
 import pytest
 from django.db import connection
 
-from contextopt.engine.warnings import EMPTY_WINDOW, INSUFFICIENT, NOTE
-from contextopt.models import Assembly, Kind, Space
+from contextopt.engine.warnings import EMPTY_WINDOW, INSUFFICIENT, NOTE, ContextWarning, warnings_json
+from contextopt.models import Assembly, AssemblyPayload, Kind, Space
 from contextopt.models.assemblies import COUNTS_SQL, EMPTY_SQL
+from contextopt.verification import Difference, verify_assembly
 from tests.dashboard.test_metrics import log_row
-from tests.factories import NOW
+from tests.factories import NOW, make_assembly, make_record
 
 KINDS = tuple(Kind.values)
 
@@ -72,3 +73,38 @@ def test_only_a_space_context_uses_a_budget(space: Space) -> None:
     assert log_row(space, NOW).utilisation == 0.2
     for kind in (Kind.RETRY, Kind.PHASE, Kind.HANDOFF):
         assert log_row(space, NOW, kind=kind).utilisation is None
+
+
+class TestVerification:
+    """Whether a saving counts is verified by what is stored beside the row, on rows of before as well."""
+
+    def payload(self, space: Space, **overrides: object) -> AssemblyPayload:
+        result = make_assembly(space, **overrides)
+        return AssemblyPayload.objects.select_related("assembly").get(pk=result.id)
+
+    def test_an_empty_context_holds(self, space: Space) -> None:
+        assert verify_assembly(self.payload(space)) == []
+
+    def test_a_context_that_counts_holds(self, space: Space) -> None:
+        make_record(space)
+        payload = self.payload(space)
+        assert payload.assembly.saving_counts
+        assert verify_assembly(payload) == []
+        payload.assembly.warning_codes = [EMPTY_WINDOW]
+        saved = payload.assembly.tokens_before - payload.assembly.tokens_after
+        assert verify_assembly(payload) == [Difference("tokens_saved", None, saved)]
+
+    def test_a_warning_of_the_ledger_that_the_row_lacks_is_a_difference(self, space: Space) -> None:
+        make_record(space)
+        payload = self.payload(space)
+        payload.ledger["warnings"] = warnings_json([ContextWarning(EMPTY_WINDOW, "Too old.")])
+        payload.assembly.warning_codes = []
+        assert [found.figure for found in verify_assembly(payload)] == ["tokens_saved"]
+        payload.assembly.warning_codes = [EMPTY_WINDOW]
+        assert verify_assembly(payload) == []
+
+    def test_a_warning_of_before_was_plain_text(self, space: Space) -> None:
+        make_record(space)
+        payload = self.payload(space)
+        payload.ledger["warnings"] = ["Nothing in the window matches."]
+        assert verify_assembly(payload) == []
