@@ -4,6 +4,13 @@ import json
 from typing import Any, NoReturn
 
 
+class NotFinite(ValueError):
+    """NaN or an infinity, which JSON does not have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not JSON")
+
+
 class DuplicateKey(ValueError):
     """An object has a key twice, so one of the two values would be lost in silence."""
 
@@ -17,6 +24,7 @@ def read_json(text: str) -> Any:
 
     Raises:
         DuplicateKey: an object has a key twice.
+        NotFinite: a number is NaN or infinite.
         ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """
@@ -48,7 +56,7 @@ def _refuse_duplicate(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise NotFinite(name)
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)

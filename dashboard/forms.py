@@ -27,7 +27,7 @@ from contextopt.models.invitations import INVITED_MAX
 from contextopt.models.phases import PHASE_BUDGET_MAX
 from contextopt.models.spaces import NOTES_MAX, TITLE_MAX
 from contextopt.peopleinputs import DAYS_MAX, AccountIn, InvitationIn
-from contextopt.strictjson import DuplicateKey, read_json
+from contextopt.strictjson import DuplicateKey, NotFinite, read_json
 from dashboard.models.savedviews import NAME_MAX, QUERY_MAX, ViewPage
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
@@ -75,6 +75,8 @@ class ObjectField(forms.CharField):
             parsed = read_json(text)
         except DuplicateKey as error:
             raise forms.ValidationError(f"The object {error}.") from None
+        except NotFinite as error:
+            raise forms.ValidationError(f"{error}.") from None
         except (ValueError, RecursionError):
             raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.') from None
         if not isinstance(parsed, dict):

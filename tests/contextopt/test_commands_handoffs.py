@@ -139,7 +139,7 @@ def test_a_finding_is_tagged_and_linked_afterwards(run: Run, task: Task) -> None
         ({**RISK, "depends_on": ["F-009"]}, "depends_on.0"),
         ({**RISK, "id": "F-001", "depends_on": ["F-001"]}, "depends_on.0"),
         ({**RISK, "id": "F-002"}, "id"),
-        ([], "body"),
+        ([], "FILE.json"),
     ],
 )
 def test_a_bad_finding_is_named_and_nothing_is_written(
