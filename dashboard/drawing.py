@@ -59,7 +59,7 @@ def saving_bar(*, before: int, after: int) -> Bar:
     if after > before:
         segments.append(Segment("over", _number(sent), _number(BAR_WIDTH - sent)))
         legend = [
-            ("context", f"Without us {whole(before)}"),
+            ("context", f"Without Contextopt {whole(before)}"),
             ("over", f"More than that {whole(after - before)}"),
         ]
     return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")

@@ -28,11 +28,12 @@ class Kind(models.TextChoices):
 
 LAST_RECORDS = "the last 10 records"
 FULL_CONTEXT = "the full context"
+ALL_FINDINGS = "all findings in full"
 BASELINES = {
     Kind.SPACE: LAST_RECORDS,
     Kind.PHASE: FULL_CONTEXT,
     Kind.RETRY: FULL_CONTEXT,
-    Kind.HANDOFF: "all findings in full",
+    Kind.HANDOFF: ALL_FINDINGS,
 }
 """Names of what each kind is compared with. A ledger with a `baseline` of its own says another."""
 

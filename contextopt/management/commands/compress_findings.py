@@ -13,6 +13,7 @@ from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.findinginputs import PhaseFindings
 from contextopt.management.base import DONE, ReportingCommand, invalid_option
 from contextopt.management.documents import read_document
+from contextopt.models.assemblies import ALL_FINDINGS
 
 
 class Command(ReportingCommand):
@@ -47,7 +48,7 @@ class Command(ReportingCommand):
 
 def describe_compression(compression: Compression, critical: list[str]) -> str:
     """Return what is handed on, then what it costs, what was left out and why."""
-    size = f"{compression.tokens_after:,} of {compression.tokens_before:,} tokens"
+    size = f"{compression.tokens_after:,} of {compression.tokens_before:,} tokens, against {ALL_FINDINGS}"
     parts = f"brief {compression.brief_tokens:,}, critical {compression.critical_tokens:,}"
     lines = [f"Left out: {each.id} ({each.reason})" for each in compression.discarded]
     lines += [f"Warning: {warning}" for warning in compression.warnings]

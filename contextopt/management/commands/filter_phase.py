@@ -9,6 +9,7 @@ from contextopt.agentinputs import AgentContextIn, PhaseNamed
 from contextopt.filtering import FilterResult, figures, filter_agent_context
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, counter_of, read_document
+from contextopt.models.assemblies import FULL_CONTEXT
 
 
 class Command(DocumentCommand):
@@ -46,6 +47,7 @@ def describe_filtering(result: FilterResult) -> str:
     """Return the text itself, then what it costs and what it saved."""
     outcome, certificate = result.outcome, result.certificate
     size = f"{outcome.filtered_tokens:,} of {outcome.full_tokens:,} tokens ({certificate.encoding})"
+    saved = f"{outcome.saved_tokens:,} saved ({outcome.saved_percent} %) against {FULL_CONTEXT}"
     budget = "no budget" if outcome.budget_tokens is None else f"a budget of {outcome.budget_tokens:,}"
     version = f"profile v{result.profile_version}" if result.profile_version else "the default profile"
     profile = "no profile" if outcome.budget_tokens is None else version
@@ -54,7 +56,7 @@ def describe_filtering(result: FilterResult) -> str:
         [
             result.text.rstrip("\n"),
             "",
-            f"{size}, {outcome.saved_tokens:,} saved ({outcome.saved_percent} %), {budget}",
+            f"{size}, {saved}, {budget}",
             f"Phase {outcome.phase}, {profile}, {logged}",
             f"SHA-256 {certificate.sha256}",
             *(f"Warning: {warning}" for warning in outcome.warnings),
