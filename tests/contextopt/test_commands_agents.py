@@ -118,7 +118,10 @@ class TestFilterPhase:
     def test_for_people(self, run: Run, context: Path) -> None:
         code, out, _ = run("filter_phase", "completing", context, "--counter", "heuristic")
         assert code == 0
-        assert "0 of 5,175 tokens (heuristic), 5,175 saved (100 %), a budget of 2,000" in out
+        assert (
+            "0 of 5,175 tokens (heuristic), 5,175 saved (100 %) against the full context, a budget of 2,000"
+            in out
+        )
         assert "the default profile, logged as assembly" in out
 
     @pytest.mark.parametrize(
