@@ -244,15 +244,23 @@ def lock_space(space: Space) -> None:
             raise NotFound(f"The space {space.slug!r} was deleted meanwhile.")
 
 
-# A purged record has a hash in place of its external id.
+# A purged record has a hash in place of its external id. The hashes are made once, before the join, and only
+# where the space has such a record: for a thousand rows they take as long as a fifth of writing them.
 _FIND_EXISTING = f"""
-SELECT k.source, k.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
-  FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
- CROSS JOIN {KEY_TABLE}
- CROSS JOIN LATERAL (VALUES (k.external_id), ({purged_id_sql("%s::bigint", "k.source", "k.external_id")}))
-            AS named(external_id)
-  JOIN contextopt_record r
-    ON r.space_id = %s AND r.source = k.source AND r.external_id = named.external_id AND r.external_id <> ''
+WITH given AS MATERIALIZED (
+    SELECT source, external_id FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
+), hashed AS MATERIALIZED (
+    SELECT g.source, g.external_id, {purged_id_sql("%s::bigint", "g.source", "g.external_id")} AS hash
+      FROM given g CROSS JOIN {KEY_TABLE}
+     WHERE EXISTS (SELECT FROM contextopt_record p WHERE p.space_id = %s AND p.purged_at IS NOT NULL)
+)
+SELECT g.source, g.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
+  FROM given g JOIN contextopt_record r
+    ON r.space_id = %s AND r.source = g.source AND r.external_id = g.external_id AND r.external_id <> ''
+ UNION ALL
+SELECT h.source, h.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
+  FROM hashed h JOIN contextopt_record r
+    ON r.space_id = %s AND r.source = h.source AND r.external_id = h.hash AND r.external_id <> ''
 """
 
 
@@ -262,7 +270,7 @@ def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:
         return {}
     with connection.cursor() as cursor:
         sources, external_ids = [source for source, _ in keys], [external for _, external in keys]
-        cursor.execute(_FIND_EXISTING, [sources, external_ids, space.pk, space.pk])
+        cursor.execute(_FIND_EXISTING, [sources, external_ids, *[space.pk] * 4])
         return {
             (source, external_id): _Existing(record_id, bytes(digest), is_purged)
             for source, external_id, record_id, digest, is_purged in cursor.fetchall()

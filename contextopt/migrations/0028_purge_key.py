@@ -1,9 +1,9 @@
-"""The key of the hashes that stand for the external ids of purged records."""
+"""The key of the hashes that stand for the external ids of purged records, and an index that finds those."""
 
 import secrets
 from typing import Any, ClassVar
 
-from django.db import migrations
+from django.db import migrations, models
 
 BLOCK_BYTES = 64
 CREATE = """
@@ -29,4 +29,13 @@ class Migration(migrations.Migration):
     operations: ClassVar = [
         migrations.RunSQL(CREATE, "DROP TABLE contextopt_purgekey"),
         migrations.RunPython(make_key, migrations.RunPython.noop),
+        migrations.RemoveIndex(model_name="record", name="record_purged"),
+        migrations.AddIndex(
+            model_name="record",
+            index=models.Index(
+                fields=["space", "purged_at"],
+                condition=models.Q(purged_at__isnull=False),
+                name="record_purged",
+            ),
+        ),
     ]

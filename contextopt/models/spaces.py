@@ -190,9 +190,9 @@ class Record(RecordState, SearchableText):
                 fields=["space", "-date", "-id"],
                 condition=Q(deleted_at__isnull=False), name="record_deleted",
             ),
-            # Purges that a late assembly may have missed.
+            # Whether a space has purged records, and purges that a late assembly may have missed.
             models.Index(
-                fields=["purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
+                fields=["space", "purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
             ),
             # Full-text search. What was written lately waits in a list that each search reads: a short one.
             GinIndex(
