@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from contextopt.completioninputs import TOKENS_SAVED_MAX
 from contextopt.inputs import NUMBER, Id, Input, Metadata, Slug, Text, refuse_blank
 from contextopt.models.tasks import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from memory.models import memories as limits
 
 RATINGS: Mapping[str, float] = {"up": 1.0, "down": 0.0}
-TOKENS_SAVED_MAX = 2**53
 
 
 def read_rating(value: object) -> object:
