@@ -160,7 +160,8 @@ def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery
     Reading with a key of scope read counts as none.
     """
     record = find_record(request, record_id)
-    if query.count_view and request.auth.allows(Scope.WRITE):
+    is_head = request.META["REQUEST_METHOD"] == "HEAD"
+    if query.count_view and not is_head and request.auth.allows(Scope.WRITE):
         record = view_record(record=record, viewer=f"key:{request.auth.pk}")
     return reply(record_json(record))
 

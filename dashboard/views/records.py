@@ -61,7 +61,9 @@ def _create(request: TeamRequest, slug: str, form: RecordForm) -> Record | None:
 @team_page
 def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
-    if request.method == "GET" and not request.htmx and request.GET.get("from") not in LOOKED_AT_FROM:
+    # HEAD arrives as GET, and opens nothing.
+    is_get = request.META["REQUEST_METHOD"] == "GET"
+    if is_get and not request.htmx and request.GET.get("from") not in LOOKED_AT_FROM:
         view_record(record=found, viewer=f"user:{request.user.pk}")
     return _render(request, found, RecordEditForm(initial=RecordEditForm.initial_of(found)))
 

@@ -58,6 +58,12 @@ def test_reading_with_a_read_key_counts_nothing(reader, space):
     assert Record.objects.get(pk=record.pk).view_count == 0
 
 
+def test_head_counts_nothing(api, space):
+    record = factories.make_record(space)
+    assert api.client.head(f"/api/v1/records/{record.pk}").status_code == 200
+    assert Record.objects.get(pk=record.pk).view_count == 0
+
+
 def test_reading_a_deleted_record_counts_nothing(api, space):
     record = factories.make_record(space)
     api.delete(f"/records/{record.pk}")

@@ -75,6 +75,12 @@ def test_what_is_no_reading_counts_none(
     assert record.view_count == 0
 
 
+def test_head_counts_none(owner_client: Client, record: Record) -> None:
+    assert owner_client.head(url_of(record)).status_code == 200
+    record.refresh_from_db()
+    assert record.view_count == 0
+
+
 def test_viewers_read_and_are_offered_no_form(teammate_client: Client, record: Record) -> None:
     html = teammate_client.get(url_of(record)).content.decode()
     assert "first\nsecond" in html
