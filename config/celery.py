@@ -31,6 +31,8 @@ app.conf.update(
     # One job at a time in the worker's own process. A forked one that is killed while it waits keeps the lock
     # of its pool's queue, and no other ever takes a job again: https://github.com/celery/billiard/issues/104
     worker_pool="solo",
+    # It fetches no more jobs than it can do at once: others may be free for them.
+    worker_concurrency=1,
     worker_consumer="config.worker:Consumer",
     beat_scheduler="config.worker:Scheduler",
     worker_prefetch_multiplier=1,

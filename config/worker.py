@@ -12,6 +12,7 @@ from celery.signals import beat_init, task_postrun, task_prerun, worker_ready
 from celery.worker import consumer
 from django.conf import settings
 from django.db import connection
+from psycopg import OperationalError
 
 from config.celery import HARD_TIME_LIMIT_SECONDS
 from config.pulses import BEAT_SECONDS, main_loop, start_pulse
@@ -28,9 +29,16 @@ class Consumer(consumer.Consumer):
     """Takes jobs off the queue, and notes that it does."""
 
     def perform_pending_operations(self) -> None:
-        """Is called at every turn of the loop that asks the queue in PostgreSQL."""
+        """Is called between jobs, at every turn of the loop that asks the queue in PostgreSQL.
+
+        Raises:
+            OperationalError: a job's end could not be told to the server. The channel would count the job as
+                under way for ever and ask for no other; Celery opens another one.
+        """
         main_loop.turn()
         super().perform_pending_operations()
+        if not self.task_consumer.channel.qos.can_consume():
+            raise OperationalError("a job could not be acknowledged")
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Is called once where the broker has an event loop, as Redis has."""

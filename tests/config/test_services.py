@@ -146,10 +146,11 @@ def test_a_job_outlives_the_worker_that_was_not_there(environment: dict[str, str
         end(worker)
 
 
-# As the product's own worker, with a second for each job.
-HANG = """
+# As the product's own worker, with a second for each job, and two jobs that harm it.
+WORKER = """
 import sys
 from config import celery
+from django.db import connection
 celery.HARD_TIME_LIMIT_SECONDS = 1
 
 @celery.app.task(name="hang")
@@ -157,28 +158,51 @@ def hang():
     while True:
         pass
 
-if sys.argv[1:]:
-    hang.delay()
+@celery.app.task(name="cut")
+def cut():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+for name in sys.argv[1:]:
+    celery.app.tasks[name].delay()
 celery.app.worker_main(["worker", "--queues", "contextopt", "--without-mingle", "--without-gossip"])
 """
 QUEUED = "SELECT read_ct FROM pgmq.q_contextopt"
 
 
 def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(environment: dict[str, str]) -> None:
-    hang = (sys.executable, "-c", HANG)
+    own_worker = (sys.executable, "-c", WORKER)
     execute(environment, "SELECT pgmq.create('contextopt')")
     execute(environment, "DELETE FROM pgmq.q_contextopt RETURNING 1")
     died = subprocess.run(
-        (*hang, "send"), cwd=BASE_DIR, env=environment, capture_output=True, check=False, timeout=60
+        (*own_worker, "hang"), cwd=BASE_DIR, env=environment, capture_output=True, check=False, timeout=60
     )
     assert died.returncode == 1
     assert b"Timeout (0:00:01)!" in died.stderr
     # It was not acknowledged, so another worker would try it after the visibility timeout.
     assert execute(environment, QUEUED) == [(1,)]
     execute(environment, "UPDATE pgmq.q_contextopt SET read_ct = 3, vt = clock_timestamp() RETURNING 1")
-    worker = work(environment, hang)
+    worker = work(environment, own_worker)
     try:
         wait_until(lambda: execute(environment, QUEUED) == [])
+        assert worker.poll() is None
+    finally:
+        end(worker)
+
+
+def test_a_worker_that_could_not_acknowledge_a_job_does_others(environment: dict[str, str]) -> None:
+    manage(
+        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
+    )
+    execute(environment, "SELECT pgmq.create('contextopt')")
+    worker = work(environment, (sys.executable, "-c", WORKER, "cut"))
+    try:
+        wait_until(lambda: execute(environment, f"{QUEUED} WHERE read_ct > 0") != [])
+        execute_python(SEND_RECOUNT, environment)
+        wait_until(lambda: is_recounted(environment))
         assert worker.poll() is None
     finally:
         end(worker)
