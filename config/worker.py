@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 class Consumer(consumer.Consumer):
     """Takes jobs off the queue, and notes that it does."""
 
+    task_consumer: Any
+
     def perform_pending_operations(self) -> None:
         """Is called between jobs, at every turn of the loop that asks the queue in PostgreSQL.
 

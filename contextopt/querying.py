@@ -32,13 +32,13 @@ from contextopt.models.spaces import DATE_MIN
 from contextopt.retrieval import Candidates, load_candidates, read_summary
 from contextopt.searching import SearchFilters, Target, look_up, prepare_query, rate
 
-# What only one of the two rankings has high up may be the best by both; as many of each as could
-# enter, within these bounds. As many are taken by recency and frequency.
-DEPTH_MIN, DEPTH_MAX = 30, 200
+# A record that only one of the two rankings has high up may be the best by both, so each is asked for more
+# than will fit, within these bounds. The minimum is taken by recency and frequency.
+SEARCHED_EACH, DEPTH_MIN, DEPTH_MAX = 2, 30, 200
 # The rankings by words and by meaning are not asked for more, however far an assembly reaches.
 LOOK_UP_MAX = 1_000
-# Of so many that are looked for, one of the best found lends to its neighbours in a thread, and never fewer
-# than so many do: measured on dialogues, these tell more than a greater depth.
+# One in so many of those looked for lends to its neighbours in a thread, and never fewer than the minimum:
+# measured on dialogues, these tell more than a greater depth.
 LENDING, LENDERS_MIN = 3, 13
 # No line with notes is much shorter, so a budget bounds how many records can enter.
 DETAIL_TOKENS = 12
@@ -77,10 +77,9 @@ def load_for_question(
     room for records that nothing but their date speaks for.
     """
     asked = prepare_query(question)
-    enough = _most_that_fit(config)
-    depth = max(DEPTH_MIN, min(enough, DEPTH_MAX)) * reach
-    searched = min(depth, LOOK_UP_MAX)
-    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=depth)
+    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
+    wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
+    searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     known = {record.id: record for record in base.records}
     target = Target(searchables.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
@@ -195,6 +194,15 @@ def _load_summaries(
             },
         )
         return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
+
+
+def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
+    """Return how many records of about these sizes the budget has room for."""
+    most = _most_that_fit(config)
+    if not records:
+        return most
+    mean_tokens = sum(record.tokens for record in records) / len(records)
+    return min(most, int(config.context_share(config.stage) / mean_tokens) + 1)
 
 
 def _most_that_fit(config: ContextConfig) -> int:

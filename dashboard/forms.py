@@ -224,8 +224,8 @@ class ConfigForm(InputForm):
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
         help_text="What a hit lends to the next in its thread.",
     )  # fmt: skip
-    question_window_days = _limit("Days back", 3_650)
-    question_max_records = _limit("Records at most", 1_000)
+    question_window_days = _limit("Days a question looks back", 3_650)
+    question_max_records = _limit("Records for a question", 1_000)
     question_notes_chars = _limit("Characters of notes", 100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)

@@ -28,7 +28,7 @@ from contextopt.admin.base import (
 )
 from contextopt.errors import PurgedRecord
 from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
-from contextopt.models import Record, RecordRevision, Space, SpaceCounts, SpaceHour
+from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
 from contextopt.purging import purge_record
 
 SPACE_FIELDS = ("name", "description", "categories")
@@ -228,6 +228,18 @@ class RecordRevisionAdmin(ViewOnlyAdmin):
         match = request.resolver_match
         is_list = match is not None and match.url_name == "contextopt_recordrevision_changelist"
         return revisions.defer("notes", "metadata", "record__notes") if is_list else revisions
+
+
+@admin.register(RecordView)
+class RecordViewAdmin(ViewOnlyAdmin):
+    list_display = ("record", "viewer", "day")
+    list_select_related = ("record",)
+    search_fields = ("=record__id", "=viewer")
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordView]:
+        views: QuerySet[RecordView] = super().get_queryset(request)
+        return views.defer("record__notes", "record__metadata")
 
 
 @admin.register(SpaceCounts)

@@ -53,7 +53,7 @@ def _warning_line(warning: ContextWarning) -> str:
 def _saving(result: AssemblyResult) -> str:
     saved = result.stats.tokens_saved
     if saved is None:
-        return "no saving counted"
+        return "no saving counted" if result.stats.stage3_tokens else "nothing to compare with"
     return f"{abs(saved):,} {'fewer' if saved >= 0 else 'more'} than the last 10 records"
 
 

@@ -220,7 +220,7 @@ def test_unknown_address_outside_the_version(client, db):
 def test_wrong_method(api, space):
     response = api.client.put("/api/v1/spaces/support", "{}", content_type="application/json")
     assert response.status_code == 405
-    assert response["Allow"] == "DELETE, GET, PATCH"
+    assert response["Allow"] == "DELETE, GET, HEAD, PATCH"
     assert fields_of(response) == set()
 
 

@@ -8,6 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import Assembly, AuditEvent, Membership, Role, Space, Team, User
+from dashboard.beats import note_beats
+from dashboard.models import Duty
 from dashboard.tasks import fold_assemblies
 from tests import factories
 from tests.browser.test_journey import call
@@ -173,11 +175,12 @@ def test_the_health_of_the_installation(page: Page, space: Space) -> None:
 
     expect(value("Worker")).to_have_text("not alive")
     expect(value("Behind in rollups")).to_have_text("1")
+    note_beats(Duty.JOBS)
     fold_assemblies()
     page.reload()
     expect(value("Worker")).to_have_text("alive")
     expect(value("Behind in rollups")).to_have_text("0")
-    for label in ("Jobs waiting", "To be embedded", "Database", "Disk free"):
+    for label in ("Jobs waiting", "To be embedded", "Database", "Database disk free"):
         expect(value(label)).not_to_be_empty()
     icon = page.locator("link[rel=icon]").get_attribute("href")
     assert icon is not None

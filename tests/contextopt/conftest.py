@@ -13,6 +13,7 @@ from contextopt.memberships import invite
 from contextopt.models import HandoffSettings, RepositoryHistory, Space, StoredResponse, User
 from contextopt.peopleinputs import InvitationIn
 from contextopt.recording import update_record
+from contextopt.recordviews import view_record
 from tests import factories
 
 
@@ -28,6 +29,7 @@ def world(space: Space) -> Space:
     """One row of everything."""
     record = factories.make_record(space, title="Alpha")
     factories.make_record(space, title="Beta")
+    view_record(record=record, viewer="user:1")
     work_through(seconds=10, index_seconds=None, work=Work())
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)

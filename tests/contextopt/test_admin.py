@@ -23,6 +23,7 @@ from contextopt.models import (
     Record,
     RecordEmbedding,
     RecordRevision,
+    RecordView,
     Repository,
     RepositoryFile,
     RepositoryHistory,
@@ -40,8 +41,8 @@ MODELS = [model for model in apps.get_app_config("contextopt").get_models() if n
 VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
     EmbeddingModel, EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding,
-    RecordRevision, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour,
-    StoredResponse, Task, Throttle,
+    RecordRevision, RecordView, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts,
+    SpaceHour, StoredResponse, Task, Throttle,
 ]  # fmt: skip
 
 
