@@ -1,6 +1,7 @@
 """Stage 5 over the database: what a question finds, and what it must never find."""
 
 import json
+import random
 from datetime import timedelta
 from pathlib import Path
 
@@ -295,3 +296,30 @@ class NeverForeign(TestCase):
         live = set(Record.objects.filter(space=self.ours, deleted_at=None).values_list("pk", flat=True))
         assert named <= live
         assert result.stats.tokens_used <= budget
+
+
+OFFICE = """
+    invoice tax accounting payroll budget ledger audit meeting agenda minutes printer contract salary pension
+    insurance holiday vacation manager deadline spreadsheet quarterly revenue expense procurement vendor
+    supplier compliance policy training recruitment interview onboarding badge parking canteen lunch coffee
+    stapler envelope
+"""
+
+
+def test_a_record_lends_by_both_its_parts(space: Space) -> None:
+    """Second by words and far down by meaning, it is first by their sum, and lends to its neighbour."""
+    for number in range(40):
+        some = random.Random(number).sample(OFFICE.split(), 6)
+        make_record(space, title="Doctor", notes=f"Doctor, surgeon, doctors. {' '.join(some)}")
+    for number in range(20):
+        shuffled = random.Random(number).sample(OFFICE.split(), 39)
+        make_record(space, title="Office", notes=f"{' '.join(shuffled)} physician physician physician")
+    said = "The physician waited there, then left the old town again that winter night"
+    best = make_record(space, title="Camp", notes=said, thread="t", position=1)
+    beside = make_record(space, title="Note", notes="He nodded and left.", thread="t", position=2)
+    make_searchable(space)
+    result = ask(space, "physician", context_tokens=500, max_records=20)
+    parts = {entry["id"]: entry["parts"] for entry in result.entries}
+    assert result.entries[0]["id"] == best.pk
+    assert parts[best.pk]["lexical"] < 10
+    assert parts[beside.pk]["neighbour"] > 2
