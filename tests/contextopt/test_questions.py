@@ -205,7 +205,7 @@ def test_a_question_fills_a_large_budget(space: Space) -> None:
 
 def test_past_the_last_reach_the_rest_is_counted(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembling, "REACHES", (1,))
-    make_alike(space, 90, title="Nightly build failed", notes="The nightly build failed again.")
+    make_alike(space, 400, title="Nightly build failed", notes="The nightly build failed again.")
     make_searchable(space)
     result = ask(space, "invoice for the printer", max_records=80)
     assert result.stats.dropped_by_reason["not_loaded"] > 0

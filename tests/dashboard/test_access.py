@@ -93,6 +93,8 @@ ACTIONS = {
     "task_new": (Role.EDITOR, False),
     "finding_check": (Role.EDITOR, True),
     "finding_resolve": (Role.EDITOR, True),
+    "finding_change": (Role.EDITOR, True),
+    "space_remedy": (Role.EDITOR, True),
     "task_compress": (Role.EDITOR, True),
     "task_advance": (Role.EDITOR, True),
     "memory_new": (Role.EDITOR, False),
@@ -250,6 +252,7 @@ def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
 FORMS: dict[str, dict[str, Any]] = {
     "space_create": {"name": "New", "slug": "new"},
     "space_edit": {"name": "Renamed"},
+    "space_remedy": {"setting": "window_days", "value": "30"},
     "record_new": {"title": "New", "type": "note"},
     "record_edit": {"title": "Changed", "type": "note"},
     "phase": {"budget_tokens": 100},

@@ -68,9 +68,13 @@ def test_what_was_seen_is_said_with_numbers_and_leads_to_the_rows(
 
 
 def test_a_costly_stage_is_told_with_both_sums() -> None:
-    (costly,) = found(stages=(StageFigures(5, 10, 900.0, -50, 1_000),))
+    (costly,) = found(stages=(StageFigures(4, 10, 900.0, -50, 1_000),))
     assert "1,050" in costly.seen and "1,000" in costly.seen
-    assert costly.rows == {"stage": "5"}
+    assert costly.rows == {"stage": "4"}
+
+
+def test_a_question_may_cost_more() -> None:
+    assert found(stages=(StageFigures(5, 10, 900.0, -50, 1_000),)) == []
 
 
 def test_no_cause_is_called_certain() -> None:

@@ -126,5 +126,5 @@ def test_a_pattern(api) -> None:
 def test_savings_whose_sum_could_not_be_stored_are_refused(api, use, most: int) -> None:
     response = api.post(f"/strategy-uses/{use.pk}/rating", {"rating": "up", "tokens_saved": most})
     assert response.status_code == 422
-    assert "1000000000000" in response.json()["errors"][0]["message"]
+    assert "1,000,000,000,000" in response.json()["errors"][0]["message"]
     assert fields_of(response) == {"tokens_saved"}
