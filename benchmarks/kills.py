@@ -136,7 +136,7 @@ class Trial:
 
     def fill(self) -> None:
         """Give the worker seconds to embed; return once it is at it."""
-        rows = [{"title": f"{uuid4()} {number}", "notes": "Words. " * 300} for number in range(BULK_ROWS)]
+        rows = [{"title": f"{uuid4()} {number}", "notes": "Words. " * 100} for number in range(BULK_ROWS)]
         self.api.write(f"spaces/{SPACE}/records/bulk", {"records": rows})
         wait_until(partial(self._is_held, Lock.EMBED), seconds=30, what="embedding")
 

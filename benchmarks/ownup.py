@@ -43,7 +43,7 @@ class Endpoint:
     """A language model that answers at once, but takes its time over questions that begin with "Slow"."""
 
     asked: list[str] = field(default_factory=list)
-    slow_seconds: float = 4.0
+    slow_seconds: float = 2.0
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 FOLDER = "CONTEXTOPT_PULSES"
 BEAT_SECONDS = 1.0
 # Far more than a busy machine makes a thread wait. A worker is back some 5 s after it was ended.
-SILENT_SECONDS = 8.0
+SILENT_SECONDS = 6.0
 # A worker asks its queue every other second. Where the database is away, its tries to reach it take longer.
 STUCK_SECONDS = 60.0
 

@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 class Consumer(consumer.Consumer):
     """Takes jobs off the queue, and notes that it does."""
 
+    # The stubs lack it.
     task_consumer: Any
 
     def perform_pending_operations(self) -> None:
