@@ -46,7 +46,7 @@ SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_
 
 @dataclass
 class Api:
-    """What callers of the product do: a write is sent again under its key until it is answered."""
+    """Callers of the product: each sends a write again, under its key, until it is answered."""
 
     port: int
     key: str
@@ -91,7 +91,7 @@ class Api:
 
 @dataclass
 class Log:
-    """What was acknowledged: the name that each write carried, by table."""
+    """Acknowledged writes: the name that each one carried, by table."""
 
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)

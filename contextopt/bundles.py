@@ -57,13 +57,13 @@ class Bundle:
 
     @property
     def text(self) -> str:
-        """What the agent is sent: critical findings, brief, context; all but our headings is marked."""
+        """The text for the agent: critical findings, brief, context. All but our headings is marked."""
         parts = (mark(self.handed_text), self.context.context.render())
         return "\n".join(filter(None, parts))
 
     @property
     def tokens(self) -> int:
-        """What the bundle weighs. Findings and brief count as they were handed on, without marks."""
+        """The size of the bundle. Findings and brief count as they were handed on, without marks."""
         handed = self.compression.tokens_after if self.compression else 0
         return handed + self.context.filtered_tokens
 

@@ -1,4 +1,4 @@
-"""What was wrong with an input, field by field, in words that know nothing of Python."""
+"""Faults of an input, field by field, in the caller's words and not in those of Python."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -42,7 +42,7 @@ LOOK_UP_MAX = 1_000
 LENDING, LENDERS_MIN = 3, 13
 # No line with notes is much shorter, so a budget bounds how many records can enter.
 DETAIL_TOKENS = 12
-# So many texts more are read, in place of those that repeat another.
+# Further texts that are read, in place of those that repeat another.
 SPARE_DETAILS = 30
 # Of a longer record this much is looked through for its best passages.
 NOTES_READ = 100_000

@@ -54,7 +54,7 @@ class Retry:
 
     @property
     def baseline(self) -> FullRetry | FullReplan | None:
-        """What would be sent without us, where something is sent."""
+        """Return the retry that would be sent without us, where anything is sent."""
         if not self.plan.is_sent:
             return None
         if self.plan.action == "replan":

@@ -50,7 +50,7 @@ class PhaseStatus:
 
     @property
     def warnings(self) -> Iterator[ContextWarning]:
-        """What the compression warned about; without one, what it would. Decisions are those open now."""
+        """Warnings of the compression, or those it would give. Decisions are the ones open now."""
         for warning in self.compression.read_warnings() if self.compression else ():
             if warning.code != OPEN_DECISIONS:
                 yield warning

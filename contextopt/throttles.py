@@ -32,7 +32,7 @@ INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So many attempts at once, then one more each time that `every` has passed."""
+    """Allows `burst` attempts at once, then one more each time that `every` has passed."""
 
     name: str
     burst: int

@@ -96,7 +96,7 @@ class FindingForm(InputForm):
 
 
 class LabelsForm(InputForm):
-    """What may be set of a finding afterwards."""
+    """The fields of a finding that may change afterwards."""
 
     input_type = FindingPatch
     tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")

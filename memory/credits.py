@@ -1,4 +1,4 @@
-"""What follows for strategies when a task ends whose plan was given them: freshness, trust, tokens saved.
+"""Consequences for the strategies that a task was given, once it ends: freshness, trust, tokens saved.
 
 A strategy is credited with the difference between like tasks without it and those with it, in tokens of
 everything that was logged as sent for a task. Like tasks have the same pattern and repository, and succeeded.

@@ -1,4 +1,4 @@
-"""What follows a vote once it is stored: the review queue. What is missed here, `fill_queue` makes up for."""
+"""Puts an answer into the review queue once its vote is stored. `fill_queue` adds any that were missed."""
 
 from typing import Any
 

@@ -10,8 +10,8 @@ from contextopt.models import Assembly
 
 
 class BaselineOut(TypedDict):
-    """What would have been sent otherwise, by name; `saved` is signed, and null where it does not count:
-    the context is empty, or a warning says that it may lack the answer.
+    """A context that would have been sent otherwise, by name. `saved` is signed, and null where it does not
+    count: the context is empty, or a warning says that it may lack the answer.
     """
 
     name: str

@@ -70,7 +70,7 @@ class Draft:
 
 @dataclass
 class _Parts:
-    """What is sorted so far. `lead` is what a risk is, `names` and `places` are what things are called."""
+    """The parts sorted so far. `lead` holds the risk itself, `names` and `places` hold identifiers."""
 
     is_risk: bool
     names: list[str] = field(default_factory=list)

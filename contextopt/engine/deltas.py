@@ -39,9 +39,9 @@ MAX_RENAME_WORK = 1_000_000
 MIN_CHARS = 100
 """Room for the note of what was left out."""
 MIN_LINE_CHARS = 60
-"""Of a long line, where many are changed."""
+"""Characters that each long line keeps where many have changed."""
 _LOOKED_AT = 20
-"""What a line counts while a diff is read: a long removed line is cut around what an added one changes."""
+"""Characters that a line counts as, at most, while a diff is read: a long one is cut around its change."""
 _MIN_RENAME_LINES = 3
 
 

@@ -200,7 +200,7 @@ class FullRetry:
 
 @dataclass(frozen=True, slots=True)
 class FullReplan:
-    """What a planner is sent without us: task, plan, error and diagnosis, nothing cut, and no files."""
+    """The replan that a planner gets without us: task, plan, error and diagnosis in full, and no files."""
 
     attempt: FailedAttempt
 

@@ -22,7 +22,7 @@ from contextopt.strictjson import DuplicateKey, read_json
 DOCUMENT_BYTES_MAX = 12 * CONTEXT_CHARS_MAX
 FAULTS_SHOWN = 20
 FILE = "FILE.json"
-"""What the usage of these commands calls the document."""
+"""The document's name in the usage of these commands."""
 
 
 class DocumentCommand(ReportingCommand):

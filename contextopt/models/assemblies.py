@@ -42,8 +42,8 @@ SLOW_MS = 500
 
 _CODES = sorted(INSUFFICIENT)
 
-# What is empty, and what counts as a saving, as conditions of a query and, beside each, in SQL on rows `a`
-# of the log. `Assembly.is_empty` and `Assembly.saving_counts` say the same of one row.
+# Two rules, each as a condition of a query and as SQL on rows `a` of the log: which contexts are empty, and
+# which savings count. `Assembly.is_empty` and `Assembly.saving_counts` say the same of one row.
 EMPTY = Q(kind=Kind.SPACE, stage__gte=3, records_included=0)
 EMPTY_SQL = "(a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0)"
 # A retry that waits. Rows written before such a retry had nothing to compare with have its full context.
@@ -250,5 +250,5 @@ class AssemblyPayload(models.Model):
 
     @property
     def warnings(self) -> list[ContextWarning]:
-        """What the reader of the context should know, in whichever form it was stored."""
+        """Warnings for the reader of the context, in whichever form they were stored."""
         return read_warnings(self.ledger.get("warnings", ()))

@@ -37,7 +37,7 @@ class Rollup(models.Model):
     empties = models.PositiveIntegerField(default=0, help_text="contexts of spaces without a record")
     records_filtered = models.BigIntegerField()
     records_included = models.BigIntegerField()
-    # Of these two, only what counts as a saving: `contextopt.models.assemblies.COUNTS`.
+    # These two add up only rows whose saving counts: `contextopt.models.assemblies.COUNTS`.
     tokens_before = models.BigIntegerField()
     tokens_after = models.BigIntegerField()
     tokens_saved = models.BigIntegerField(help_text="where there was something to compare with")
