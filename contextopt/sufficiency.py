@@ -63,7 +63,8 @@ class Emptiness:
             newest = "it" if count == 1 else "the newest"
             message = f"{all_records} older than {window}; {newest} is from {_day(before)}."
         else:
-            message = f"None of the {count:,} records is in {window}; the last one is from {_day(before)}."
+            older = f"the newest older one is from {_day(before)}"
+            message = f"None of the {count:,} records is in {window}; {older}."
         return ContextWarning(EMPTY_WINDOW, message, self._wider_window(before))
 
     def _wider_window(self, newest: datetime) -> Remedy:

@@ -34,8 +34,8 @@ class SearchIn(Input):
     types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
     sources: Annotated[Values | None, Field(description="Memories have none.")] = None
     tags: Values | None = None
-    repositories: Annotated[Values | None, Field(description="Of memories; records have none.")] = None
-    categories: Annotated[Values | None, Field(description="Of memories; records have none.")] = None
+    repositories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
+    categories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
     trust_levels: Annotated[
         list[TrustLevelName] | None,
         Field(min_length=1, max_length=3, description="Of memories; records are the team's own: user."),
