@@ -19,6 +19,7 @@ from contextopt.engine.tokens import get_tokenizer
 from contextopt.engine.warnings import warnings_json
 from contextopt.errors import Conflict, OpenDecisions
 from contextopt.handoffbudgets import HandoffBudgets, budgets_in_force
+from contextopt.jobs import WRITE_BRIEF, run_after_commit
 from contextopt.models import BriefState, Finding, HandoffPhase, Kind, PhaseCompression, Task
 from contextopt.models.assemblies import DEMO_ACTOR
 from contextopt.models.findings import finding_key, number_of
@@ -65,6 +66,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     digest = _digest(findings, budgets)
     stored = PhaseCompression.objects.filter(task=task, phase=phase).latest_versions().first()
     if stored is not None and stored.findings_hash == digest:
+        _await_brief(stored)
         return stored
     compression = _compress(task, phase, findings, budgets)
     compression.version = stored.version + 1 if stored else 1
@@ -76,7 +78,14 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     compression.save(force_insert=True)
     if compression.brief_state == BriefState.NONE:
         log_handoff(compression)
+    _await_brief(compression)
     return compression
+
+
+def _await_brief(compression: PhaseCompression) -> None:
+    """Have the model's brief written where it is still to come; the extract stands until then."""
+    if compression.brief_state == BriefState.PENDING:
+        run_after_commit(WRITE_BRIEF, compression.pk)
 
 
 def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
@@ -111,12 +120,14 @@ def _compress(
     started = perf_counter()
     handed = with_needed(task, phase, findings, budgets)
     result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
+    # An example is not worth a model's tokens.
+    is_written = completions.is_configured() and task.created_by != DEMO_ACTOR
     return PhaseCompression(
         task=task,
         phase=phase,
         extract=result.brief,
         extract_tokens=result.brief_tokens,
-        brief_state=BriefState.PENDING if completions.is_configured() else BriefState.NONE,
+        brief_state=BriefState.PENDING if is_written else BriefState.NONE,
         critical=[number_of(key) for key in result.critical],
         critical_tokens=result.critical_tokens,
         tokens_before=result.tokens_before,

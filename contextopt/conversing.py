@@ -24,6 +24,7 @@ from contextopt.engine.text import flatten_to
 from contextopt.engine.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.inputs import QUERY_MAX, AssemblyIn
+from contextopt.jobs import SEND_MESSAGES, run_after_commit
 from contextopt.locking import Lock, hold_space, take_turn
 from contextopt.models import AssemblyPayload, Author, Conversation, Message, MessageState, Space, Team
 from contextopt.models.conversations import CONVERSATION_TITLE_MAX, ERROR_MAX, MODEL_MAX, WAITING
@@ -148,6 +149,8 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
         created_by=actor,
         created_at=now,
     )
+    if is_sendable:
+        run_after_commit(SEND_MESSAGES, message.pk)
     conversation.active_at = now
     conversation.title = conversation.title or flatten_to(data.text, CONVERSATION_TITLE_MAX)
     conversation.save(update_fields=["active_at", "title"])
@@ -372,6 +375,7 @@ def retry_message(*, message: Message) -> Message:
         raise Conflict("no model endpoint is configured")
     current.state, current.next_try_at, current.error = MessageState.QUEUED, timezone.now(), ""
     current.save(update_fields=["state", "next_try_at", "error"])
+    run_after_commit(SEND_MESSAGES, current.pk)
     return current
 
 

@@ -24,6 +24,7 @@ from contextopt.engine.retries import (
     plan_retry,
 )
 from contextopt.errors import Conflict
+from contextopt.jobs import END_RETRY_WAITS, run_after_commit
 from contextopt.models import Assembly, Attempt, AttemptState, Kind, Task, TaskState, Team
 from contextopt.models.assemblies import FULL_CONTEXT
 from contextopt.models.tasks import files_expiry
@@ -265,6 +266,9 @@ def _store_attempt(
     plan, now = retry.plan, timezone.now()
     if plan.action == "stop":
         task.state = TaskState.IMPOSSIBLE
+    if plan.wait_seconds:
+        # A second more, since the database's clock and the queue's may differ.
+        run_after_commit(END_RETRY_WAITS, delay_seconds=plan.wait_seconds + 1)
     task.expires_at = files_expiry()
     task.save(update_fields=["state", "expires_at", "updated_at"])
     return Attempt.objects.create(

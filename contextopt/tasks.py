@@ -2,11 +2,9 @@
 
 import time
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from celery import shared_task
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -15,11 +13,10 @@ from contextopt.answers import erase_named
 from contextopt.conversing import claim_message, deliver, free_lost_messages
 from contextopt.embedding import EmbeddingUnavailable
 from contextopt.embeddingjobs import Work, work_through
-from contextopt.engine.retries import ENVIRONMENT_WAIT_SECONDS
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.frequencies import count_changed
 from contextopt.locking import Lock, only_here, unless_deleted
-from contextopt.models import BriefState, PhaseCompression, Record, Space, StoredResponse, Team
+from contextopt.models import Record, Space, StoredResponse, Team
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import lock_space, summarise_again
 from contextopt.recordviews import forget_views
@@ -79,19 +76,6 @@ def end_retry_waits() -> None:
     end_waits()
 
 
-def schedule_end_of_wait() -> None:
-    """Have the job run when a wait that begins with this transaction is over.
-
-    A queue that is down fails no request: the error is logged, and the sweep ends the wait.
-    """
-    # A second more, since the database's clock and the queue's may differ.
-    seconds = ENVIRONMENT_WAIT_SECONDS + 1
-    # A countdown would hold the job back in a worker, past the visibility timeout of this queue.
-    name = "countdown" if settings.CELERY_BROKER_URL else "DelaySeconds"
-    delay: dict[str, Any] = {name: seconds}
-    transaction.on_commit(lambda: end_retry_waits.apply_async(**delay), robust=True)
-
-
 @shared_task
 def send_messages(message_id: int | None = None) -> None:
     """Send the named message, or those that are due until the endpoint is found to be down."""
@@ -101,14 +85,6 @@ def send_messages(message_id: int | None = None) -> None:
     while is_up and time.monotonic() < until and (message := claim_message(message_id)):
         with only_here(Lock.SENDING, message.pk), unless_deleted():
             is_up = deliver(message)
-
-
-def schedule_sending(message_id: int) -> None:
-    """Have the message sent as soon as this transaction is stored.
-
-    A queue that is down fails no request: the schedule sends what is due.
-    """
-    transaction.on_commit(lambda: send_messages.delay(message_id), robust=True)
 
 
 @shared_task
@@ -127,17 +103,6 @@ def embed() -> None:
 def write_brief(compression_id: int) -> None:
     """Ask the model for a compression's brief. Run twice, it asks under the same key and settles once."""
     briefwriting.write_brief(compression_id)
-
-
-def schedule_brief(compression: PhaseCompression | None) -> None:
-    """Have the model's brief written where the compression awaits one.
-
-    A queue that is down fails no request: the sweep gives up on the brief, and the extract stays in force.
-    """
-    if compression is None or compression.brief_state != BriefState.PENDING:
-        return
-    pk = compression.pk
-    transaction.on_commit(lambda: write_brief.delay(pk), robust=True)
 
 
 @shared_task

@@ -14,7 +14,6 @@ from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
 from contextopt.chatinputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
-from contextopt.tasks import schedule_sending
 
 router = Router(tags=["Conversations"])
 BY_TIME = by_moment("conversation", "active_at")
@@ -140,8 +139,6 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
     """
     conversation = conversing.find_conversation(request.auth.team_id, conversation_id)
     message = conversing.send_message(conversation=conversation, data=data, actor=actor(request))
-    if message.is_waiting:
-        schedule_sending(message.pk)
     return created(message_json(message), f"/api/v1/messages/{message.pk}")
 
 
@@ -178,6 +175,4 @@ def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 def retry_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Sends a queued, failed, cancelled or held message now, under its own idempotency key."""
     message = conversing.find_question(request.auth.team_id, message_id)
-    retried = conversing.retry_message(message=message)
-    schedule_sending(retried.pk)
-    return reply(message_json(retried))
+    return reply(message_json(conversing.retry_message(message=message)))

@@ -35,7 +35,6 @@ from contextopt.findinginputs import (
 from contextopt.inputs import BigInt, Id
 from contextopt.models import Finding, PhaseCompression
 from contextopt.models.findings import number_of
-from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import task_status
 
 router = Router(tags=["Tasks"])
@@ -304,10 +303,7 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
     Open decisions are a conflict that names them, unless `force` is true. Where a model writes briefs, the
     extracted one stands until the model's is there and found to say nothing that the findings do not.
     """
-    compression = handoffs.compress_phase(
-        team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
-    )
-    schedule_brief(compression)
+    handoffs.compress_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
 
 
@@ -326,10 +322,7 @@ def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> Ht
 
     No phase is skipped and none comes back. `to` says which phase is expected; another is a conflict.
     """
-    task = handoffs.advance_phase(
-        team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
-    )
-    schedule_brief(PhaseCompression.objects.filter(task=task).latest("created_at"))
+    handoffs.advance_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
 
 

@@ -18,10 +18,9 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.engine.warnings import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
-from contextopt.models import Attempt, AttemptState, Task
+from contextopt.models import Attempt, Task
 from contextopt.models.tasks import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.savings import choose_counter
-from contextopt.tasks import schedule_end_of_wait
 from contextopt.taskstatus import knowledge_pool
 
 router = Router(tags=["Tasks"])
@@ -303,8 +302,6 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
         counter=choose_counter(data.counter, data.encoding),
         actor=actor(request),
     )
-    if result.attempt.state == AttemptState.WAITING:
-        schedule_end_of_wait()
     return created(result.to_json(), f"/api/v1/tasks/{task_id}/attempts/{result.attempt.number}")
 
 

@@ -15,7 +15,6 @@ from contextopt.chatinputs import ConversationIn, MessageIn
 from contextopt.engine.errors import EngineError
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Conversation, Message, Role
-from contextopt.tasks import schedule_sending
 from dashboard.access import BIGINT_MAX, TeamRequest, require_role, team_page
 from dashboard.chat import list_rows, read_turns
 from dashboard.chatforms import AskForm, MessageForm
@@ -64,7 +63,6 @@ def chat_ask(request: TeamRequest) -> HttpResponse:
         except EngineError as error:
             message_form.add_error("text", str(error))
         else:
-            _schedule(message)
             return redirect("dashboard:chat_conversation", message.conversation_id)
     return _render_list(request, form, message_form, status=422)
 
@@ -136,7 +134,6 @@ def _send(request: TeamRequest, conversation: Conversation, form: MessageForm) -
     except EngineError as error:
         form.add_error("text", str(error))
         return None
-    _schedule(message)
     return message
 
 
@@ -146,11 +143,6 @@ def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm)
     context = {"conversation": conversation, "form": form, "can_ask": True}
     response = render(request, "dashboard/conversation.html#composer", context)
     return retarget(reswap(response, "outerHTML"), "#composer")
-
-
-def _schedule(message: Message) -> None:
-    if message.is_waiting:
-        schedule_sending(message.pk)
 
 
 @require_GET
@@ -194,8 +186,6 @@ def chat_retry(request: TeamRequest, message_id: int) -> HttpResponse:
         conversing.retry_message(message=message)
     except Conflict as error:
         messages.error(request, f"Not sent: {error}.")
-    else:
-        schedule_sending(message.pk)
     return _after_change(request, message)
 
 

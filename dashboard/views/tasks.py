@@ -13,7 +13,6 @@ from contextopt.findinginputs import AdvanceIn, CompressIn, FindingIn, FindingPa
 from contextopt.models import Finding, HandoffPhase, Role, Task
 from contextopt.models.findings import RESOLUTION_MAX
 from contextopt.retrying import create_task
-from contextopt.tasks import schedule_brief
 from contextopt.taskstatus import TaskStatus, read_status
 from dashboard.access import TeamRequest, get_task, require_role, team_page
 from dashboard.handoffcharts import HandoffBar, handoff_figure
@@ -228,7 +227,6 @@ def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        schedule_brief(compression)
         messages.success(request, f"The {compression.phase} is compressed.")
     return redirect("dashboard:task", found.pk)
 
@@ -248,7 +246,6 @@ def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        schedule_brief(advanced.compressions.latest("created_at"))
         messages.success(request, f"The task is in {advanced.phase}.")
     return redirect("dashboard:task", found.pk)
 

@@ -10,7 +10,6 @@ from contextopt.handoffs import compress_phase
 from contextopt.management.base import ACTOR, DONE
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase
-from contextopt.tasks import schedule_brief
 
 
 class Command(TaskCommand):
@@ -30,6 +29,6 @@ class Command(TaskCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)
         data = CompressIn(force=options["force"], phase=options["phase"])
-        schedule_brief(compress_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR))
+        compress_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
         self.answer(options, team, task_id)
         return DONE
