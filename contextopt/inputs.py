@@ -17,11 +17,12 @@ from contextopt.errors import FieldProblem
 from contextopt.faults import describe_faults
 from contextopt.models import spaces as limits
 from contextopt.models.configs import TOKENS_MAX
+from contextopt.models.spaces import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX
 
 PROMPT_TEXT_MAX = 1_000_000
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
-YEARS_END = datetime(limits.DATE_MAX.year, 1, 1, tzinfo=UTC)
+YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
 
 
 def refuse_unstorable(text: str) -> str:
@@ -74,7 +75,7 @@ def check_moment(moment: datetime) -> datetime:
     """Return the moment in UTC, which is what is stored and so what must lie in the range."""
     if moment.tzinfo is None:
         raise ValueError("needs an offset from UTC, such as 2026-01-31T12:00:00Z")
-    if not limits.DATE_MIN <= moment < YEARS_END:
+    if not DATE_MIN <= moment < YEARS_END:
         raise ValueError("must be in the years 1900 to 2998, counted in UTC")
     return moment.astimezone(UTC)
 
@@ -83,8 +84,8 @@ def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """Refuse what PostgreSQL cannot store as JSON, or what is too big or too deep to be looked at."""
     check_json(metadata, METADATA_DEPTH_MAX)
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
-    if size > limits.METADATA_MAX_BYTES:
-        raise ValueError(f"must be at most {limits.METADATA_MAX_BYTES:,} bytes of JSON, it has {size:,}")
+    if size > METADATA_MAX_BYTES:
+        raise ValueError(f"must be at most {METADATA_MAX_BYTES:,} bytes of JSON, it has {size:,}")
     return metadata
 
 
@@ -127,7 +128,7 @@ Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
-Name = Annotated[Text, Field(max_length=limits.NAME_MAX), AfterValidator(refuse_blank)]
+Name = Annotated[Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank)]
 Categories = Annotated[
     list[Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX)]],
     Field(max_length=limits.CATEGORIES_MAX),
@@ -188,7 +189,7 @@ class RecordPatch(Input):
 
     title: Title = ""
     type: Type = ""
-    date: Moment = limits.DATE_MIN
+    date: Moment = DATE_MIN
     tags: Tags = Field(default_factory=list)
     notes: Notes = ""
     pinned: bool = False

@@ -8,7 +8,7 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt import briefwriting, demo, searchables
+from contextopt import briefwriting, searchables
 from contextopt.answers import erase_named
 from contextopt.conversing import claim_message, deliver, free_lost_messages
 from contextopt.embedding import EmbeddingUnavailable
@@ -16,7 +16,7 @@ from contextopt.embeddingjobs import Work, work_through
 from contextopt.engine.tokens import get_tokenizer
 from contextopt.frequencies import count_changed
 from contextopt.locking import Lock, only_here, unless_deleted
-from contextopt.models import Record, Space, StoredResponse, Team
+from contextopt.models import Record, Space, StoredResponse
 from contextopt.purging import erase_from_assemblies
 from contextopt.recording import lock_space, summarise_again
 from contextopt.recordviews import forget_views
@@ -110,13 +110,6 @@ def drop_contents() -> None:
     """Delete file contents that no receiver has any more."""
     while drop_orphan_blobs():
         pass
-
-
-@shared_task
-def load_demo(team_id: int) -> None:
-    """Fill the team's demo spaces. Loading twice changes nothing."""
-    with unless_deleted():
-        demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor="demo")
 
 
 @shared_task

@@ -9,13 +9,13 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
-from contextopt import tasks
 from contextopt.demo import remove_demo
 from contextopt.embeddingstatus import embedding_status
 from contextopt.inputs import KeyIn
 from contextopt.keys import create_key, revoke_key
 from contextopt.memberships import update_team
 from contextopt.models import ApiKey, Invitation, Role, Space
+from dashboard import tasks
 from dashboard.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
 from dashboard.forms import InvitationForm, KeyForm, TeamForm
 from dashboard.pages import STOP_POLLING, render_page
