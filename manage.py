@@ -7,8 +7,8 @@ import sys
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-from config.errors import SetupError
-from config.preparation import prepare_for
+from config.embedded.errors import SetupError
+from config.embedded.preparation import prepare_for
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import django
 
 from benchmarks.database import BusyError, own_database, server_params
 from benchmarks.material import Material
-from config.errors import SetupError
+from config.embedded.errors import SetupError
 
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "finding", "strategies", "index",

@@ -15,10 +15,10 @@ from benchmarks.figures import Figure, Sample, Section, at_most, describe_shares
 from benchmarks.recount import Recount
 from benchmarks.spaces import ENCODING, Filled
 from contextopt import engine
-from contextopt.assembling import AssemblyResult, assemble_space, config_in_force
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.inputs import AssemblyIn
-from contextopt.retrieval import load_candidates, load_space
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space, config_in_force
+from contextopt.assemblies.candidates import load_candidates, load_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.text.tokens import get_tokenizer
 
 STORED = "Contextopt, logged durably"
 PREVIEW = "Contextopt, not logged"

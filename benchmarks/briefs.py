@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.briefrivals import Summarise, load_rivals
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
 from contextopt.engine import BriefSettings, Compression, Finding, compress, get_tokenizer, parse_findings
-from contextopt.engine.findings import render_finding
+from contextopt.engine.briefs.findings import render_finding
 
 BUDGET_TOKENS = 450
 WINDOW = 60

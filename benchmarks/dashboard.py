@@ -15,12 +15,12 @@ from benchmarks.dashboardlog import DAYS, SLUG, SPACES, fill_log
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.server import serving
 from benchmarks.spaces import settle
-from contextopt.assembling import assemble_space
-from contextopt.inputs import AssemblyIn
-from contextopt.management.commands.up import collect_static_files
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.models import Assembly, Membership, Role, Team, User
+from dashboard.management.commands.up import collect_static_files
 from dashboard.models import UnfoldedAssembly
-from dashboard.rollups import FOLD_ROWS, fold
+from dashboard.rollups.fold import FOLD_ROWS, fold
 
 BAR_ASSEMBLIES = 1_000_000
 BAR_OVERVIEW_MS = 150.0

@@ -8,8 +8,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from config import postgres
-from contextopt.locking import Lock, take_for_session
+from config.embedded import postgres
+from contextopt.locks import Lock, take_for_session
 
 DATABASE = "contextopt_bench"
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
 from contextopt.engine import Tokenizer, get_tokenizer
-from contextopt.engine.deltas import (
+from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     FULL_FILE,
     UNCUT,

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from contextopt.engine.rendering import record_line
-from contextopt.engine.text import unbroken
+from contextopt.engine.prompts.rendering import record_line
+from contextopt.engine.text.cleaning import unbroken
 
 # Questions that the conversation does not answer.
 UNANSWERABLE = 5

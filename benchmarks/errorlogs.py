@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.figures import Figure, Sample, Section, at_least
 from contextopt.engine import Tokenizer, get_tokenizer
-from contextopt.engine.errorlogs import ERROR_CHARS, clean_log, latest_error, latest_error_within
+from contextopt.engine.agents.errorlogs import ERROR_CHARS, clean_log, latest_error, latest_error_within
 
 BUDGET_TOKENS = 450
 MIN_KEPT = 0.70

@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from contextopt.engine.codegraph import decode
-from contextopt.engine.relevance import Change
+from contextopt.engine.code.graph import decode
+from contextopt.engine.code.relevance import Change
 
 TRAIN_SHARE = 0.6
 MAX_FILES_CHANGED = 20

@@ -27,11 +27,11 @@ import numpy as np
 from benchmarks.figures import Bar, Figure, Section, at_least, at_most
 from benchmarks.filecases import Case, Snapshot, from_checkout, from_releases
 from contextopt.engine import get_tokenizer
-from contextopt.engine.codegraph import CODE_LANGUAGES, Symbol, decode
-from contextopt.engine.lexical import Bm25, LexicalIndex, path_terms, terms
-from contextopt.engine.packing import FULL, HUNKS, PATH, Packed, PackedFile, Policy, Source, pack
-from contextopt.engine.relevance import Ranker, Weights
-from contextopt.engine.repository import Reading, RepositoryIndex, read_file
+from contextopt.engine.code.graph import CODE_LANGUAGES, Symbol, decode
+from contextopt.engine.code.packing import FULL, HUNKS, PATH, Packed, PackedFile, Policy, Source, pack
+from contextopt.engine.code.relevance import Ranker, Weights
+from contextopt.engine.code.repository import Reading, RepositoryIndex, read_file
+from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, terms
 
 DEPTHS = (5, 10, 20)
 RANKED_TO_PACK = 200

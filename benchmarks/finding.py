@@ -22,12 +22,12 @@ from benchmarks.figures import Figure, Section
 from benchmarks.recall import row_of, use_model
 from benchmarks.recallrivals import Ranking, load_rivals
 from benchmarks.spaces import say
-from contextopt import searchables
-from contextopt.embedding import configured_embedder
-from contextopt.inputs import RecordIn, SpaceIn
 from contextopt.models import Record, Space, Team
-from contextopt.recording import create_space, delete_space, upsert_records
-from contextopt.searching import Method, SearchFilters, prepare_query, search
+from contextopt.search import registry
+from contextopt.search.embedders import configured_embedder
+from contextopt.search.hybrid import Method, SearchFilters, prepare_query, search
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import create_space, delete_space, upsert_records
 
 SETTINGS = ("wordllama", "minilm")
 RECORDS = 2_000
@@ -185,7 +185,7 @@ def _search(space: Space, collection: Collection, questions: Sequence[str], meth
     ids = dict(Record.objects.filter(space=space).values_list("external_id", "pk"))
     places = {ids[row.external_id]: place for place, row in enumerate(collection.rows)}
     ask = partial(
-        search, searchables.get("record"), space.pk, filters=SearchFilters(), limit=DEPTH, method=method
+        search, registry.get("record"), space.pk, filters=SearchFilters(), limit=DEPTH, method=method
     )
     return [[places[hit.id] for hit in ask(query=prepare_query(text))] for text in questions]
 

@@ -8,11 +8,12 @@ from benchmarks.corpus import generate_hostile
 from benchmarks.figures import Figure, Section, at_most
 from benchmarks.recount import Recount
 from benchmarks.spaces import describe_space, fill
-from contextopt.assembling import AssemblyResult, assemble_space
-from contextopt.engine.errors import BudgetExceeded
-from contextopt.inputs import AssemblyIn, SpaceIn
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.models import Space, Team
-from contextopt.recording import create_space, delete_space
+from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.records import create_space, delete_space
 
 RECORDS = 150
 ASSEMBLIES_PER_SPACE = 25

@@ -19,7 +19,7 @@ from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.ownup import Endpoint, Product, own_product, wait_until
 from benchmarks.server import ServerError
 from benchmarks.spaces import say
-from contextopt.locking import Lock
+from contextopt.locks import Lock
 
 SPACE = "kills"
 WRITERS = 2

@@ -20,9 +20,9 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from benchmarks.server import ServerError, free_port
-from config import postgres
-from config.place import BASE_DIR, location
-from config.remains import postmaster
+from config.embedded import postgres
+from config.embedded.place import BASE_DIR, location
+from config.embedded.remains import postmaster
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0

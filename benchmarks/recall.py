@@ -17,17 +17,18 @@ from benchmarks.figures import Bar, Figure, Section, at_least
 from benchmarks.recallrivals import fill_room, load_rivals
 from benchmarks.recount import Recount
 from benchmarks.spaces import ENCODING, say
-from contextopt import searchables
-from contextopt.assembling import assemble_space
-from contextopt.embedding import configured_embedder
-from contextopt.embeddingjobs import ensure_embedded
-from contextopt.engine.rendering import header
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.engine.values import SpaceContext
-from contextopt.frequencies import count_words
-from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.prompts.rendering import header
+from contextopt.engine.prompts.values import SpaceContext
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import EmbeddingModel, EmbeddingState, Space, Team
-from contextopt.recording import create_space, delete_space, upsert_records
+from contextopt.search import registry
+from contextopt.search.embedders import configured_embedder
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import count_words
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import create_space, delete_space, upsert_records
 
 BUDGETS = (1_000, 2_000, 4_000)
 BARS = {"minilm": (0.79, 0.87, 0.93), "wordllama": (0.73, 0.82, 0.88)}
@@ -72,7 +73,7 @@ def measure_recall(team: Team, path: Path, *, mem0: Path | None, recount: Recoun
 
 def use_model(spaces: Sequence[Space]) -> None:
     """Put the configured model in force and embed these spaces, whatever others the database holds."""
-    records = searchables.get("record")
+    records = registry.get("record")
     others = EmbeddingModel.objects.exclude(name=configured_embedder())
     others.update(state=EmbeddingState.RETIRED)
     for space in spaces:

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contextopt.embedding import get_embedder
-from contextopt.engine.lexical import stem
-from contextopt.engine.tokens import Tokenizer
+from contextopt.engine.text.lexical import stem
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.search.embedders import get_embedder
 
 FUSION_K = 60
 MEM0_SCRIPT = Path(__file__).with_name("mem0search.py")

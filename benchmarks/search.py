@@ -12,14 +12,14 @@ from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.recall import use_model
 from benchmarks.recount import Recount
 from benchmarks.spaces import Filled, describe_space, fill, measured, settle
-from contextopt import searchables
-from contextopt.assembling import AssemblyResult, assemble_space
-from contextopt.embedding import configured_embedder
-from contextopt.inputs import AssemblyIn
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
-from contextopt.recording import create_space, delete_space
-from contextopt.searching import SearchFilters, prepare_query, search
-from contextopt.vectorindexes import build_index
+from contextopt.search import registry
+from contextopt.search.embedders import configured_embedder
+from contextopt.search.hybrid import SearchFilters, prepare_query, search
+from contextopt.search.vectors.indexes import build_index
+from contextopt.spaces.records import create_space, delete_space
 
 BUDGET_TOKENS = 2_000
 QUESTION_WORDS = 6
@@ -93,7 +93,7 @@ def _question(rng: random.Random, text: str) -> str:
 
 def _build_indexes() -> None:
     """Have the indexes over vectors that the worker builds past a few thousand of them."""
-    records = searchables.get("record")
+    records = registry.get("record")
     model = EmbeddingModel.objects.get(name=configured_embedder())
     build_index(records, model, wait_seconds=None)
     EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
@@ -123,7 +123,7 @@ def _check(result: AssemblyResult, recount: Recount) -> None:
 
 def _search(filled: Filled, question: str) -> None:
     query = prepare_query(question)
-    search(searchables.get("record"), filled.space.pk, query, filters=SearchFilters(), limit=HITS)
+    search(registry.get("record"), filled.space.pk, query, filters=SearchFilters(), limit=HITS)
 
 
 _CONTENDERS: dict[str, Callable[[Filled, str], AssemblyResult | None]] = {

@@ -16,7 +16,7 @@ import psutil
 from django.conf import settings
 from django.db import connection
 
-from contextopt.management.commands.up import programs
+from dashboard.management.commands.up import programs
 
 HOST = "127.0.0.1"
 WEB_WORKERS = 2

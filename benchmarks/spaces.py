@@ -13,11 +13,11 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from benchmarks.corpus import Generated, generate
-from contextopt.engine.rendering import summary_line
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.inputs import SpaceIn
+from contextopt.engine.prompts.rendering import summary_line
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Record, Space, Team
-from contextopt.recording import create_space, delete_space
+from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.records import create_space, delete_space
 
 COPY_ROWS = 20_000
 ENCODING = "cl100k_base"

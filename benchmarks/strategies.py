@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Figure, Section
-from contextopt.embedding import get_embedder
-from contextopt.engine.taskpatterns import PATTERNS, detect_task_pattern
+from contextopt.engine.agents.taskpatterns import PATTERNS, detect_task_pattern
+from contextopt.search.embedders import get_embedder
 
 TICKETS = Path(__file__).with_name("data") / "tickets.jsonl"
 NEEDED = 0.3

@@ -20,9 +20,9 @@ from benchmarks.load import Outcome, Plan
 from benchmarks.recount import Recount
 from benchmarks.server import HOST, ServerError, serving
 from benchmarks.spaces import Filled, describe_space
-from contextopt.embeddingjobs import choose_models
 from contextopt.models import ApiKey, EmbeddingFill, EmbeddingTodo, Record, Scope, Space, Team
-from contextopt.recording import create_space, delete_space
+from contextopt.search.vectors.fill import choose_models
+from contextopt.spaces.records import create_space, delete_space
 
 CLOSED_CLIENTS = 8
 BAR_PER_SECOND = 200.0

@@ -13,7 +13,7 @@ from django.templatetags.static import static
 from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
-from config import postgres
+from config.embedded import postgres
 from config.pooling import check_rested
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -120,7 +120,7 @@ MIDDLEWARE = [
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.heads.HeadMiddleware",
-    "contextopt.api.transport.ApiTransportMiddleware",
+    "contextopt.api.protocol.transport.ApiTransportMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -128,9 +128,9 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.errors.NotAllowedPageMiddleware",
-    "dashboard.errors.DeletedMeanwhileMiddleware",
-    "dashboard.errors.TooManyAttemptsMiddleware",
+    "dashboard.kit.errors.NotAllowedPageMiddleware",
+    "dashboard.kit.errors.DeletedMeanwhileMiddleware",
+    "dashboard.kit.errors.TooManyAttemptsMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -147,7 +147,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.context.navigation",
+                "dashboard.kit.navigation.navigation",
             ],
         },
     },
@@ -210,7 +210,7 @@ if EMBEDDING_MODEL == "endpoint" and not (
     )
 
 AUTH_USER_MODEL = "contextopt.User"
-AUTHENTICATION_BACKENDS = ["contextopt.logins.LogInGate", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = ["contextopt.people.logins.LogInGate", "django.contrib.auth.backends.ModelBackend"]
 # Proxies in front that add to X-Forwarded-For, by which log-ins are limited; with none nobody is believed.
 TRUSTED_PROXIES = env_int("TRUSTED_PROXIES", 0, high=10)
 AUTH_PASSWORD_VALIDATORS = [
@@ -256,7 +256,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-CSRF_FAILURE_VIEW = "dashboard.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "dashboard.kit.errors.csrf_failure"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

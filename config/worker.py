@@ -15,7 +15,7 @@ from django.db import connection
 from psycopg import OperationalError
 
 from config.celery import HARD_TIME_LIMIT_SECONDS
-from config.pulses import BEAT_SECONDS, main_loop, start_pulse
+from config.embedded.pulses import BEAT_SECONDS, main_loop, start_pulse
 
 # A job that this many workers have begun and none has ended is dropped: it would end the next one as well.
 BEGUN_MAX = 3

@@ -6,7 +6,7 @@ gc.disable()
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 
-from config.pulses import start_pulse  # noqa: E402
+from config.embedded.pulses import start_pulse  # noqa: E402
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()

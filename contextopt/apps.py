@@ -10,12 +10,12 @@ class ContextoptConfig(AppConfig):
         # Models can be imported only now.
         from django.contrib.auth.signals import user_logged_in
 
-        from contextopt import searchables
-        from contextopt.logins import note_log_in
         from contextopt.models import Record, RecordEmbedding
+        from contextopt.people.logins import note_log_in
+        from contextopt.search import registry
 
-        searchables.register(
-            searchables.Searchable(
+        registry.register(
+            registry.Searchable(
                 name="record",
                 model=Record,
                 embedding=RecordEmbedding,

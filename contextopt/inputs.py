@@ -8,18 +8,14 @@ import json
 import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from contextopt.engine.config import SEARCH_STAGE
 from contextopt.errors import FieldProblem
 from contextopt.faults import describe_faults
-from contextopt.models import spaces as limits
-from contextopt.models.configs import TOKENS_MAX
-from contextopt.models.spaces import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX
+from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX, TOKENS_MAX
 
-PROMPT_TEXT_MAX = 1_000_000
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
 YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
@@ -127,19 +123,7 @@ BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), NUMBER]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
-Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
 Name = Annotated[Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank)]
-Categories = Annotated[
-    list[Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX)]],
-    Field(max_length=limits.CATEGORIES_MAX),
-]
-Description = Annotated[Text, Field(max_length=limits.DESCRIPTION_MAX)]
-Title = Annotated[Text, Field(max_length=limits.TITLE_MAX), AfterValidator(refuse_blank)]
-Type = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_blank)]
-Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
-Notes = Annotated[Text, Field(max_length=limits.NOTES_MAX)]
-Thread = Annotated[Text, Field(max_length=limits.THREAD_MAX)]
-Language = Literal["en", "no"]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 
@@ -147,140 +131,6 @@ class Input(BaseModel):
     """A body or row: unknown fields are refused, so that a misspelt one is not lost in silence."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class SpaceIn(Input):
-    slug: Slug
-    name: Name | None = None
-    description: Description = ""
-    categories: Categories = Field(default_factory=list)
-
-
-class SpacePatch(Input):
-    name: Name = ""
-    description: Description = ""
-    categories: Categories = Field(default_factory=list)
-
-
-class RecordIn(Input):
-    """A record as it comes. Views and deletion are of the moment it is made: a later import of the same
-    record leaves them as they have become. Its language, unless given, is found out from its texts.
-    """
-
-    title: Title
-    type: Type = "note"
-    date: Moment | None = None
-    tags: Tags = Field(default_factory=list)
-    notes: Notes = ""
-    pinned: bool = False
-    thread: Thread = ""
-    position: BigInt | None = None
-    source: Annotated[Text, Field(max_length=limits.SOURCE_MAX)] = ""
-    external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
-    metadata: Metadata = Field(default_factory=dict)
-    language: Language | None = None
-    view_count: Annotated[int, Field(ge=0, le=limits.VIEWS_MAX), NUMBER] = 0
-    last_viewed_at: Moment | None = None
-    deleted_at: Moment | None = None
-
-
-class RecordPatch(Input):
-    """Changes of a record; what is not given stays. Only `position` may be null."""
-
-    title: Title = ""
-    type: Type = ""
-    date: Moment = DATE_MIN
-    tags: Tags = Field(default_factory=list)
-    notes: Notes = ""
-    pinned: bool = False
-    thread: Thread = ""
-    position: BigInt | None = None
-    metadata: Metadata = Field(default_factory=dict)
-    language: Language = "en"
-
-
-WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
-NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
-MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
-
-
-class PromptIn(Input):
-    """What should go into one prompt? Settings given here win over the space's own.
-
-    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
-    """
-
-    query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
-    stage: Literal[2, 3, 4, 5] | None = None
-    as_of: Moment | None = None
-    window_days: WindowDays | None = None
-    max_records: MaxRecords | None = None
-    context_tokens: Tokens | None = None
-    system_tokens: Tokens | None = None
-    history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
-    recency_weight: Weight | None = None
-    frequency_weight: Weight | None = None
-    semantic_weight: Weight | None = None
-    lexical_weight: Weight | None = None
-    neighbour_share: Share | None = None
-    notes_chars: NotesChars | None = None
-    encoding: Annotated[Text, Field(max_length=64)] | None = None
-    record_order: Literal["score", "stable"] | None = None
-    system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
-    history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
-    conversation: Annotated[Text, Field(max_length=200)] = ""
-    model: Annotated[Text, Field(max_length=120)] = ""
-
-    @property
-    def stage_in_force(self) -> int:
-        """The stage asked for; else 5 for a question and 4 without one."""
-        return self.stage or (5 if self.query.strip() else 4)
-
-    @property
-    def asks(self) -> bool:
-        """Whether a question decides. Without one stage 5 is stage 4."""
-        return self.stage_in_force == SEARCH_STAGE and bool(self.query.strip())
-
-
-class AssemblyIn(PromptIn):
-    """What of a space should go into one prompt? Settings given here win over the space's own.
-
-    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
-    """
-
-    space: Slug
-
-
-class ConfigIn(Input):
-    """Settings of the next version; what is not given is carried over from the active one."""
-
-    window_days: Literal[7, 14, 30, "all"] | None = None
-    max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None
-    recency_weight: Weight | None = None
-    frequency_weight: Weight | None = None
-    system_tokens: Tokens | None = None
-    history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
-    context_tokens: Tokens | None = None
-    stage3_context_tokens: Tokens | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
-    semantic_weight: Weight | None = None
-    lexical_weight: Weight | None = None
-    neighbour_share: Share | None = None
-    question_window_days: WindowDays | None = None
-    question_max_records: MaxRecords | None = None
-    question_notes_chars: NotesChars | None = None
-    encoding: Annotated[Text, Field(max_length=64)] | None = None
-    record_order: Literal["score", "stable"] | None = None
-    note: Annotated[Text, Field(max_length=200)] = ""
-
-
-class KeyIn(Input):
-    name: Name
-    scope: Literal["read", "write", "admin"] = "write"
-    expires_at: Moment | None = None
 
 
 def field_problems(error: ValidationError) -> list[FieldProblem]:

@@ -8,21 +8,22 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt import briefwriting, searchables
-from contextopt.answers import erase_named
-from contextopt.conversing import claim_message, deliver, free_lost_messages
-from contextopt.embedding import EmbeddingUnavailable
-from contextopt.embeddingjobs import Work, work_through
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.frequencies import count_changed
-from contextopt.locking import Lock, only_here, unless_deleted
+from contextopt.agents.handoffs import modelbriefs
+from contextopt.agents.receivers import drop_orphan_blobs, forget_expired_files
+from contextopt.agents.retries import end_waits
+from contextopt.assemblies.purge import erase_from_assemblies
+from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Record, Space, StoredResponse
-from contextopt.purging import erase_from_assemblies
-from contextopt.recording import lock_space, summarise_again
-from contextopt.recordviews import forget_views
-from contextopt.remembering import drop_orphan_blobs, forget_expired_files
-from contextopt.retrying import end_waits
-from contextopt.throttles import sweep_throttles
+from contextopt.people.throttles import sweep_throttles
+from contextopt.search import registry
+from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.vectors.fill import Work, work_through
+from contextopt.search.wordcounts import count_changed
+from contextopt.spaces.keptanswers import erase_named
+from contextopt.spaces.records import lock_space, summarise_again
+from contextopt.spaces.recordviews import forget_views
 
 # An answer to a repeated write is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
@@ -54,7 +55,7 @@ def sweep() -> None:
         finish_purges()
         end_waits()
         forget_expired_files()
-        briefwriting.settle_lost_briefs()
+        modelbriefs.settle_lost_briefs()
         sweep_throttles()
         for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
@@ -66,7 +67,7 @@ def count_words() -> None:
     with only_here(Lock.COUNT_WORDS) as is_ours:
         if is_ours:
             ends_at = timezone.now() + timedelta(seconds=COUNT_SECONDS)
-            for searchable in searchables.all():
+            for searchable in registry.all():
                 count_changed(searchable, ends_at=ends_at)
 
 
@@ -102,7 +103,7 @@ def embed() -> None:
 @shared_task
 def write_brief(compression_id: int) -> None:
     """Ask the model for a compression's brief. Run twice, it asks under the same key and settles once."""
-    briefwriting.write_brief(compression_id)
+    modelbriefs.write_brief(compression_id)
 
 
 @shared_task

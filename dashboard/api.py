@@ -3,8 +3,8 @@
 from django.http import HttpResponse
 from ninja import Router
 
-from contextopt.api.access import ADMIN, ApiRequest
-from contextopt.api.outputs import reply
+from contextopt.api.protocol.access import ADMIN, ApiRequest
+from contextopt.api.protocol.outputs import reply
 from dashboard.health import HealthJson, read_health
 
 router = Router(tags=["Health"])

@@ -1,4 +1,4 @@
-"""Workers and the schedule note in the database that they live, busy or idle, for whoever asks after them."""
+"""When the workers last showed that they live."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,13 +6,31 @@ from typing import Any
 
 import structlog
 from celery.signals import beat_init, worker_ready
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, models
 from django.utils import timezone
 from psycopg_pool import PoolTimeout
 
 from config.celery import CHAT_QUEUE, QUEUE
-from config.pulses import main_loop, repeat
-from dashboard.models import Duty, WorkerBeat
+from config.embedded.pulses import main_loop, repeat
+
+
+class Duty(models.IntegerChoices):
+    """What a worker is there for: each has a queue of its own."""
+
+    JOBS = 1
+    CHAT = 2
+    SCHEDULE = 3
+
+
+class WorkerBeat(models.Model):
+    """The last moment at which any worker did a scheduled job of a duty, whose number is the key."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    beaten_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{Duty(self.pk).label} worker at {self.beaten_at:%Y-%m-%d %H:%M:%S}"
+
 
 NOTE_SECONDS = 5.0
 DUTIES = {QUEUE: Duty.JOBS, CHAT_QUEUE: Duty.CHAT}

@@ -15,14 +15,15 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from config import place
 from config.celery import CHAT_QUEUE, QUEUE
-from contextopt.embeddingstatus import embedding_status
+from config.embedded import place
 from contextopt.models import Assembly
-from dashboard.formats import whole
-from dashboard.models import Duty, UnfoldedAssembly, WorkerBeat
+from contextopt.search.vectors.status import embedding_status
+from dashboard.beats import Duty, WorkerBeat
+from dashboard.kit.formats import whole
+from dashboard.rollups.models import UnfoldedAssembly
 
-# They note that they live every five seconds (dashboard/beats.py), in the middle of a job as well.
+# They note that they live every five seconds (beats.py), in the middle of a job as well.
 ALIVE = timedelta(seconds=15)
 SLOW_FOLD_SECONDS = 300
 LONG_QUEUE = 1_000

@@ -3,13 +3,12 @@
 from celery import shared_task
 from django.utils import timezone
 
-from contextopt import demo
-from contextopt.locking import unless_deleted
+from contextopt.locks import unless_deleted
 from contextopt.models import Team
 
 # Imported for its effect: the processes that do jobs note that they live.
-from dashboard import beats as beats
-from dashboard.rollups import keep_rollups
+from dashboard import demo
+from dashboard.rollups.fold import keep_rollups
 
 
 @shared_task

@@ -2,27 +2,13 @@
 
 from django.urls import path
 
-from dashboard.views import (
-    assemblies,
-    audit,
-    chat,
-    configs,
-    feedback,
-    memories,
-    overview,
-    people,
-    phases,
-    records,
-    repositories,
-    retries,
-    reviews,
-    savedviews,
-    search,
-    spaces,
-    strategies,
-    tasks,
-    team,
-)
+from dashboard.pages.agents import phases, repositories, retries, tasks
+from dashboard.pages.answers import chat, feedback, reviews
+from dashboard.pages.assemblies import assemblies, savedviews
+from dashboard.pages.memories import memories, strategies
+from dashboard.pages.overview import overview
+from dashboard.pages.people import audit, members, team
+from dashboard.pages.spaces import configs, records, search, spaces
 
 app_name = "dashboard"
 urlpatterns = [
@@ -122,17 +108,17 @@ urlpatterns = [
     path("settings/keys/<int:key_id>/revoke", team.key_revoke, name="key_revoke"),
     path("views/save", savedviews.view_save, name="view_save"),
     path("views/<int:view_id>/delete", savedviews.view_delete, name="view_delete"),
-    path("settings/members/<int:membership_id>/role", people.member_role, name="member_role"),
-    path("settings/members/<int:membership_id>/remove", people.member_remove, name="member_remove"),
-    path("settings/invitations", people.invitation_create, name="invitation_create"),
+    path("settings/members/<int:membership_id>/role", members.member_role, name="member_role"),
+    path("settings/members/<int:membership_id>/remove", members.member_remove, name="member_remove"),
+    path("settings/invitations", members.invitation_create, name="invitation_create"),
     path(
-        "settings/invitations/<int:invitation_id>/revoke", people.invitation_revoke, name="invitation_revoke"
+        "settings/invitations/<int:invitation_id>/revoke", members.invitation_revoke, name="invitation_revoke"
     ),
-    path("settings/password/", people.password, name="password"),
+    path("settings/password/", members.password, name="password"),
     path("settings/audit/", audit.audit, name="audit"),
     path("settings/audit.csv", audit.audit_csv, name="audit_csv"),
-    path("invitations/<str:token>/", people.invitation, name="invitation"),
-    path("invitations/<str:token>/join", people.invitation_join, name="invitation_join"),
+    path("invitations/<str:token>/", members.invitation, name="invitation"),
+    path("invitations/<str:token>/join", members.invitation_join, name="invitation_join"),
     path("team", team.switch_team, name="switch_team"),
     path("demo/", team.demo_status, name="demo_status"),
     path("demo/load", team.demo_load, name="demo_load"),

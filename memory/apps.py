@@ -6,15 +6,15 @@ class MemoryConfig(AppConfig):
 
     def ready(self) -> None:
         """Make memories searchable, learn from tasks that end, follow votes, have a part in the demo."""
-        from contextopt import searchables
-        from contextopt.completing import register_learner
-        from contextopt.demo.chapters import register_chapter
+        from contextopt.search import registry
+        from dashboard.demo.chapters import register_chapter
+        from dashboard.demo.memory import MEMORY
         from memory import listeners
-        from memory.demo import MEMORY
-        from memory.learning import learn_from
-        from memory.storing import SEARCHABLE
+        from memory.memories.memories import SEARCHABLE
+        from memory.strategies.lessons import learn_from
+        from memory.strategies.reports import register_learner
 
-        searchables.register(SEARCHABLE)
+        registry.register(SEARCHABLE)
         register_learner(learn_from)
         listeners.listen()
         register_chapter(MEMORY)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from contextopt.locking import unless_deleted
-from memory.reviewqueue import refresh_assembly
+from contextopt.locks import unless_deleted
+from memory.review.queue import refresh_assembly
 from memory.signals import feedback_changed
 
 

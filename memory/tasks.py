@@ -3,10 +3,10 @@
 from celery import shared_task
 from django.utils import timezone
 
-from contextopt.completing import learn_pending
-from contextopt.locking import Lock, only_here, unless_deleted
+from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Team
-from memory.reviewqueue import fill_queue
+from memory.review.queue import fill_queue
+from memory.strategies.reports import learn_pending
 
 
 @shared_task

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.conf import settings
 
-from config import postgres
+from config.embedded import postgres
 from contextopt.models import Role, Space, Team, User
 from tests import factories
 

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from contextopt.agentinputs import AttemptIn, ProfileIn, TaskIn
-from contextopt.assembling import AssemblyResult, assemble_space
-from contextopt.chatinputs import ConversationIn, MessageIn
-from contextopt.completions import Completion
-from contextopt.conversing import claim_message, create_conversation, send_message, store_answer
-from contextopt.engine.agentcontext import AgentContext, ContextFile
-from contextopt.filtering import FilterResult, filter_agent_context
-from contextopt.findinginputs import AdvanceIn, FindingIn
-from contextopt.handoffs import add_finding, advance_phase
-from contextopt.indexing import create_posted
-from contextopt.inputs import AssemblyIn, RecordIn, SpaceIn
+from contextopt.agents.handoffs.findings import add_finding, advance_phase
+from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
+from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
+from contextopt.agents.phases import FilterResult, filter_agent_context
+from contextopt.agents.profiles import publish_profile
+from contextopt.agents.retries import AttemptResult, create_task, record_attempt
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import choose_counter
+from contextopt.chat.endpoint import Completion
+from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.outbox import claim_message, create_conversation, send_message, store_answer
+from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.models import (
     ApiKey,
     Conversation,
@@ -31,10 +33,9 @@ from contextopt.models import (
     Team,
     User,
 )
-from contextopt.profiles import publish_profile
-from contextopt.recording import create_record, create_space
-from contextopt.retrying import AttemptResult, create_task, record_attempt
-from contextopt.savings import choose_counter
+from contextopt.repositories.indexing import create_posted
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import create_record, create_space
 from tests.gitrepos import SHOP
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

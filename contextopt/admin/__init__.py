@@ -10,12 +10,12 @@ from contextopt.admin import (
     handoffs,
     phases,
     repositories,
-    searching,
+    search,
     spaces,
     tasks,
 )
 
 __all__ = [
     "access", "assemblies", "audit", "configs", "conversations", "embeddings", "handoffs", "phases",
-    "repositories", "searching", "spaces", "tasks",
+    "repositories", "search", "spaces", "tasks",
 ]  # fmt: skip

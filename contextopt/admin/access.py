@@ -27,9 +27,10 @@ from unfold.forms import (
 )
 
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
-from contextopt.inputs import KeyIn
-from contextopt.keys import change_key, create_key, revoke_key
-from contextopt.memberships import (
+from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import change_key, create_key, revoke_key
+from contextopt.people.members import (
     LAST_ADMIN,
     delete_team,
     find_last_admins,
@@ -38,7 +39,6 @@ from contextopt.memberships import (
     note_removed,
     update_team,
 )
-from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
 
 admin.site.unregister(Group)
 

@@ -18,8 +18,8 @@ from unfold import decorators
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from contextopt.auditing import note_event
 from contextopt.inputs import Input, field_problems
+from contextopt.people.audit import note_event
 
 COUNTED_MAX = 10_000
 

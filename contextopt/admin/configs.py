@@ -8,10 +8,9 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from contextopt.admin.base import BaseAdmin, actor, become
-from contextopt.configuring import publish_settings
 from contextopt.engine import UnknownEncoding, get_tokenizer
 from contextopt.models import ContextConfig
-from contextopt.models.configs import SETTINGS
+from contextopt.spaces.configs import SETTINGS, publish_settings
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]

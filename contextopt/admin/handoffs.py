@@ -8,7 +8,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
-from contextopt.handoffbudgets import default_budgets
+from contextopt.agents.handoffs.budgets import default_budgets
 from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
 
 COMPRESSION_TEXTS = ("extract", "written", "discarded", "warnings", "settings")

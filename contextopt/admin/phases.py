@@ -10,12 +10,12 @@ from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from contextopt.admin.base import BaseAdmin, actor, become, check_input
-from contextopt.agentinputs import PhaseNamed, ProfileIn
-from contextopt.engine.agentcontext import FIELDS
+from contextopt.agents.inputs import PhaseNamed, ProfileIn
+from contextopt.agents.models import PHASE_SETTINGS
+from contextopt.agents.profiles import check_phase, profile_in_force, publish_profile
+from contextopt.engine.agents.contexts import FIELDS
 from contextopt.errors import ContextoptError
 from contextopt.models import PhaseProfile
-from contextopt.models.phases import PHASE_SETTINGS
-from contextopt.profiles import check_phase, profile_in_force, publish_profile
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]

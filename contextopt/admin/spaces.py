@@ -15,7 +15,6 @@ from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldBooleanWidget
 
-from contextopt import recording
 from contextopt.admin.base import (
     OwnerAdmin,
     ViewOnlyAdmin,
@@ -26,10 +25,11 @@ from contextopt.admin.base import (
     display,
     keep_untouched,
 )
+from contextopt.assemblies.purge import purge_record
 from contextopt.errors import PurgedRecord
-from contextopt.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
-from contextopt.purging import purge_record
+from contextopt.spaces import records
+from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 
 SPACE_FIELDS = ("name", "description", "categories")
 
@@ -73,13 +73,13 @@ class SpaceAdmin(OwnerAdmin):
     def save_model(self, request: HttpRequest, obj: Space, form: "ModelForm[Space]", change: bool) -> None:
         given = {name: form.cleaned_data[name] for name in SPACE_FIELDS}
         if change:
-            recording.update_space(space=obj, changes=SpacePatch(**given), actor=actor(request))
+            records.update_space(space=obj, changes=SpacePatch(**given), actor=actor(request))
         else:
             data = SpaceIn(slug=obj.slug, **given)
-            become(obj, recording.create_space(team=obj.team, data=data, actor=actor(request)))
+            become(obj, records.create_space(team=obj.team, data=data, actor=actor(request)))
 
     def delete_model(self, request: HttpRequest, obj: Space) -> None:
-        recording.delete_space(space=obj, actor=actor(request))
+        records.delete_space(space=obj, actor=actor(request))
 
     @display(description="Live records", ordering="counts__live")
     def live(self, space: Space) -> int:
@@ -97,7 +97,7 @@ class SpaceAdmin(OwnerAdmin):
 class RecordForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Record
-        fields = ("space", *recording.CONTENT, "source", "external_id")
+        fields = ("space", *records.CONTENT, "source", "external_id")
 
     def clean_tags(self) -> list[str]:
         return keep_untouched(self, "tags", self.cleaned_data["tags"])
@@ -164,26 +164,26 @@ class RecordAdmin(OwnerAdmin):
     def save_model(self, request: HttpRequest, obj: Record, form: "ModelForm[Record]", change: bool) -> None:
         data = form.cleaned_data
         if change:
-            changes = {name: data[name] for name in form.changed_data if name in recording.CONTENT}
-            saved = recording.update_record(record=obj, changes=RecordPatch(**changes), actor=actor(request))
+            changes = {name: data[name] for name in form.changed_data if name in records.CONTENT}
+            saved = records.update_record(record=obj, changes=RecordPatch(**changes), actor=actor(request))
         else:
             given = {name: value for name, value in data.items() if name != "space"}
-            saved = recording.create_record(space=obj.space, data=RecordIn(**given), actor=actor(request))
+            saved = records.create_record(space=obj.space, data=RecordIn(**given), actor=actor(request))
         become(obj, saved)
 
     def delete_model(self, request: HttpRequest, obj: Record) -> None:
-        recording.delete_record(record=obj, actor=actor(request))
+        records.delete_record(record=obj, actor=actor(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
         for record in queryset.select_related("space"):
-            recording.delete_record(record=record, actor=actor(request))
+            records.delete_record(record=record, actor=actor(request))
 
     @action(description="Restore the deleted", permissions=["change"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
         restored = 0
         for record in queryset.select_related("space"):
             try:
-                recording.restore_record(record=record, actor=actor(request))
+                records.restore_record(record=record, actor=actor(request))
                 restored += 1
             except PurgedRecord:
                 messages.error(request, f"Record {record.pk} was purged; there is nothing left to restore.")

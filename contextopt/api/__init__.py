@@ -1,5 +1,5 @@
 """The HTTP API, version 1."""
 
-from contextopt.api.schema import api
+from contextopt.api.build import api
 
 __all__ = ["api"]

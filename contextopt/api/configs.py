@@ -6,12 +6,13 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.api.access import ADMIN, READ, ApiRequest, actor, find_space
-from contextopt.api.outputs import ConfigOut, ConfigPage, config_json, created, reply
-from contextopt.api.paging import PageQuery, by_number, list_page
-from contextopt.configuring import activate_config, find_config, publish_config
-from contextopt.inputs import ConfigIn, Slug
+from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
+from contextopt.api.protocol.outputs import ConfigOut, ConfigPage, config_json, created, reply
+from contextopt.api.protocol.paging import PageQuery, by_number, list_page
+from contextopt.inputs import Slug
 from contextopt.models import ContextConfig
+from contextopt.spaces.configs import activate_config, find_config, publish_config
+from contextopt.spaces.inputs import ConfigIn
 
 router = Router(tags=["Settings"])
 BY_VERSION = by_number("config", "version")

@@ -7,11 +7,11 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt import conversing
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import created, pick, reply
-from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
-from contextopt.chatinputs import ConversationIn, MessageIn
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.chat import outbox
+from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
 
@@ -108,7 +108,7 @@ def message_json(message: Message) -> dict[str, Any]:
 @router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Begin a conversation")
 def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
     """Without a title it takes that of its first message."""
-    made = conversing.create_conversation(team=request.auth.team, data=data, actor=actor(request))
+    made = outbox.create_conversation(team=request.auth.team, data=data, actor=actor(request))
     return created(conversation_json(made), f"/api/v1/conversations/{made.pk}")
 
 
@@ -122,7 +122,7 @@ def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> 
     "/conversations/{conversation_id}", auth=READ, response=ConversationOut, summary="Read a conversation"
 )
 def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpResponse:
-    return reply(conversation_json(conversing.find_conversation(request.auth.team_id, conversation_id)))
+    return reply(conversation_json(outbox.find_conversation(request.auth.team_id, conversation_id)))
 
 
 @router.post(
@@ -137,8 +137,8 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
     Read it again to see the answer. A message that finds the endpoint down stays queued and is sent later,
     every try under the same idempotency key. Without an endpoint it is held.
     """
-    conversation = conversing.find_conversation(request.auth.team_id, conversation_id)
-    message = conversing.send_message(conversation=conversation, data=data, actor=actor(request))
+    conversation = outbox.find_conversation(request.auth.team_id, conversation_id)
+    message = outbox.send_message(conversation=conversation, data=data, actor=actor(request))
     return created(message_json(message), f"/api/v1/messages/{message.pk}")
 
 
@@ -147,19 +147,19 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
 )
 def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[PageQuery]) -> HttpResponse:
     """The latest first, each with its answer."""
-    conversation = conversing.find_conversation(request.auth.team_id, conversation_id)
+    conversation = outbox.find_conversation(request.auth.team_id, conversation_id)
     return reply(list_page(conversation.messages.asked(), BY_NUMBER, query, message_json))
 
 
 @router.get("/messages/{message_id}", auth=READ, response=MessageOut, summary="Read a message")
 def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
-    return reply(message_json(conversing.find_question(request.auth.team_id, message_id)))
+    return reply(message_json(outbox.find_question(request.auth.team_id, message_id)))
 
 
 @router.get("/messages/{message_id}/prompt", auth=READ, response=PromptOut, summary="Read a message's prompt")
 def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Exactly what is sent to the endpoint: context, earlier turns, the message."""
-    prompt = conversing.build_prompt(conversing.find_question(request.auth.team_id, message_id))
+    prompt = outbox.build_prompt(outbox.find_question(request.auth.team_id, message_id))
     parts = [PartOut(role=part.role, content=part.content) for part in prompt.messages]
     return reply(PromptOut(messages=parts, is_complete=prompt.is_complete))
 
@@ -167,12 +167,12 @@ def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 @router.post("/messages/{message_id}/cancel", auth=WRITE, response=MessageOut, summary="Cancel a message")
 def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Takes it out of the queue. An answer on its way is not kept; one that is there is a conflict."""
-    message = conversing.find_question(request.auth.team_id, message_id)
-    return reply(message_json(conversing.cancel_message(message=message)))
+    message = outbox.find_question(request.auth.team_id, message_id)
+    return reply(message_json(outbox.cancel_message(message=message)))
 
 
 @router.post("/messages/{message_id}/retry", auth=WRITE, response=MessageOut, summary="Send a message again")
 def retry_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Sends a queued, failed, cancelled or held message now, under its own idempotency key."""
-    message = conversing.find_question(request.auth.team_id, message_id)
-    return reply(message_json(conversing.retry_message(message=message)))
+    message = outbox.find_question(request.auth.team_id, message_id)
+    return reply(message_json(outbox.retry_message(message=message)))

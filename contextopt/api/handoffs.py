@@ -8,20 +8,9 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import TypeAdapter
 
-from contextopt import handoffs
-from contextopt.agenttasks import find_task
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import created, reply
-from contextopt.api.paging import Keyset, PageQuery, list_page
-from contextopt.api.phases import AgentContextOut
-from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
-from contextopt.bundles import build_bundle
-from contextopt.engine.briefs import compress
-from contextopt.engine.briefsettings import BriefSettings
-from contextopt.engine.findings import parse_findings
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.engine.warnings import WarningJson
-from contextopt.findinginputs import (
+from contextopt.agents.handoffs import findings
+from contextopt.agents.handoffs.bundles import build_bundle
+from contextopt.agents.handoffs.inputs import (
     AdvanceIn,
     BundleIn,
     Category,
@@ -32,10 +21,21 @@ from contextopt.findinginputs import (
     Key,
     ResolutionIn,
 )
+from contextopt.agents.handoffs.models import number_of
+from contextopt.agents.handoffs.status import task_status
+from contextopt.agents.tasks import find_task
+from contextopt.api.phases import AgentContextOut
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, reply
+from contextopt.api.protocol.paging import Keyset, PageQuery, list_page
+from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
+from contextopt.engine.briefs.compression import compress
+from contextopt.engine.briefs.findings import parse_findings
+from contextopt.engine.briefs.settings import BriefSettings
+from contextopt.engine.prompts.warnings import WarningJson
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.inputs import BigInt, Id
 from contextopt.models import Finding, PhaseCompression
-from contextopt.models.findings import number_of
-from contextopt.taskstatus import task_status
 
 router = Router(tags=["Tasks"])
 BY_ID = Keyset("compression", ("id",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
@@ -226,7 +226,7 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
     `depends_on` names findings that the task has. A content of known keys (pattern_name, location,
     description, reusability, gaps, table, columns, severity, mitigation) fills the brief's slots.
     """
-    finding = handoffs.add_finding(
+    finding = findings.add_finding(
         team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
     )
     return created(finding.to_json(), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
@@ -245,7 +245,7 @@ def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQu
 def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) -> HttpResponse:
     """In full, whatever was handed on of it."""
     task = find_task(request.auth.team_id, task_id)
-    return reply(handoffs.find_finding(task, number_of(finding_id)).to_json())
+    return reply(findings.find_finding(task, number_of(finding_id)).to_json())
 
 
 @router.patch(
@@ -258,7 +258,7 @@ def change_finding(
 
     A list takes the place of the one before. The next bundle heeds the change; a circle is refused.
     """
-    finding = handoffs.change_finding(
+    finding = findings.change_finding(
         team_id=request.auth.team_id,
         task_id=task_id,
         number=number_of(finding_id),
@@ -278,7 +278,7 @@ def resolve_decision(
     request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: ResolutionIn
 ) -> HttpResponse:
     """Closes a finding's open decision, once; who decided what and when is kept with it."""
-    finding = handoffs.resolve_decision(
+    finding = findings.resolve_decision(
         team_id=request.auth.team_id,
         task_id=task_id,
         number=number_of(finding_id),
@@ -303,7 +303,7 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
     Open decisions are a conflict that names them, unless `force` is true. Where a model writes briefs, the
     extracted one stands until the model's is there and found to say nothing that the findings do not.
     """
-    handoffs.compress_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
+    findings.compress_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
 
 
@@ -322,7 +322,7 @@ def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> Ht
 
     No phase is skipped and none comes back. `to` says which phase is expected; another is a conflict.
     """
-    handoffs.advance_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
+    findings.advance_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
 
 

@@ -8,22 +8,22 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.agentinputs import FilterIn, Phase, ProfileIn
-from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.assembly_outputs import CertificateOut
-from contextopt.api.outputs import created, pick, reply
-from contextopt.api.paging import PageQuery, by_number, list_page
-from contextopt.engine.warnings import WarningJson
-from contextopt.filtering import filter_agent_context
-from contextopt.models import PhaseProfile
-from contextopt.profiles import (
+from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
+from contextopt.agents.phases import filter_agent_context
+from contextopt.agents.profiles import (
     ProfileInForce,
     activate_profile,
     find_profile,
     profiles_in_force,
     publish_profile,
 )
-from contextopt.savings import choose_counter
+from contextopt.api.assemblies import CertificateOut
+from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_number, list_page
+from contextopt.assemblies.log import choose_counter
+from contextopt.engine.prompts.warnings import WarningJson
+from contextopt.models import PhaseProfile
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")

@@ -10,9 +10,8 @@ from ninja import Path, Query, Router
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from contextopt import recording
-from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.outputs import (
+from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
+from contextopt.api.protocol.outputs import (
     BulkOut,
     RecordOut,
     RecordPage,
@@ -24,15 +23,17 @@ from contextopt.api.outputs import (
     reply,
     revision_json,
 )
-from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
-from contextopt.api.problems import FieldError, describe_errors
+from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.api.protocol.problems import FieldError, describe_errors
+from contextopt.assemblies.purge import purge_record
 from contextopt.errors import NotFound
-from contextopt.inputs import Id, Input, Moment, RecordIn, RecordPatch, Slug, Text
+from contextopt.inputs import Id, Input, Moment, Slug, Text
 from contextopt.models import Record, RecordRevision, Scope, Space
-from contextopt.models import spaces as limits
-from contextopt.purging import purge_record
-from contextopt.recording import RowResult
-from contextopt.recordviews import view_record
+from contextopt.spaces import models as limits
+from contextopt.spaces import records
+from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.records import RowResult
+from contextopt.spaces.recordviews import view_record
 
 router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")
@@ -124,7 +125,7 @@ def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery
 def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> HttpResponse:
     """A record of the same source and external id is a conflict that names it."""
     space = find_space(request, slug)
-    record = recording.create_record(space=space, data=data, actor=actor(request))
+    record = records.create_record(space=space, data=data, actor=actor(request))
     return created(record_json(record), f"/api/v1/records/{record.pk}")
 
 
@@ -136,7 +137,7 @@ def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpRe
     """
     space = find_space(request, slug)
     rows = {index: row for index, row in enumerate(data.records) if isinstance(row, RecordIn)}
-    written = recording.upsert_records(space=space, rows=list(rows.values()), actor=actor(request))
+    written = records.upsert_records(space=space, rows=list(rows.values()), actor=actor(request))
     outcomes = dict(zip(rows, written, strict=True))
     results = [
         row_json(index, row if isinstance(row, RefusedRow) else outcomes[index])
@@ -170,20 +171,20 @@ def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery
 def update_record(request: ApiRequest, record_id: Path[Id], changes: RecordPatch) -> HttpResponse:
     """What is not given stays. The state before is kept as a revision."""
     record = find_record(request, record_id)
-    return reply(record_json(recording.update_record(record=record, changes=changes, actor=actor(request))))
+    return reply(record_json(records.update_record(record=record, changes=changes, actor=actor(request))))
 
 
 @router.delete("/records/{record_id}", auth=WRITE, response={204: None}, summary="Delete a record")
 def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     """Takes it out of every context; it can be restored."""
-    recording.delete_record(record=find_record(request, record_id), actor=actor(request))
+    records.delete_record(record=find_record(request, record_id), actor=actor(request))
     return HttpResponse(status=204)
 
 
 @router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Undo a deletion")
 def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     record = find_record(request, record_id)
-    return reply(record_json(recording.restore_record(record=record, actor=actor(request))))
+    return reply(record_json(records.restore_record(record=record, actor=actor(request))))
 
 
 @router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Erase a record's text")
@@ -208,5 +209,5 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
 def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
     """The state before going back becomes a revision too."""
     record = find_record(request, record_id)
-    restored = recording.restore_revision(record=record, number=number, actor=actor(request))
+    restored = records.restore_revision(record=record, number=number, actor=actor(request))
     return reply(record_json(restored))

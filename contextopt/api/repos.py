@@ -6,15 +6,15 @@ from typing import Any, TypedDict
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import created, pick, reply
-from contextopt.api.paging import PageQuery, by_text, list_page
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_text, list_page
 from contextopt.errors import NotFound
-from contextopt.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.inputs import Id
 from contextopt.models import Repository
-from contextopt.ranking import rank_repository
-from contextopt.repositoryinputs import RelevantIn, RepositoryFilesIn, RepositoryIn
+from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
+from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
+from contextopt.repositories.ranking import rank_repository
 
 router = Router(tags=["Repositories"])
 BY_NAME = by_text("repository", "name")

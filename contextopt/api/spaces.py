@@ -3,12 +3,13 @@
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt import recording
-from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.outputs import SpaceOut, SpacePage, created, reply, space_json
-from contextopt.api.paging import PageQuery, by_text, list_page
-from contextopt.inputs import Slug, SpaceIn, SpacePatch
+from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
+from contextopt.api.protocol.outputs import SpaceOut, SpacePage, created, reply, space_json
+from contextopt.api.protocol.paging import PageQuery, by_text, list_page
+from contextopt.inputs import Slug
 from contextopt.models import Space
+from contextopt.spaces import records
+from contextopt.spaces.inputs import SpaceIn, SpacePatch
 
 router = Router(tags=["Spaces"])
 BY_SLUG = by_text("space", "slug")
@@ -24,7 +25,7 @@ def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
 @router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
 def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
     """The space starts with the default settings as version 1. A slug that is taken is a conflict."""
-    space = recording.create_space(team=request.auth.team, data=data, actor=actor(request))
+    space = records.create_space(team=request.auth.team, data=data, actor=actor(request))
     return created(space_json(space), f"/api/v1/spaces/{space.slug}")
 
 
@@ -37,12 +38,12 @@ def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
     """What is not given stays. The slug never changes."""
     space = find_space(request, slug)
-    space = recording.update_space(space=space, changes=changes, actor=actor(request))
+    space = records.update_space(space=space, changes=changes, actor=actor(request))
     return reply(space_json(space))
 
 
 @router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
 def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Deletes its records, revisions, settings and assemblies too. There is no undo."""
-    recording.delete_space(space=find_space(request, slug), actor=actor(request))
+    records.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

@@ -8,20 +8,20 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt import retrying
-from contextopt.agentinputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
-from contextopt.agenttasks import find_task
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import created, pick, reply
-from contextopt.api.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.agents import retries
+from contextopt.agents.handoffs.status import knowledge_pool
+from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
+from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
-from contextopt.engine.warnings import WarningJson
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.assemblies.log import choose_counter
+from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, Task
-from contextopt.models.tasks import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
-from contextopt.savings import choose_counter
-from contextopt.taskstatus import knowledge_pool
 
 router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
@@ -273,7 +273,7 @@ def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
     """The files given are those that the receiver is sent whole for the first attempt: a retry is told of
     their changes alone. An `external_id` that is taken is a conflict.
     """
-    task = retrying.create_task(team=request.auth.team, data=data, actor=actor(request))
+    task = retries.create_task(team=request.auth.team, data=data, actor=actor(request))
     return created(task_json(task), f"/api/v1/tasks/{task.pk}")
 
 
@@ -295,7 +295,7 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
     Files are compared with what this receiver was last sent whole. What is not among the files was
     deleted. An environment error is answered with a wait: its attempt is `waiting` until `available_at`.
     """
-    result = retrying.record_attempt(
+    result = retries.record_attempt(
         team_id=request.auth.team_id,
         task_id=task_id,
         data=data,
@@ -308,8 +308,8 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
 @router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Decide a retry without a task")
 def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     """Takes the files before and after a failed attempt that hangs on no stored task; logs what it saves."""
-    retry = retrying.plan_delta(data=data, counter=choose_counter(data.counter, data.encoding))
-    assembly = retrying.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
+    retry = retries.plan_delta(data=data, counter=choose_counter(data.counter, data.encoding))
+    assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
     text = retry.sent.render() if retry.sent else ""
     return reply({"assembly_id": assembly.pk if assembly else None, "text": text, **retry.to_json()})
 

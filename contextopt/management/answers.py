@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from contextopt.importing import Rejection
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand
+from contextopt.spaces.importing import Rejection
 
 
 class AnsweringCommand(ReportingCommand):

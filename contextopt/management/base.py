@@ -19,10 +19,10 @@ from django.db import IntegrityError, OperationalError, ProgrammingError
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
-from contextopt.engine.errors import EngineError, InvalidValue
+from contextopt.engine.text.errors import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, InvalidInput, NotFound
 from contextopt.inputs import field_problems
-from contextopt.locking import is_about_deleted
+from contextopt.locks import is_about_deleted
 from contextopt.models import Space, Team
 
 DONE = 0

@@ -7,15 +7,15 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, ValidationError
 
-from contextopt.agentinputs import CONTEXT_CHARS_MAX
-from contextopt.engine.counters import COUNTERS, Counter
-from contextopt.engine.errors import InvalidValue
+from contextopt.agents.inputs import CONTEXT_CHARS_MAX
+from contextopt.assemblies.log import choose_counter
+from contextopt.engine.text.counters import COUNTERS, Counter
+from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.faults import WHOLE_INPUT
-from contextopt.importing import check_input, open_input
 from contextopt.inputs import field_problems
 from contextopt.management.base import ReportingCommand, invalid_option
-from contextopt.savings import choose_counter
+from contextopt.spaces.importing import check_input, open_input
 from contextopt.strictjson import DuplicateKey, read_json
 
 # Two versions of everything; a character has at most six bytes, as an escape.

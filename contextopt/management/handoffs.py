@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
+from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.management.base import ReportingCommand, team_of
 from contextopt.models import Task, Team
-from contextopt.taskstatus import PhaseStatus, TaskStatus, task_status
 
 
 class TaskCommand(ReportingCommand):

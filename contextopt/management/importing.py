@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from contextopt.importing import Found, ImportReport, ensure_space, import_rows
-from contextopt.inputs import SpaceIn
 from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.spaces.importing import Found, ImportReport, ensure_space, import_rows
+from contextopt.spaces.inputs import SpaceIn
 
 REJECTIONS_SHOWN = 20
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from contextopt.assembling import REQUEST_NAMES, AssemblyResult
+from contextopt.assemblies.assemble import REQUEST_NAMES, AssemblyResult
 from contextopt.engine import LedgerEntry
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.prompts.warnings import ContextWarning
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34

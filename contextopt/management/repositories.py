@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from contextopt.checkouts import Checkout, opened
 from contextopt.errors import InvalidInput
 from contextopt.models import Repository, Team
+from contextopt.repositories.checkouts import Checkout, opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Template filters: the forms of `dashboard.formats`."""
+"""Template filters: the forms of `dashboard.kit.formats`."""
 
 import json
 from datetime import datetime
@@ -9,9 +9,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from contextopt.models.configs import ALL_ALLOWED
-from dashboard import formats
-from dashboard.plots import Json, share_lists
+from contextopt.spaces.configs import ALL_ALLOWED
+from dashboard.kit import formats
+from dashboard.kit.charts.plots import Json, share_lists
 
 register = template.Library()
 

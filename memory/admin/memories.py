@@ -7,9 +7,9 @@ from django.http import HttpRequest
 from contextopt.admin.base import ViewOnlyAdmin, action, actor, display
 from contextopt.errors import Conflict
 from contextopt.models import Completion
+from memory.memories.memories import delete_memory, restore_memory
 from memory.models import Memory, MemoryEmbedding, StrategyUse, TrustChange
-from memory.storing import delete_memory, restore_memory
-from memory.strategies import reinstate_strategy, retire_strategy
+from memory.strategies.strategies import reinstate_strategy, retire_strategy
 
 
 @admin.register(Memory)

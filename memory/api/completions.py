@@ -6,12 +6,12 @@ from typing import Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Router
 
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import reply
-from contextopt.completing import NotStored, Stored, complete_task
-from contextopt.completioninputs import CompletionIn
-from contextopt.engine.taskpatterns import detect_task_pattern
-from memory.inputs import PatternIn
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import reply
+from contextopt.engine.agents.taskpatterns import detect_task_pattern
+from memory.memories.inputs import PatternIn
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import NotStored, Stored, complete_task
 
 router = Router(tags=["Strategies"])
 

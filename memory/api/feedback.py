@@ -9,17 +9,17 @@ from django.utils import timezone
 from ninja import Query, Router
 from pydantic import BaseModel, ConfigDict, Field
 
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import pick, reply
-from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.agents.models import PHASE_MAX
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
-from contextopt.models.phases import PHASE_MAX
-from contextopt.models.spaces import DATE_MIN
-from memory import feedback
-from memory.feedbackinputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
+from contextopt.limits import DATE_MIN
+from memory.feedback import votes
+from memory.feedback.inputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
+from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 from memory.models import Vote
-from memory.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 
 router = Router(tags=["Feedback"])
 BY_TIME = by_moment("vote", "created_at")
@@ -167,7 +167,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
     id of an answer made elsewhere; the first time with the `assembly_id` that it was made with), or by
     `assembly_id` alone.
     """
-    vote = feedback.give_feedback(
+    vote = votes.give_feedback(
         team=request.auth.team,
         subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
         opinion=OpinionIn(**data.model_dump(include={"rating", "reason", "comment"})),
@@ -179,7 +179,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
 @router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Take a vote back")
 def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     """Names the answer and the rater as the vote did. Twice is once."""
-    was_there = feedback.withdraw_feedback(
+    was_there = votes.withdraw_feedback(
         team=request.auth.team,
         subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
         rater=rater_of(request, data.rater),

@@ -8,15 +8,14 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.api.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import created, pick, reply
-from contextopt.api.paging import PageQuery, by_moment, list_page
+from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
 from contextopt.inputs import Id, Slug, Text
-from contextopt.models.tasks import REPOSITORY_MAX
-from memory.inputs import MemoryIn, MemoryPatch, TrustLevelName
-from memory.models import Memory
-from memory.models import memories as limits
-from memory.storing import (
+from memory.memories import models as limits
+from memory.memories.inputs import MemoryIn, MemoryPatch, TrustLevelName
+from memory.memories.memories import (
     access_memories,
     create_memory,
     delete_memory,
@@ -24,6 +23,7 @@ from memory.storing import (
     restore_memory,
     update_memory,
 )
+from memory.models import Memory
 
 router = Router(tags=["Memories"])
 BY_TIME = by_moment("memory", "created_at")

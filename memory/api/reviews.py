@@ -11,16 +11,16 @@ from ninja import Path, Query, Router
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
-from contextopt.api.access import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.outputs import pick, reply
-from contextopt.api.paging import PageQuery, by_moment, list_page
-from contextopt.csvlines import csv_lines
+from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.csvlines import csv_lines
+from contextopt.api.protocol.outputs import pick, reply
+from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
 from contextopt.inputs import Id, Slug
-from memory import reviewing, verdicts
 from memory.api.feedback import rater_of
-from memory.feedbackinputs import Rater
+from memory.feedback.inputs import Rater
 from memory.models import ReviewItem, ReviewRules, ReviewSlot
-from memory.reviewinputs import (
+from memory.review import reservations, verdicts
+from memory.review.inputs import (
     AssignIn,
     GivenVerdict,
     ReserveIn,
@@ -29,8 +29,8 @@ from memory.reviewinputs import (
     VerdictIn,
     VerdictName,
 )
-from memory.reviewqueue import rules_of, set_rules
-from memory.verdicts import VerdictGroup
+from memory.review.queue import rules_of, set_rules
+from memory.review.verdicts import VerdictGroup
 
 router = Router(tags=["Review"])
 BY_TIME = by_moment("review", "created_at")
@@ -163,13 +163,13 @@ def item_json(item: ReviewItem) -> dict[str, Any]:
 
 def load_item(request: ApiRequest, item_id: int, reviewer: str) -> ReviewItem:
     """Return the team's item as the reviewer sees it."""
-    found = reviewing.find_item(request.auth.team, item_id)
+    found = reservations.find_item(request.auth.team, item_id)
     return ReviewItem.objects.with_subject().with_own(reviewer).select_related("team").get(pk=found.pk)
 
 
 def detail_json(item: ReviewItem, reviewer: str) -> dict[str, Any]:
     own = item.slots.filter(reviewer=reviewer).first()
-    given = [pick(slot, _VERDICT) for slot in reviewing.visible_verdicts(item, reviewer)]
+    given = [pick(slot, _VERDICT) for slot in reservations.visible_verdicts(item, reviewer)]
     return {"item": item_json(item), "given": given, "reserved_until": own.reserved_until if own else None}
 
 
@@ -237,9 +237,9 @@ def reserve(request: ApiRequest, data: ReserveIn) -> HttpResponse:
     team, reviewer = request.auth.team, rater_of(request, data.reviewer)
     slot: ReviewSlot | None
     if data.item_id is None:
-        slot = reviewing.reserve_next(team=team, reviewer=reviewer, skip=data.skip)
+        slot = reservations.reserve_next(team=team, reviewer=reviewer, skip=data.skip)
     else:
-        slot = reviewing.reserve_item(item=load_item(request, data.item_id, reviewer), reviewer=reviewer)
+        slot = reservations.reserve_item(item=load_item(request, data.item_id, reviewer), reviewer=reviewer)
     if slot is None:
         return reply({"item": None, "reserved_until": None})
     item = load_item(request, slot.item_id, reviewer)
@@ -259,7 +259,7 @@ def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpR
     reviewer = rater_of(request, data.reviewer)
     verdict = VerdictIn(**data.model_dump(exclude={"reviewer"}))
     item = load_item(request, review_id, reviewer)
-    reviewing.give_verdict(item=item, reviewer=reviewer, data=verdict)
+    reservations.give_verdict(item=item, reviewer=reviewer, data=verdict)
     return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
 
 
@@ -268,7 +268,7 @@ def release(request: ApiRequest, review_id: Path[Id], data: ReviewerIn) -> HttpR
     """Gives the reviewer's reservation back. Twice is once."""
     reviewer = rater_of(request, data.reviewer)
     item = load_item(request, review_id, reviewer)
-    return reply({"released": reviewing.release_item(item=item, reviewer=reviewer)})
+    return reply({"released": reservations.release_item(item=item, reviewer=reviewer)})
 
 
 @router.post("/reviews/{review_id}/assign", auth=ADMIN, response=ReviewDetail, summary="Assign a review")
@@ -276,5 +276,5 @@ def assign(request: ApiRequest, review_id: Path[Id], data: AssignIn) -> HttpResp
     """Has one member judge it, or whoever comes first."""
     reviewer = actor(request)
     item = load_item(request, review_id, reviewer)
-    reviewing.assign_item(item=item, username=data.username, actor=reviewer)
+    reservations.assign_item(item=item, username=data.username, actor=reviewer)
     return reply(detail_json(load_item(request, review_id, reviewer), reviewer))

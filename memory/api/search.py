@@ -6,10 +6,10 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from contextopt.api.access import READ, ApiRequest
-from contextopt.api.outputs import reply
-from memory.finding import ResultOut, find
-from memory.searchinputs import SearchIn
+from contextopt.api.protocol.access import READ, ApiRequest
+from contextopt.api.protocol.outputs import reply
+from memory.search.inputs import SearchIn
+from memory.search.search import ResultOut, find
 
 router = Router(tags=["Search"])
 

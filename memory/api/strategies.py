@@ -5,14 +5,20 @@ from typing import TypedDict
 from django.http import HttpResponse
 from ninja import Path, Router
 
-from contextopt.api.access import WRITE, ApiRequest, actor
-from contextopt.api.outputs import reply
+from contextopt.api.protocol.access import WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import reply
 from contextopt.inputs import Id
 from memory.api.memories import MemoryOut, memory_json
-from memory.hints import give_hint
-from memory.inputs import HintIn, RatingIn, RetireIn
-from memory.storing import find_memory
-from memory.strategies import find_strategy, find_use, rate_use, reinstate_strategy, retire_strategy
+from memory.memories.inputs import HintIn, RatingIn, RetireIn
+from memory.memories.memories import find_memory
+from memory.strategies.hints import give_hint
+from memory.strategies.strategies import (
+    find_strategy,
+    find_use,
+    rate_use,
+    reinstate_strategy,
+    retire_strategy,
+)
 
 router = Router(tags=["Strategies"])
 

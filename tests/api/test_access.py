@@ -9,7 +9,7 @@ import time_machine
 from django.utils import timezone
 
 from contextopt.models import ApiKey, Space, Team
-from memory.strategies import retire_strategy
+from memory.strategies.strategies import retire_strategy
 from tests import factories
 from tests.api.conftest import Caller, make_caller
 from tests.memory.factories import make_review, make_strategy, make_use

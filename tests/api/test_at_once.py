@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 
 from contextopt import tasks
-from contextopt.embeddingjobs import Work, work_through
 from contextopt.models import EmbeddingTodo, Record, RecordEmbedding, SpaceCounts
-from dashboard.rollups import keep_rollups
+from contextopt.search.vectors.fill import Work, work_through
+from dashboard.rollups.fold import keep_rollups
 from memory.tasks import fill_review_queues, learn_from_completions
 from tests import factories
 from tests.api.conftest import Caller, make_caller

@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
 
 from config.urls import api as ninja_api
 from config.wsgi import application
-from contextopt.inputs import RecordPatch
-from contextopt.recording import update_record
+from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.records import update_record
 from tests import factories
 
 schema = schemathesis.openapi.from_dict(ninja_api.get_openapi_schema(path_prefix="/api/"))

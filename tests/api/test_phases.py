@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.engine.phases import DEFAULT_PROFILES
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.models import Assembly, AssemblyPayload, PhaseProfile
 from tests import factories
 from tests.api.conftest import fields_of

@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 from django.db import OperationalError, connection
 
-from contextopt.api import problems
-from contextopt.api.transport import find_unstorable
+from contextopt.api.protocol import problems
+from contextopt.api.protocol.transport import find_unstorable
 from contextopt.models import Record
 from tests import factories
 from tests.api.conftest import fields_of

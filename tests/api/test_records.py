@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from contextopt.locking import Lock, take_for_session
+from contextopt.locks import Lock, take_for_session
 from contextopt.models import ApiKey, Record, RecordRevision, StoredResponse
 from tests import factories
 from tests.api.conftest import fields_of

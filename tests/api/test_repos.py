@@ -1,10 +1,10 @@
 import pytest
 
-from contextopt import indexes
-from contextopt.checkouts import opened
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.indexing import index_checkout
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import CodeBlob, Repository
+from contextopt.repositories import graphs
+from contextopt.repositories.checkouts import opened
+from contextopt.repositories.indexing import index_checkout
 from tests import factories
 from tests.api.conftest import fields_of
 from tests.gitrepos import SHOP, make_git
@@ -134,7 +134,7 @@ class TestFiles:
 class TestRelevant:
     def test_answer(self, reader, shop, django_assert_num_queries):
         body = {"task": "convert currency amounts", "budget": 300, "limit": 3}
-        indexes._kept.clear()
+        graphs._kept.clear()
         with django_assert_num_queries(7):  # key, last use, repository; files, contents, history; texts
             reader.post(f"/repos/{shop.pk}/relevant", body)
         with django_assert_num_queries(3):  # key, repository; texts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.urls import api as ninja_api
-from contextopt.api.schema import BODY_REFUSALS, REFUSALS
+from contextopt.api.build import BODY_REFUSALS, REFUSALS
 from tests.api.documented import documented_statuses
 
 SNAPSHOT = Path(__file__).with_name("openapi.json")

@@ -4,11 +4,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt import searchables
-from contextopt.embeddingjobs import ensure_embedded
-from contextopt.frequencies import count_words
 from contextopt.models import Record, Space, Team
-from memory.finding import CONTENT_SHOWN
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import count_words
+from memory.search.search import CONTENT_SHOWN
 from tests.api.conftest import Caller
 from tests.factories import NOW, make_record, make_space
 
@@ -25,7 +25,7 @@ def ask(caller: Caller, query: str = "queue", **fields):
 
 def test_a_result_has_every_field(reader: Caller, space: Space) -> None:
     record = make_record(space, tags=["ops"], source="wiki", external_id="7", view_count=3)
-    ensure_embedded(searchables.get("record"), space.pk, limit=9)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
     response = ask(reader)
     assert response.status_code == 200
     (result,) = response.json()["results"]
@@ -54,7 +54,7 @@ def test_a_long_text_is_cut_and_says_so(reader: Caller, space: Space) -> None:
 def test_filters_limit_and_methods(reader: Caller, space: Space) -> None:
     make_record(space, title="one", type="commit")
     make_record(space, title="two", type="note")
-    ensure_embedded(searchables.get("record"), space.pk, limit=9)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
     titles = lambda **asked: [r["title"] for r in ask(reader, "lock", **asked).json()["results"]]  # noqa: E731
     assert titles(types=["note"]) == ["two"]
     assert len(titles(limit=1)) == 1
@@ -104,7 +104,7 @@ def test_another_space_keeps_its_own(reader: Caller, space: Space, team: Team) -
 def test_queries(reader: Caller, space: Space, records: int) -> None:
     for number in range(records):
         make_record(space, title=f"queue {number}")
-    table = searchables.get("record")
+    table = registry.get("record")
     ensure_embedded(table, space.pk, limit=99)
     count_words(table, space.pk)
     ask(reader)

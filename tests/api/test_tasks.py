@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.engine.marks import mark
+from contextopt.engine.text.marks import mark
 from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
 from tests.api.conftest import fields_of

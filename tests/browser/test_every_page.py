@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from contextopt.demo import load_demo
 from contextopt.models import Assembly, Conversation, Record, Task, Team
+from dashboard.demo import load_demo
+from memory.memories.models import STRATEGY
 from memory.models import Memory
-from memory.models.memories import STRATEGY
 
 SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 # Words that no line can break at stand in boxes that scroll by themselves.

@@ -17,10 +17,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from config import postgres
-from config.errors import LockError, PostgresError, SetupError
-from config.lingering import linger
-from config.place import (
+from config.embedded import postgres
+from config.embedded.errors import LockError, PostgresError, SetupError
+from config.embedded.lingering import linger
+from config.embedded.place import (
     BASE_DIR,
     MAX_SOCKET_BYTES,
     PACKAGE,
@@ -29,7 +29,7 @@ from config.place import (
     installed_bin_dir,
     location,
 )
-from config.remains import postmaster
+from config.embedded.remains import postmaster
 
 START = """
 import pathlib, sys

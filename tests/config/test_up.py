@@ -18,12 +18,12 @@ from typing import Any
 import psutil
 import pytest
 
-from config import postgres
-from config.errors import PortInUseError
-from config.place import BASE_DIR, location
-from config.processes import MARK, LogFile, check_port, restart_delay_seconds
-from config.remains import postmaster
-from contextopt.management.commands.up import workers
+from config.embedded import postgres
+from config.embedded.errors import PortInUseError
+from config.embedded.place import BASE_DIR, location
+from config.embedded.processes import MARK, LogFile, check_port, restart_delay_seconds
+from config.embedded.remains import postmaster
+from dashboard.management.commands.up import workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0

@@ -3,17 +3,17 @@
 import pytest
 from django.test import Client
 
-from contextopt import searchables
-from contextopt.completing import complete_task
-from contextopt.completioninputs import CompletionIn
-from contextopt.embeddingjobs import Work, work_through
-from contextopt.frequencies import ensure_counted
-from contextopt.inputs import RecordPatch
-from contextopt.memberships import invite
 from contextopt.models import HandoffSettings, RepositoryHistory, Space, StoredResponse, User
-from contextopt.peopleinputs import InvitationIn
-from contextopt.recording import update_record
-from contextopt.recordviews import view_record
+from contextopt.people.inputs import InvitationIn
+from contextopt.people.members import invite
+from contextopt.search import registry
+from contextopt.search.vectors.fill import Work, work_through
+from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.records import update_record
+from contextopt.spaces.recordviews import view_record
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import complete_task
 from tests import factories
 
 
@@ -45,7 +45,7 @@ def world(space: Space) -> Space:
     repository = factories.make_repository(space.team)
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
-    ensure_counted(searchables.get("record"), space.pk)
+    ensure_counted(registry.get("record"), space.pk)
     report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)
     complete_task(team=space.team, data=report, actor="test")
     update_record(record=record, changes=RecordPatch(notes="Changed"), actor="test")

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from contextopt.models import ApiKey, ContextConfig, Membership, Role, Scope, Space, Team, User
-from contextopt.models.access import hash_key
+from contextopt.people.models import hash_key
 from tests.factories import NOW, make_key, make_space
 
 

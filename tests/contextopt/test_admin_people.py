@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from contextopt.handoffbudgets import default_budgets
+from contextopt.agents.handoffs.budgets import default_budgets
 from contextopt.models import AuditEvent, HandoffPhase, HandoffSettings, Membership, Role, Team, User
 from memory.models import HalfLife, MemoryPolicy
 from tests import factories

@@ -9,14 +9,15 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from contextopt import engine
-from contextopt.assembling import assemble_space
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine import BudgetExceeded, RecordSummary, SpaceContext, UnknownEncoding
-from contextopt.engine.tokens import get_tokenizer
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.inputs import AssemblyIn, RecordIn
 from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Team
-from contextopt.recording import upsert_records
-from contextopt.verification import verify_assembly
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.records import upsert_records
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 

@@ -9,13 +9,13 @@ import time_machine
 from django.utils import timezone
 
 from contextopt import tasks
-from contextopt.bundles import build_bundle
-from contextopt.compressing import WrittenBrief, handed_findings, settle_brief
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.findinginputs import BundleIn, CompressIn
-from contextopt.handoffs import compress_phase
+from contextopt.agents.handoffs.bundles import build_bundle
+from contextopt.agents.handoffs.compression import WrittenBrief, handed_findings, settle_brief
+from contextopt.agents.handoffs.findings import compress_phase
+from contextopt.agents.handoffs.inputs import BundleIn, CompressIn
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Assembly, AssemblyPayload, PhaseCompression, Task, Team
-from contextopt.verification import verify_assembly
 from tests.factories import make_advance, make_finding, make_task
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, completion, refused
 
@@ -102,7 +102,7 @@ def test_what_fails_leaves_the_extract_in_force(
 
 
 def test_one_that_is_too_slow_is_refused(llm: ModelServer, task: Task, monkeypatch: Any) -> None:
-    monkeypatch.setattr("contextopt.briefwriting.WRITE_SECONDS", 0.2)
+    monkeypatch.setattr("contextopt.agents.handoffs.modelbriefs.WRITE_SECONDS", 0.2)
     llm.script.append(Reply(delay_seconds=0.6))
     compression = written(task)
     assert "did not answer" in compression.brief_note

@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.management import base
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
-from contextopt.models.access import hash_key
+from contextopt.people.models import hash_key
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 AS_OF = NOW.isoformat()
@@ -293,7 +293,7 @@ def test_an_interrupted_import_says_how_far_it_got(
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"title": "A"}\n' * 5)
-    monkeypatch.setattr("contextopt.importing.pipeline.BATCH_ROWS", 2)
+    monkeypatch.setattr("contextopt.spaces.importing.pipeline.BATCH_ROWS", 2)
     monkeypatch.setattr(base.Progress, "show", _interrupt)
     code, out, err = run("import_records", "s", path)
     assert (code, out) == (130, "")

@@ -9,9 +9,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.indexing import create_posted
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Repository, Team
+from contextopt.repositories.indexing import create_posted
 from tests.gitrepos import SHOP, commit_files, make_git, run_git
 
 type Run = Callable[..., tuple[int, str, str]]

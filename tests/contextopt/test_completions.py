@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contextopt.completions import (
+from contextopt.chat.endpoint import (
     ChatMessage,
     Completion,
     CompletionRefused,

@@ -16,9 +16,11 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from psycopg.conninfo import make_conninfo
 
-from contextopt import completions, conversing, tasks
-from contextopt.chatinputs import ConversationIn, MessageIn
-from contextopt.conversing import (
+from contextopt import tasks
+from contextopt.assemblies.purge import purge_record
+from contextopt.chat import endpoint, outbox
+from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.outbox import (
     build_prompt,
     cancel_message,
     claim_message,
@@ -28,11 +30,10 @@ from contextopt.conversing import (
     store_answer,
     wait_seconds,
 )
-from contextopt.engine.errors import BudgetExceeded
+from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
-from contextopt.purging import purge_record
-from contextopt.recording import delete_space
+from contextopt.spaces.records import delete_space
 from tests import factories
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, refused
 
@@ -165,7 +166,7 @@ def test_nothing_listens(settings: Any, conversation: Conversation) -> None:
 def test_a_slow_endpoint_is_asked_again(
     llm: ModelServer, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversing, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(outbox, "TIMEOUT_SECONDS", 0.1)
     llm.script.append(Reply(delay_seconds=0.5))
     message = send(conversation)
     tasks.send_messages()
@@ -197,13 +198,13 @@ def test_a_sender_that_dies_before_it_stores_the_answer(llm: ModelServer, conver
     message = send(conversation)
     claimed = claim_message()
     assert claimed is not None
-    completions.complete(
+    endpoint.complete(
         build_prompt(claimed).messages, timeout_seconds=5, idempotency_key=claimed.idempotency_key or ""
     )
     # The worker is killed here. Nobody else takes the message as long as it might live.
     assert claim_message() is None
     assert reload(message).state == MessageState.SENDING
-    with time_machine.travel(timezone.now() + conversing.CLAIM_LIFE + timedelta(seconds=1)):
+    with time_machine.travel(timezone.now() + outbox.CLAIM_LIFE + timedelta(seconds=1)):
         tasks.send_messages()
     assert reload(message).state == MessageState.ANSWERED
     assert reload(message).tries == 2
@@ -222,7 +223,7 @@ def test_a_message_whose_senders_always_die_fails_in_the_end(
             claims += claim_message() is not None
         now = (reload(message).next_try_at or now) + timedelta(seconds=1)
         assert claims < 500
-    assert begun + conversing.PATIENCE < now < begun + conversing.PATIENCE + timedelta(hours=1)
+    assert begun + outbox.PATIENCE < now < begun + outbox.PATIENCE + timedelta(hours=1)
     assert "broken off" in reload(message).error
 
 
@@ -231,7 +232,7 @@ def test_the_first_of_two_answers_is_kept(llm: ModelServer, conversation: Conver
     first = claim_message()
     assert first is not None
     assert deliver(first)
-    late = completions.Completion("Another answer.", "small", 1, 1, 1.0)
+    late = endpoint.Completion("Another answer.", "small", 1, 1, 1.0)
     assert store_answer(first, late) is None
     assert reload(message).answer.text == "An answer."
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -245,10 +246,10 @@ def test_a_claim_that_ran_out_changes_nothing_any_more(llm: ModelServer, convers
     message = send(conversation)
     first = claim_message()
     assert first is not None
-    with time_machine.travel(timezone.now() + conversing.CLAIM_LIFE + timedelta(seconds=1)):
+    with time_machine.travel(timezone.now() + outbox.CLAIM_LIFE + timedelta(seconds=1)):
         second = claim_message()
         assert second is not None
-        conversing.postpone(first, "the first one's error")
+        outbox.postpone(first, "the first one's error")
         assert reload(message).state == MessageState.SENDING
         deliver(second)
     assert reload(message).state == MessageState.ANSWERED
@@ -257,13 +258,13 @@ def test_a_claim_that_ran_out_changes_nothing_any_more(llm: ModelServer, convers
 def test_its_space_is_deleted_while_it_is_sent(
     llm: ModelServer, conversation: Conversation, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def complete(*args: Any, **kwargs: Any) -> completions.Completion:
+    def complete(*args: Any, **kwargs: Any) -> endpoint.Completion:
         answer = real(*args, **kwargs)
         delete_space(space=space)
         return answer
 
-    real = completions.complete
-    monkeypatch.setattr(completions, "complete", complete)
+    real = endpoint.complete
+    monkeypatch.setattr(endpoint, "complete", complete)
     send(conversation)
     tasks.send_messages()
     assert len(llm.seen) == 1
@@ -316,7 +317,7 @@ def test_it_fails_after_three_days(llm: ModelServer, conversation: Conversation)
     llm.respond = lambda _: refused(503)
     message = send(conversation)
     tasks.send_messages()
-    with time_machine.travel(timezone.now() + conversing.PATIENCE + timedelta(minutes=1)):
+    with time_machine.travel(timezone.now() + outbox.PATIENCE + timedelta(minutes=1)):
         tasks.send_messages()
     assert reload(message).state == MessageState.FAILED
 
@@ -352,7 +353,7 @@ def test_what_was_purged_is_not_sent(llm: ModelServer, conversation: Conversatio
 
 def test_a_space_of_others(space: Space, other_team: Any) -> None:
     with pytest.raises(NotFound):
-        conversing.create_conversation(
+        outbox.create_conversation(
             team=other_team, data=ConversationIn(space=space.slug), actor="user:mallory"
         )
 

@@ -6,10 +6,10 @@ from itertools import product
 import pytest
 from django.db import connection
 
-from contextopt.engine.warnings import EMPTY_WINDOW, INSUFFICIENT, NOTE, ContextWarning, warnings_json
+from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL
+from contextopt.assemblies.verify import Difference, verify_assembly
+from contextopt.engine.prompts.warnings import EMPTY_WINDOW, INSUFFICIENT, NOTE, ContextWarning, warnings_json
 from contextopt.models import Assembly, AssemblyPayload, Kind, Space
-from contextopt.models.assemblies import COUNTS_SQL, EMPTY_SQL
-from contextopt.verification import Difference, verify_assembly
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_assembly, make_record
 

@@ -14,17 +14,13 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client
 from psycopg.errors import ForeignKeyViolation
 
-from contextopt import assembling, engine, indexes, locking, recording
-from contextopt.agentinputs import TaskIn
-from contextopt.configuring import publish_config
-from contextopt.embeddingjobs import Work, work_through
+from contextopt import engine, locks
+from contextopt.agents.inputs import TaskIn
+from contextopt.agents.retries import create_task
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.errors import Conflict, NotFound
-from contextopt.importing import pipeline
-from contextopt.indexing import delete_repository, update_posted
-from contextopt.inputs import AssemblyIn, ConfigIn, RecordIn, RecordPatch
-from contextopt.locking import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
+from contextopt.locks import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
 from contextopt.management.commands import assemble as assemble_command
-from contextopt.memberships import delete_team
 from contextopt.models import (
     Assembly,
     Conversation,
@@ -37,11 +33,18 @@ from contextopt.models import (
     Team,
     User,
 )
-from contextopt.ranking import rank_repository
-from contextopt.recording import create_record, delete_space, lock_space, update_record, upsert_records
-from contextopt.repositoryinputs import RelevantIn
-from contextopt.retrying import create_task
-from dashboard.rollups import rebuild_day
+from contextopt.people.members import delete_team
+from contextopt.repositories import graphs
+from contextopt.repositories.indexing import delete_repository, update_posted
+from contextopt.repositories.inputs import RelevantIn
+from contextopt.repositories.ranking import rank_repository
+from contextopt.search.vectors.fill import Work, work_through
+from contextopt.spaces import records
+from contextopt.spaces.configs import publish_config
+from contextopt.spaces.importing import pipeline
+from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch
+from contextopt.spaces.records import create_record, delete_space, lock_space, update_record, upsert_records
+from dashboard.rollups.fold import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
@@ -74,7 +77,7 @@ def publish(space: Space) -> None:
 
 def assemble(space: Space) -> None:
     request = AssemblyIn(space=space.slug)
-    assembling.assemble_space(team_id=space.team_id, request=request, actor="test")
+    assemble.assemble_space(team_id=space.team_id, request=request, actor="test")
 
 
 @pytest.mark.parametrize("write", [write_records, publish, assemble])
@@ -82,7 +85,7 @@ def assemble(space: Space) -> None:
 def test_who_writes_first_ends_and_who_deletes_waits(
     space: Space, write: Callable[[Space], None], who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locking, "DEADLOCK_TRIES", 1)
+    monkeypatch.setattr(locks, "DEADLOCK_TRIES", 1)
     delete = partial(delete_space, space=space) if who == "space" else partial(delete_team, team=space.team)
     with transaction.atomic():
         write(space)
@@ -169,8 +172,8 @@ def test_a_page_whose_record_is_deleted_meanwhile_says_so(
     user: User = factories.make_user("olga", space.team)
     record = factories.make_record(space)
     client.force_login(user)
-    real = recording.lock_space
-    monkeypatch.setattr(recording, "lock_space", lock_then)
+    real = records.lock_space
+    monkeypatch.setattr(records, "lock_space", lock_then)
     page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
     assert page.status_code == 404
     assert "The space &#x27;support&#x27; was deleted meanwhile. Nothing was changed." in page.text
@@ -325,9 +328,9 @@ class TestRepositories:
                 return real(files)
 
             looks: list[int] = []
-            real = indexes._readings
-            monkeypatch.setattr(indexes, "_readings", read)
-            indexes._kept.clear()
+            real = graphs._readings
+            monkeypatch.setattr(graphs, "_readings", read)
+            graphs._kept.clear()
 
         return arrange
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
-from contextopt.demo import ASSEMBLY_DAYS, STORIES, load_demo, remove_demo
-from contextopt.demo.stories import GAP, tell
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import Conflict
-from contextopt.inputs import RecordIn
 from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Task, Team
-from contextopt.verification import verify_assembly
+from contextopt.spaces.inputs import RecordIn
+from dashboard.demo import ASSEMBLY_DAYS, STORIES, load_demo, remove_demo
+from dashboard.demo.stories import GAP, tell
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 SLUGS = ("demo-engineering", "demo-research", "demo-support")
@@ -102,7 +102,7 @@ def test_a_space_of_that_name_is_not_touched(team: Team) -> None:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.slug)
 def test_every_gap_is_filled_and_every_word_is_used(story: object) -> None:
-    from contextopt.demo.stories import Story
+    from dashboard.demo.stories import Story
 
     assert isinstance(story, Story)
     rng = random.Random(0)

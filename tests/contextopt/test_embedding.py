@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.settings import env_choice
-from contextopt.embedding import EmbeddingUnavailable, configured_embedder, get_embedder
-from contextopt.embedding.encoders import MINILM_HINT, load_folder, load_minilm
-from contextopt.embedding.endpoints import Endpoint, EndpointEmbedder
+from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, encoders, get_embedder
+from contextopt.search.embedders.encoders import MINILM_HINT, load_folder, load_minilm
+from contextopt.search.embedders.endpoints import Endpoint, EndpointEmbedder
 from tests.model_server import FAILING, GARBAGE, SLOW, ModelServer, Reply, Seen, busy, embeddings, refused
 
 TEXTS = ["The queue got stuck after a deploy", "Workers wait for a lock that nobody holds", "A cake recipe"]
@@ -62,7 +62,7 @@ def test_any_text_is_a_unit_vector_or_zeros(texts: list[str]) -> None:
 
 
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextopt.embedding.encoders.MINILM_MODEL", ("no_such_package", "model.onnx"))
+    monkeypatch.setattr(encoders, "MINILM_MODEL", ("no_such_package", "model.onnx"))
     with pytest.raises(EmbeddingUnavailable, match="pip install"):
         load_minilm()
     assert "config/requirements/minilm.txt" in MINILM_HINT

@@ -17,11 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
-from contextopt import embeddingjobs, searchables, tasks, vectorindexes
-from contextopt.embedding import EmbeddingUnavailable, choice, get_embedder
-from contextopt.embeddingjobs import Work, ensure_embedded, work_through
-from contextopt.embeddingstatus import embedding_status
-from contextopt.lexicalsearch import Terms
+from contextopt import tasks
+from contextopt.assemblies.purge import purge_record
 from contextopt.models import (
     EmbeddingFill,
     EmbeddingModel,
@@ -31,10 +28,13 @@ from contextopt.models import (
     Space,
     Team,
 )
-from contextopt.purging import purge_record
-from contextopt.rating import rate_rows
-from contextopt.searchables import SearchFilters
-from contextopt.vectorsearch import (
+from contextopt.search import registry
+from contextopt.search.embedders import EmbeddingUnavailable, choice, get_embedder
+from contextopt.search.hybrid import rate_rows
+from contextopt.search.registry import SearchFilters
+from contextopt.search.vectors import fill, indexes
+from contextopt.search.vectors.fill import Work, ensure_embedded, work_through
+from contextopt.search.vectors.nearest import (
     NO_CONDITION,
     Condition,
     QueryVector,
@@ -42,6 +42,8 @@ from contextopt.vectorsearch import (
     is_best_compared,
     nearest,
 )
+from contextopt.search.vectors.status import embedding_status
+from contextopt.search.words import Terms
 from tests.factories import make_record, make_space, make_team
 from tests.model_server import FAILING, ModelServer
 
@@ -50,8 +52,8 @@ WAIT = {"seconds": 30.0, "index_seconds": None}
 
 
 @pytest.fixture
-def record_table() -> searchables.Searchable:
-    return searchables.get("record")
+def record_table() -> registry.Searchable:
+    return registry.get("record")
 
 
 @pytest.fixture
@@ -74,12 +76,12 @@ def work() -> Work:
 def titles_near(text: str, space: Space, **asked) -> list[str]:
     vector = embed_query(text)
     assert vector is not None
-    found = nearest(searchables.get("record"), space.pk, vector, limit=asked.pop("limit", 10), **asked)
+    found = nearest(registry.get("record"), space.pk, vector, limit=asked.pop("limit", 10), **asked)
     return [Record.objects.get(pk=number).title for number, _ in found]
 
 
 def cosines(space: Space, vector: QueryVector, ids: list[int]) -> dict[int, float | None]:
-    table, words = searchables.get("record"), Terms((), 0, 0.0)
+    table, words = registry.get("record"), Terms((), 0, 0.0)
     rated = rate_rows(table, space.pk, words, vector, ids, filters=SearchFilters())
     return {row: parts.similarity for row, parts in rated.items()}
 
@@ -121,7 +123,7 @@ def test_deleted_and_purged_records_lose_their_vectors_and_restored_ones_get_the
     assert RecordEmbedding.objects.get().record_id == other.pk
 
 
-def test_a_blank_text_has_no_vector(space: Space, record_table: searchables.Searchable) -> None:
+def test_a_blank_text_has_no_vector(space: Space, record_table: registry.Searchable) -> None:
     record = make_record(space, title="\u200b", notes="")
     filled = make_record(space, title="Queue")
     Record.objects.filter(pk=record.pk).update(title=" ")
@@ -137,7 +139,7 @@ def test_a_blank_text_has_no_vector(space: Space, record_table: searchables.Sear
 def test_a_job_that_died_midway_is_gone_on_with(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         make_record(space, title=f"Record {number}")
-    monkeypatch.setattr(embeddingjobs, "BATCH_ROWS", 2)
+    monkeypatch.setattr(fill, "BATCH_ROWS", 2)
 
     def die(_: Work) -> None:
         raise KeyboardInterrupt
@@ -158,7 +160,7 @@ def test_rows_from_before_the_first_model_are_filled_in(space: Space) -> None:
 
 
 def test_one_corpus_is_embedded_at_once_for_a_command(
-    space: Space, team: Team, record_table: searchables.Searchable
+    space: Space, team: Team, record_table: registry.Searchable
 ) -> None:
     other = make_space(team, "other")
     for title in TITLES:
@@ -171,7 +173,7 @@ def test_one_corpus_is_embedded_at_once_for_a_command(
     assert set(RecordEmbedding.objects.values_list("corpus_id", flat=True)) == {space.pk}
 
 
-def test_nothing_of_another_corpus_is_near(space: Space, record_table: searchables.Searchable) -> None:
+def test_nothing_of_another_corpus_is_near(space: Space, record_table: registry.Searchable) -> None:
     theirs = make_space(make_team("rivals"), "theirs")
     mine, foreign = make_record(space), make_record(theirs)
     work()
@@ -213,7 +215,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Mo
     assert EmbeddingModel.objects.active().get().name == "endpoint:small:16"
     assert titles_near("Written meanwhile\nWritten meanwhile\n", space, limit=1) == ["Written meanwhile"]
     assert RecordEmbedding.objects.count() == 10
-    with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
+    with time_machine.travel(timezone.now() + fill.RETIRED_FOR * 2):
         work()
     assert set(RecordEmbedding.objects.values_list("model__name", flat=True)) == {"endpoint:small:16"}
 
@@ -224,7 +226,7 @@ def test_a_change_that_is_taken_back_leaves_the_old_model(
     make_record(space)
     work()
     settings.EMBEDDING_MODEL = "endpoint"
-    embeddingjobs.choose_models()
+    fill.choose_models()
     settings.EMBEDDING_MODEL = "wordllama"
     work()
     assert dict(EmbeddingModel.objects.values_list("name", "state")) == {
@@ -246,30 +248,30 @@ def test_an_index_is_built_used_and_built_again_when_broken(
     monkeypatch: pytest.MonkeyPatch, settings, endpoint: ModelServer
 ) -> None:
     space = make_space(make_team())
-    monkeypatch.setattr(embeddingjobs, "INDEX_ROWS", 3)
-    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 3)
-    monkeypatch.setattr("contextopt.vectorsearch.GRAPH_VISIT", 0)
+    monkeypatch.setattr(fill, "INDEX_ROWS", 3)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 3)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
     for title in TITLES:
         make_record(space, title=title, notes="")
     work()
     model = EmbeddingModel.objects.get()
-    table = searchables.get("record")
+    table = registry.get("record")
     assert EmbeddingFill.objects.get(searchable="record").is_indexed
     assert titles_near("the queue is stuck", space, limit=2)[0] == TITLES[0]
     only = Condition("t.title LIKE %(wanted)s", {"wanted": "Cake%"})
     assert titles_near("the queue is stuck", space, condition=only) == ["Cake recipe"]
-    name = next(iter(vectorindexes.indexes_of(table, model)))
+    name = next(iter(indexes.indexes_of(table, model)))
     with connection.cursor() as cursor:
         # What a build that was broken off leaves behind.
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(%s)", [name])
-    assert not vectorindexes.index_is_ready(table, model)
-    assert vectorindexes.build_index(table, model, wait_seconds=None)
-    assert vectorindexes.index_is_ready(table, model)
+    assert not indexes.index_is_ready(table, model)
+    assert indexes.build_index(table, model, wait_seconds=None)
+    assert indexes.index_is_ready(table, model)
     settings.EMBEDDING_MODEL = "endpoint"
     work()
-    with time_machine.travel(timezone.now() + embeddingjobs.RETIRED_FOR * 2):
+    with time_machine.travel(timezone.now() + fill.RETIRED_FOR * 2):
         work()
-    assert not vectorindexes.index_is_ready(table, model)
+    assert not indexes.index_is_ready(table, model)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -280,19 +282,19 @@ def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.Mo
         for title in TITLES:
             make_record(space, title=title, notes="")
     work()
-    model, table = EmbeddingModel.objects.get(), searchables.get("record")
-    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0)
-    monkeypatch.setattr("contextopt.vectorsearch.GRAPH_VISIT", 0)
+    model, table = EmbeddingModel.objects.get(), registry.get("record")
+    monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 0)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
     params = {**settings_of_tests.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
     with psycopg.connect(make_conninfo(**params)) as older:
         older.execute(f"LOCK TABLE {table.embedding_table} IN ROW EXCLUSIVE MODE")
-        assert not vectorindexes.build_index(table, model, wait_seconds=0.5)
-        graph = next(iter(vectorindexes.indexes_of(table, model)))
-        assert vectorindexes._is_valid(graph) is False
+        assert not indexes.build_index(table, model, wait_seconds=0.5)
+        graph = next(iter(indexes.indexes_of(table, model)))
+        assert indexes._is_valid(graph) is False
         gone = Record.objects.get(space=ours, title=TITLES[0])
         Record.objects.filter(pk=gone.pk).update(deleted_at=timezone.now())
         make_record(ours, title="The queue is stuck again", notes="")
-        embeddingjobs.embed_next([model], Work())
+        fill.embed_next([model], Work())
         near = titles_near("the queue is stuck", ours, limit=9)
         assert near[0] == "The queue is stuck again"
         assert sorted(near) == sorted([*TITLES[1:], "The queue is stuck again"])
@@ -302,11 +304,11 @@ def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.Mo
     assert titles_near("the queue is stuck", ours, limit=9) == near
 
 
-def _becomes_ready(table: searchables.Searchable, model: EmbeddingModel) -> bool:
+def _becomes_ready(table: registry.Searchable, model: EmbeddingModel) -> bool:
     """As the job does it: what still runs is waited for, what is missing begun."""
     for _ in range(100):
-        if vectorindexes.build_index(table, model, wait_seconds=None):
-            return vectorindexes.index_is_ready(table, model)
+        if indexes.build_index(table, model, wait_seconds=None):
+            return indexes.index_is_ready(table, model)
         time.sleep(0.05)
     return False
 
@@ -323,10 +325,10 @@ def test_the_nearest_are_live_rows_of_the_corpus(
     rows: list[tuple[int, bool, str]], limit: int, way: str, db: None, monkeypatch
 ) -> None:
     """By each way to find them, with deletions that the vectors do not know of yet; two ways are exact."""
-    monkeypatch.setattr("contextopt.vectorsearch.SPARE_ROWS", 1)
-    monkeypatch.setattr("contextopt.vectorsearch.SAMPLED", 1)
-    monkeypatch.setattr("contextopt.vectorsearch.EXACT_ROWS", 0 if way == "graph" else 1_000)
-    monkeypatch.setattr("contextopt.vectorsearch.GRAPH_VISIT", 0)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.SPARE_ROWS", 1)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.SAMPLED", 1)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 0 if way == "graph" else 1_000)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
     team = Team.objects.create(slug=f"t{Team.objects.count()}", name="T")
     spaces = [make_space(team, "one"), make_space(team, "two")]
     made = [make_record(spaces[place], title=title, notes="") for place, _, title in rows]
@@ -341,7 +343,7 @@ def test_the_nearest_are_live_rows_of_the_corpus(
     for space in spaces:
         live = set(Record.objects.filter(space=space, deleted_at=None).values_list("pk", flat=True))
         condition = Condition("true") if way == "keys" else NO_CONDITION
-        found = nearest(searchables.get("record"), space.pk, vector, condition=condition, limit=limit)
+        found = nearest(registry.get("record"), space.pk, vector, condition=condition, limit=limit)
         assert {row for row, _ in found} <= live
         assert len(found) == min(limit, len(live))
         shares = [share for _, share in found]
@@ -405,7 +407,7 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_the_graph_is_asked_where_it_need_not_visit_too_much_else(
-    record_table: searchables.Searchable, rows: int, of: int, by_key: bool, by_date: bool
+    record_table: registry.Searchable, rows: int, of: int, by_key: bool, by_date: bool
 ) -> None:
     vector = QueryVector(1, 2, np.ones(2, np.float32), {"record": of})
     assert is_best_compared(record_table, vector, rows, limit=40) == by_key
@@ -420,7 +422,7 @@ def test_a_record_that_is_dated_anew_is_found_in_its_window_alone(space: Space, 
     work()
     EmbeddingFill.objects.update(is_indexed=True)
     week = SearchFilters(date_from=now - timedelta(days=7), date_to=now)
-    condition = Condition(*searchables.get("record").passing(space.pk, week), (week.date_from, week.date_to))
+    condition = Condition(*registry.get("record").passing(space.pk, week), (week.date_from, week.date_to))
     near = partial(titles_near, "the queue is stuck", space, condition=condition)
     assert near()[0] == TITLES[0]
     moved = Record.objects.get(title=TITLES[0])
@@ -436,7 +438,7 @@ def test_a_record_that_is_dated_anew_is_found_in_its_window_alone(space: Space, 
     assert near(limit=2)[0] == TITLES[0]
 
 
-def test_many_dimensions_fit_no_index_by_date(record_table: searchables.Searchable) -> None:
+def test_many_dimensions_fit_no_index_by_date(record_table: registry.Searchable) -> None:
     small, large = (EmbeddingModel(pk=1, name=str(size), dimensions=size) for size in (1_300, 1_536))
-    assert len(vectorindexes.indexes_of(record_table, small)) == 2
-    assert list(vectorindexes.indexes_of(record_table, large)) == ["record_embedding_hnsw_1"]
+    assert len(indexes.indexes_of(record_table, small)) == 2
+    assert list(indexes.indexes_of(record_table, large)) == ["record_embedding_hnsw_1"]

@@ -12,16 +12,18 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from pydantic import BaseModel, ValidationError
 
-from contextopt.agentinputs import AgentContextIn, AttemptIn, FilterIn, ProfileIn, RetryIn
-from contextopt.completioninputs import CompletionIn
-from contextopt.findinginputs import FindingIn
-from contextopt.importing.jsonl import read_jsonl
-from contextopt.importing.lines import Lines
-from contextopt.importing.rows import Rejection
-from contextopt.inputs import AssemblyIn, RecordIn, field_problems
+from contextopt.agents.handoffs.inputs import FindingIn
+from contextopt.agents.inputs import AgentContextIn, AttemptIn, FilterIn, ProfileIn, RetryIn
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.inputs import field_problems
+from contextopt.spaces.importing.jsonl import read_jsonl
+from contextopt.spaces.importing.lines import Lines
+from contextopt.spaces.importing.rows import Rejection
+from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, check_keys, read_json
-from memory.inputs import MemoryIn, RatingIn
-from memory.searchinputs import SearchIn
+from memory.memories.inputs import MemoryIn, RatingIn
+from memory.search.inputs import SearchIn
+from memory.strategies.inputs import CompletionIn
 
 RETRY = {"task": "t", "before": {}, "after": {}, "diagnosis": {"root_cause": "x"}}
 FINDING = {"category": "risks", "content": {"risk": "x"}}

@@ -4,19 +4,19 @@ import pytest
 import structlog
 from django.db import DatabaseError, IntegrityError, transaction
 
-from contextopt.engine.marks import unmark
-from contextopt.engine.phases import DEFAULT_PROFILES
-from contextopt.engine.tokens import get_tokenizer
-from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Team
-from contextopt.profiles import (
+from contextopt.agents.profiles import (
     PHASES_MAX,
     activate_profile,
     find_profile,
     profile_in_force,
     profiles_in_force,
 )
-from contextopt.verification import verify_assembly
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from contextopt.engine.text.marks import unmark
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Team
 from tests.factories import make_agent_context, make_filtering
 from tests.factories import make_profile as publish
 

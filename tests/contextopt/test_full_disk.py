@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.test import Client
 
-from contextopt.embeddingjobs import Work, work_through
 from contextopt.models import Record, RecordEmbedding, RecordRevision, Space, StoredResponse, User
+from contextopt.search.vectors.fill import Work, work_through
 from tests import factories
 from tests.api.conftest import Caller, api, make_caller
 from tests.fulldisk import LACKS, lacking_room

@@ -6,13 +6,15 @@ import pytest
 from django.db import DatabaseError, transaction
 from pydantic import ValidationError
 
-from contextopt.bundles import Bundle, build_bundle
-from contextopt.compressing import handed_findings, make_compression
-from contextopt.engine.marks import mark
-from contextopt.engine.tokens import get_tokenizer
+from contextopt.agents.handoffs.bundles import Bundle, build_bundle
+from contextopt.agents.handoffs.compression import handed_findings, make_compression
+from contextopt.agents.handoffs.findings import change_finding, compress_phase, resolve_decision
+from contextopt.agents.handoffs.inputs import BundleIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
+from contextopt.agents.handoffs.status import task_status
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.text.marks import mark
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound, OpenDecisions
-from contextopt.findinginputs import BundleIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
-from contextopt.handoffs import change_finding, compress_phase, resolve_decision
 from contextopt.models import (
     Assembly,
     AssemblyPayload,
@@ -25,8 +27,6 @@ from contextopt.models import (
     TaskState,
     Team,
 )
-from contextopt.taskstatus import task_status
-from contextopt.verification import verify_assembly
 from tests.concurrency import at_once
 from tests.engine.payloads import PAYLOADS
 from tests.factories import make_advance, make_finding, make_task, make_team

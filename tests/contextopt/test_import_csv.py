@@ -9,11 +9,11 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.importing import RawRow
-from contextopt.importing.lines import Lines, ReturnsAsFeeds
-from contextopt.importing.rows import UnusableSource
-from contextopt.importing.tables import COLUMNS_MAX, read_table
 from contextopt.models import Record, Space
+from contextopt.spaces.importing import RawRow
+from contextopt.spaces.importing.lines import Lines, ReturnsAsFeeds
+from contextopt.spaces.importing.rows import UnusableSource
+from contextopt.spaces.importing.tables import COLUMNS_MAX, read_table
 from tests.imports import rejections, run_import
 
 

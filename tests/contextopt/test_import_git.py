@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.importing import RawRow, Rejection, UnusableSource, git, read_commits
 from contextopt.models import Record, Space
+from contextopt.spaces.importing import RawRow, Rejection, UnusableSource, git, read_commits
 
 IDENTITY = ["-c", "user.name=Ada Ø", "-c", "user.email=ada@example.org"]
 

@@ -7,8 +7,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.importing import RawRow, Rejection, read_folder
 from contextopt.models import Record, Space
+from contextopt.spaces.importing import RawRow, Rejection, read_folder
 from tests.contextopt.test_import_git import commit, run_git
 
 

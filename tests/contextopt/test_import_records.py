@@ -13,8 +13,16 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.importing import ImportReport, RawRow, Rejection, import_rows, open_input, pipeline, read_file
 from contextopt.models import Record, Space, Team
+from contextopt.spaces.importing import (
+    ImportReport,
+    RawRow,
+    Rejection,
+    import_rows,
+    open_input,
+    pipeline,
+    read_file,
+)
 from tests.factories import NOW
 from tests.imports import rejections, run_import, write_jsonl
 

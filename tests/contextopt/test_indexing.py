@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from contextopt import checkouts, indexes, indexing
-from contextopt.checkouts import opened
-from contextopt.engine.codegraph import PARSER_VERSION
+from contextopt.engine.code.graph import PARSER_VERSION
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.indexes import load_graph, load_index
-from contextopt.indexing import (
+from contextopt.models import CodeBlob, Repository, RepositoryFile, Team
+from contextopt.repositories import checkouts, graphs, indexing
+from contextopt.repositories.checkouts import opened
+from contextopt.repositories.graphs import load_graph, load_index
+from contextopt.repositories.indexing import (
     IndexReport,
     create_posted,
     delete_repository,
@@ -18,9 +19,8 @@ from contextopt.indexing import (
     name_of,
     update_posted,
 )
-from contextopt.models import CodeBlob, Repository, RepositoryFile, Team
-from contextopt.ranking import RevisionRanker, rank_repository
-from contextopt.repositoryinputs import RelevantIn
+from contextopt.repositories.inputs import RelevantIn
+from contextopt.repositories.ranking import RevisionRanker, rank_repository
 from tests.gitrepos import SHOP, commit_files, make_git, run_git, write_files
 
 
@@ -178,14 +178,14 @@ def test_history_goes_on_where_it_was(team: Team, shop: Path) -> None:
     index(team, shop)
     commit_files(shop, "Fix mail\n\nIt bounced.", {"shop/mail.py": "B = 1\n"}, date="2026-03-03T00:00:00Z")
     repository = index(team, shop).repository
-    stored = indexes.load_changes(repository.history.changes)
+    stored = graphs.load_changes(repository.history.changes)
     with opened(str(shop)) as checkout:
         assert stored == checkout.changes(repository.revision)
     assert [change.message for change in stored] == ["Fix mail\n\nIt bounced.", "Fix rounding", "Begin"]
     assert stored[0].paths == ("shop/mail.py",)
     run_git(shop, "reset", "--quiet", "--hard", "HEAD~2")
     commit_files(shop, "Otherwise", {"other.py": ""})
-    messages = [c.message for c in indexes.load_changes(index(team, shop).repository.history.changes)]
+    messages = [c.message for c in graphs.load_changes(index(team, shop).repository.history.changes)]
     assert messages == ["Otherwise", "Begin"]
 
 
@@ -240,7 +240,7 @@ class TestRanking:
         commit_files(shop, "More", {"shop/cart.py": "def grand_total(): ...\n"}, removed=("README.md",))
         repository = index(team, shop).repository
         warm = rank_repository(repository, asked).to_json()
-        indexes._kept.clear()
+        graphs._kept.clear()
         assert rank_repository(repository, asked).to_json() == warm
 
     def test_the_graph_alone_is_that_of_the_index(self, team: Team) -> None:
@@ -257,7 +257,7 @@ class TestRanking:
             "lib/inner.rs": "pub fn thing() {}\n",
         }
         repository = create_posted(team=team, name="mixed", files=files, actor="t").repository
-        indexes._kept.clear()
+        graphs._kept.clear()
         alone = load_graph(repository)
         whole = load_index(repository).index.graph
         assert (alone.imports, alone.unresolved, alone.skipped, alone.external) == (
@@ -269,7 +269,7 @@ class TestRanking:
     def test_queries(self, team: Team, shop: Path, django_assert_num_queries) -> None:
         repository = index(team, shop).repository
         asked = RelevantIn(task="total of the cart")
-        indexes._kept.clear()
+        graphs._kept.clear()
         with django_assert_num_queries(4):  # files, contents, history; texts
             rank_repository(repository, asked)
         with django_assert_num_queries(1):  # texts
@@ -279,7 +279,7 @@ class TestRanking:
         made = [create_posted(team=team, name=f"r{n}", files=SHOP, actor="t").repository for n in range(6)]
         for repository in made:
             load_index(repository)
-        assert [pk for pk in indexes._kept if pk in {r.pk for r in made}] == [r.pk for r in made[2:]]
+        assert [pk for pk in graphs._kept if pk in {r.pk for r in made}] == [r.pk for r in made[2:]]
 
 
 class TestPosted:
@@ -348,10 +348,10 @@ def test_names_are_free(team: Team, shop: Path, tmp_path: Path) -> None:
 def test_another_parser_reads_again(team: Team, shop: Path) -> None:
     index(team, shop)
     CodeBlob.objects.update(parser=PARSER_VERSION + 1, parsed="")
-    indexes._kept.clear()
+    graphs._kept.clear()
     repository = Repository.objects.get()
     assert rank_repository(repository, RelevantIn(task="convert")).ranked[0].path == "shop/currency.py"
-    indexes._kept.clear()
+    graphs._kept.clear()
     assert load_graph(repository).imports["shop/cart.py"] == ("shop/prices.py",)
     again = index(team, shop).repository
     assert (again.parsed, again.symbols) == (6, 5)

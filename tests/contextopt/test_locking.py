@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import connection, transaction
 from psycopg.conninfo import make_conninfo
 
-from config.place import BASE_DIR
-from contextopt.locking import Lock, only_here, take_for_session, take_turn
+from config.embedded.place import BASE_DIR
+from contextopt.locks import Lock, only_here, take_for_session, take_turn
 
 PACKAGES = ("benchmarks", "config", "contextopt", "dashboard", "memory")
 
@@ -30,7 +30,7 @@ def test_every_advisory_lock_is_in_the_register() -> None:
         for path in Path(BASE_DIR, package).rglob("*.py")
         if re.search(r"pg_\w*advisory", path.read_text())
     }
-    assert takers == {"contextopt/locking.py"}
+    assert takers == {"contextopt/locks.py"}
 
 
 @pytest.mark.django_db

@@ -13,12 +13,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from contextopt import tasks
+from contextopt.assemblies.purge import purge_record
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import DuplicateRecord
-from contextopt.inputs import RecordIn
 from contextopt.models import Assembly, AssemblyPayload, Record, Space, StoredResponse, Team, User
-from contextopt.purging import purge_record
-from contextopt.recording import create_record, upsert_records
-from contextopt.verification import verify_assembly
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.records import create_record, upsert_records
 from tests import factories
 from tests.api.conftest import Caller, api
 

@@ -5,8 +5,8 @@ from importlib import import_module
 
 from django.db import connection
 
+from contextopt.assemblies.verify import read_config, verify_assembly
 from contextopt.models import AssemblyPayload, Space
-from contextopt.verification import read_config, verify_assembly
 from tests.factories import make_assembly, make_record
 
 UPGRADE = import_module("contextopt.migrations.0022_question_settings")

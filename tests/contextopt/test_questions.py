@@ -12,23 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from contextopt import assembling, searchables
-from contextopt.assembling import AssemblyResult, assemble_space
-from contextopt.embeddingjobs import ensure_embedded
-from contextopt.frequencies import ensure_counted
-from contextopt.inputs import AssemblyIn, RecordIn
+from contextopt.assemblies import assemble
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.questions import join_runs
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import AssemblyPayload, Record, Space, Team
-from contextopt.querying import join_runs
-from contextopt.recording import delete_record, upsert_records
-from contextopt.verification import verify_assembly
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.records import delete_record, upsert_records
 from tests.factories import NOW, make_record, make_space, make_team
 
 TOPICS = ("kubernetes cluster upgrade", "invoice total rounding", "summer holiday in Bergen", "login cookie")
 
 
 def make_searchable(space: Space) -> None:
-    ensure_counted(searchables.get("record"), space.pk)
-    ensure_embedded(searchables.get("record"), space.pk, limit=10_000)
+    ensure_counted(registry.get("record"), space.pk)
+    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
 
 
 def ask(space: Space, query: str, **settings: object) -> AssemblyResult:
@@ -204,7 +206,7 @@ def test_a_question_fills_a_large_budget(space: Space) -> None:
 
 
 def test_past_the_last_reach_the_rest_is_counted(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembling, "REACHES", (1,))
+    monkeypatch.setattr(assemble, "REACHES", (1,))
     make_alike(space, 400, title="Nightly build failed", notes="The nightly build failed again.")
     make_searchable(space)
     result = ask(space, "invoice for the printer", max_records=80)

@@ -5,12 +5,13 @@ from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.assembling import assemble_space
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
-from contextopt.inputs import AssemblyIn, RecordIn, RecordPatch, SpaceIn
 from contextopt.models import AssemblyPayload, Record, Space, SpaceCounts, SpaceHour, Team
-from contextopt.purging import purge_record
-from contextopt.recording import (
+from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn
+from contextopt.spaces.records import (
     create_record,
     create_space,
     delete_record,
@@ -20,7 +21,7 @@ from contextopt.recording import (
     update_record,
     upsert_records,
 )
-from contextopt.recordviews import view_record
+from contextopt.spaces.recordviews import view_record
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 

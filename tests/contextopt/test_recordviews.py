@@ -7,9 +7,9 @@ import time_machine
 
 from contextopt import tasks
 from contextopt.models import Record, RecordView, Space
-from contextopt.models.spaces import VIEWS_MAX
-from contextopt.recording import delete_record
-from contextopt.recordviews import view_record
+from contextopt.spaces.models import VIEWS_MAX
+from contextopt.spaces.records import delete_record
+from contextopt.spaces.recordviews import view_record
 from tests import factories
 from tests.concurrency import at_once
 

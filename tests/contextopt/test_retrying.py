@@ -9,14 +9,14 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from contextopt import tasks
-from contextopt.engine.deltas import SentFile
-from contextopt.engine.retries import FullRetry
+from contextopt.agents.models import FILES_LIFE
+from contextopt.agents.receivers import drop_orphan_blobs, forget_expired_files, load_receiver_files
+from contextopt.agents.retries import end_waits
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.agents.deltas import SentFile
+from contextopt.engine.agents.retries import FullRetry
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, Task, Team
-from contextopt.models.tasks import FILES_LIFE
-from contextopt.remembering import drop_orphan_blobs, forget_expired_files, load_receiver_files
-from contextopt.retrying import end_waits
-from contextopt.verification import verify_assembly
 from tests.concurrency import at_once
 from tests.factories import make_agent_context, make_attempt, make_task, make_team
 

@@ -11,16 +11,17 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contextopt import lexicalsearch, searchables, tasks
-from contextopt.embeddingjobs import ensure_embedded
-from contextopt.frequencies import changed_corpora, count_words, ensure_counted, tidy_index
-from contextopt.inputs import RecordIn, RecordPatch
-from contextopt.lexicalsearch import Term, Terms, _steps, read_lexemes
+from contextopt import tasks
+from contextopt.assemblies.purge import purge_record
 from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Team
-from contextopt.purging import purge_record
-from contextopt.recording import delete_space, update_record, upsert_records
-from contextopt.searchables import Searchable, SearchFilters
-from contextopt.searching import Target, look_up, prepare_query, rate, search
+from contextopt.search import registry, words
+from contextopt.search.hybrid import Target, look_up, prepare_query, rate, search
+from contextopt.search.registry import Searchable, SearchFilters
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import changed_corpora, count_words, ensure_counted, tidy_index
+from contextopt.search.words import Term, Terms, _steps, read_lexemes
+from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.records import delete_space, update_record, upsert_records
 from tests.factories import NOW, make_record, make_space
 
 EVERYTHING = SearchFilters()
@@ -28,11 +29,11 @@ EVERYTHING = SearchFilters()
 
 @pytest.fixture
 def table() -> Searchable:
-    return searchables.get("record")
+    return registry.get("record")
 
 
 def found(space: Space, text: str, **filters) -> list[str]:
-    table = searchables.get("record")
+    table = registry.get("record")
     hits = search(table, space.pk, prepare_query(text), filters=SearchFilters(**filters), limit=20)
     return [Record.objects.get(pk=hit.id).title for hit in hits]
 
@@ -76,7 +77,7 @@ def test_who_asks_for_a_version_does_not_mean_each_of_its_numbers(space: Space) 
         space, title="Workers", notes="From now on they run with python 3.7 at least, wherever they are"
     )
     best = search(
-        searchables.get("record"), space.pk, prepare_query("python 3.7"), filters=EVERYTHING, limit=1,
+        registry.get("record"), space.pk, prepare_query("python 3.7"), filters=EVERYTHING, limit=1,
         method="weighted", hybrid_alpha=0.0,
     )  # fmt: skip
     assert [Record.objects.get(pk=hit.id).title for hit in best] == ["Workers"]
@@ -138,8 +139,8 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     ids = [make_record(space, title="title", notes=text).pk for text in texts]
     count_words(table, space.pk)
     query = prepare_query("red blue")
-    terms = lexicalsearch.weigh_terms(table, space.pk, query.lexemes)
-    scores = lexicalsearch.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
+    terms = words.weigh_terms(table, space.pk, query.lexemes)
+    scores = words.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
     # The title, the corpus and the week are words of each document too.
     documents = [Counter(text.split()) for text in texts]
     lengths = [len(document) + 3 for document in documents]
@@ -193,7 +194,7 @@ def test_a_purged_record_leaves_no_word(space: Space) -> None:
         )
         assert cursor.fetchone()[0] == [
             f" {space.pk}",
-            *lexicalsearch.week_words(space.pk, record.date, record.date),
+            *words.week_words(space.pk, record.date, record.date),
             "purg",
         ]
 
@@ -259,7 +260,7 @@ def test_never_anothers_nor_a_deleted_record(space: Space, team: Team, rows, tex
         )
         if is_ours and not is_deleted and (types is None or kind in types):
             allowed.add(record.pk)
-    table = searchables.get("record")
+    table = registry.get("record")
     if is_counted:
         count_words(table, space.pk)
         ensure_embedded(table, space.pk, limit=100)
@@ -291,7 +292,7 @@ def test_a_record_knows_the_week_of_its_date(space: Space, date: datetime, time_
             "SELECT tsvector_to_array(search_vector) FROM contextopt_record WHERE id = %s", [record.pk]
         )
         words = cursor.fetchone()[0]
-    assert [word for word in words if word.startswith(f" {space.pk}w")] == lexicalsearch.week_words(
+    assert [word for word in words if word.startswith(f" {space.pk}w")] == words.week_words(
         space.pk, date, date
     )
 
@@ -312,9 +313,7 @@ def test_a_range_of_dates_is_kept_whatever_weeks_it_touches(
     filters = SearchFilters(date_from=start, date_to=end)
     hits = {
         hit.id
-        for hit in search(
-            searchables.get("record"), space.pk, prepare_query("red"), filters=filters, limit=50
-        )
+        for hit in search(registry.get("record"), space.pk, prepare_query("red"), filters=filters, limit=50)
     }
     assert hits == {row for row, date in ids.items() if start <= date <= end}
 
@@ -334,10 +333,10 @@ def test_frequent_words_alone_find_something(space: Space, table: Searchable, mo
     upsert_records(space=space, rows=rows, actor="test")
     count_words(table, space.pk)
     for name, value in {"CANDIDATES_MAX": 10, "CANDIDATES_MIN": 10, "READ_MAX": 30}.items():
-        monkeypatch.setattr(lexicalsearch, name, value)
+        monkeypatch.setattr(words, name, value)
     assert all("blue" in title for title in found(space, "red blue")[:10])
     assert "red blue 7" in found(space, "red 7")
-    monkeypatch.setattr(lexicalsearch, "READ_MAX", 5)
+    monkeypatch.setattr(words, "READ_MAX", 5)
     assert len(found(space, "red")) == 10
 
 
@@ -386,14 +385,14 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
 
 def test_a_filter_that_no_row_with_all_words_passes_starves_no_search(space: Space, monkeypatch) -> None:
     """Among all rows the words stand together often, among those that pass the filter never."""
-    monkeypatch.setattr(lexicalsearch, "CANDIDATES_MIN", 5)
-    monkeypatch.setattr(lexicalsearch, "CANDIDATES_EACH", 0)
+    monkeypatch.setattr(words, "CANDIDATES_MIN", 5)
+    monkeypatch.setattr(words, "CANDIDATES_EACH", 0)
     titles = [f"invoice paid {n}" for n in range(60)] + [f"invoice {n}" for n in range(5)]
     rows = [RecordIn(title=title, type="note", date=NOW) for title in titles]
     rows += [RecordIn(title=f"nothing of it {n}", type="note", date=NOW) for n in range(100)]
     rows += [RecordIn(title=f"paid late {n}", type="incident", date=NOW) for n in range(3)]
     upsert_records(space=space, rows=rows, actor="test")
-    count_words(searchables.get("record"), space.pk)
+    count_words(registry.get("record"), space.pk)
     assert sorted(found(space, "invoice paid", types=("incident",))) == [f"paid late {n}" for n in range(3)]
 
 

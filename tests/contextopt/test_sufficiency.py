@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.assembling import AssemblyResult
-from contextopt.engine.warnings import ContextWarning, Remedy
+from contextopt.assemblies.assemble import AssemblyResult
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.prompts.warnings import ContextWarning, Remedy
 from contextopt.models import Assembly, AssemblyPayload, Space
-from contextopt.verification import verify_assembly
 from tests.factories import NOW, make_assembly, make_record
 
 LONG_AGO = NOW - timedelta(days=400)

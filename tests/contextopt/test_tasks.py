@@ -8,11 +8,11 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt import tasks
-from contextopt.inputs import RecordPatch
-from contextopt.locking import Lock
+from contextopt.assemblies.purge import purge_record
+from contextopt.locks import Lock
 from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
-from contextopt.purging import purge_record
-from contextopt.recording import summarise_again, update_record
+from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.records import summarise_again, update_record
 from tests.concurrency import beside
 from tests.factories import make_assembly, make_key, make_record, make_space, make_team
 

@@ -5,13 +5,13 @@ from threading import Event
 
 import pytest
 
-from contextopt import searchables
-from contextopt.assembling import assemble_space
-from contextopt.embedding import choice
-from contextopt.embeddingjobs import ensure_embedded
-from contextopt.engine import tokens
-from contextopt.inputs import AssemblyIn
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.text import tokens
 from contextopt.models import Space
+from contextopt.search import registry
+from contextopt.search.embedders import choice
+from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.workclock import loading, work_seconds
 from tests.concurrency import beside
 from tests.factories import NOW, make_record
@@ -29,7 +29,7 @@ def hidden_ms(space: Space, query: str) -> float:
 
 def test_an_embedder_that_is_still_being_loaded(space: Space) -> None:
     make_record(space)
-    ensure_embedded(searchables.get("record"), space.pk, limit=10)
+    ensure_embedded(registry.get("record"), space.pk, limit=10)
     choice._loaded.clear()
     is_held = Event()
 

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, reverse
 
-from contextopt.memberships import invite
 from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space, Team, User
-from contextopt.peopleinputs import InvitationIn
+from contextopt.people.inputs import InvitationIn
+from contextopt.people.members import invite
 from dashboard import urls
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in

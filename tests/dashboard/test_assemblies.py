@@ -9,11 +9,11 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from contextopt.assemblies.purge import purge_record
 from contextopt.models import Assembly, AssemblyPayload, Space, Team
-from contextopt.purging import purge_record
-from dashboard.logfilters import AssembliesForm
-from dashboard.paging import PAGE_ROWS
-from dashboard.tailing import MAX_QUIET
+from dashboard.kit.paging import PAGE_ROWS
+from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.pages.assemblies.tail import MAX_QUIET
 from tests.dashboard.conftest import HTMX
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_assembly, make_record, make_space

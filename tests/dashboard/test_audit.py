@@ -6,16 +6,17 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from contextopt.auditing import note_event
-from contextopt.configuring import activate_config, publish_config
-from contextopt.inputs import ConfigIn, KeyIn, SpacePatch
-from contextopt.keys import create_key, revoke_key
-from contextopt.memberships import update_team
+from contextopt.agents.profiles import activate_profile
+from contextopt.assemblies.purge import purge_record
 from contextopt.models import AuditEvent, Record, Space, Team, User
-from contextopt.profiles import activate_profile
-from contextopt.purging import purge_record
-from contextopt.recording import delete_record, delete_space, restore_record, update_space
-from memory.storing import delete_memory, restore_memory
+from contextopt.people.audit import note_event
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.members import update_team
+from contextopt.spaces.configs import activate_config, publish_config
+from contextopt.spaces.inputs import ConfigIn, SpacePatch
+from contextopt.spaces.records import delete_record, delete_space, restore_record, update_space
+from memory.memories.memories import delete_memory, restore_memory
 from tests import factories
 from tests.memory.factories import make_memory
 

@@ -7,15 +7,14 @@ import plotly.graph_objects as go
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
-from dashboard.agentcharts import LABEL_HEIGHT, spread_labels
-from dashboard.charts import CHARTS, ChartData
-from dashboard.handoffcharts import HandoffBar, handoff_figure
-from dashboard.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.memorycharts import TrustPoint, trust_figure
-from dashboard.metrics import Figures, Series
-from dashboard.periods import custom_period, recent_period
-from dashboard.plots import share_lists
-from dashboard.voting import Votes
+from dashboard.kit.charts.plots import LABEL_HEIGHT, share_lists, spread_labels
+from dashboard.kit.periods import custom_period, recent_period
+from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
+from dashboard.pages.memories.charts import TrustPoint, trust_figure
+from dashboard.pages.overview.charts import CHARTS, ChartData
+from dashboard.pages.overview.figures import Figures, Series
+from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.pages.overview.votes import Votes
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SOME = Figures(9, 0.3, 0.8, 0.5, 1_000, 4_000, 3_000, 12.0, 2.0, 5.0, 9.0)

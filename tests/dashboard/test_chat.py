@@ -8,9 +8,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.conversing import claim_message, postpone
+from contextopt.chat.outbox import claim_message, postpone
 from contextopt.models import Conversation, Message, MessageState, Space
-from dashboard.views.chat import TURNS_SHOWN
+from dashboard.pages.answers.chat import TURNS_SHOWN
 from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX

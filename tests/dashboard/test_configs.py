@@ -5,8 +5,8 @@ import pytest
 from django.test import Client
 
 from contextopt.models import Space
-from dashboard.configs import budget_bar
-from dashboard.forms import ConfigForm
+from dashboard.pages.spaces.budgets import budget_bar
+from dashboard.pages.spaces.forms import ConfigForm
 from tests.factories import NOW, make_record
 
 URL = "/spaces/support/settings/"

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.diagnosis import Observation, observe, point_out
-from dashboard.metrics import Figures, ScoreSpread, StageFigures
+from dashboard.pages.overview.diagnosis import Observation, observe, point_out
+from dashboard.pages.overview.figures import Figures, ScoreSpread, StageFigures
 
 FINE = Figures(100, 0.3, 0.9, 0.2, 1_000, 4_000, 3_000, 15.0, 2.0, 5.0, 9.0)
 VARIED = ScoreSpread(has_records=True, is_viewed=True, has_ages=True)

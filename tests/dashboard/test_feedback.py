@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.models import Assembly, Space, Team
-from memory.feedback import give_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
 

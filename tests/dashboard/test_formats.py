@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.formats import approximate, decimals, fewer_words, percent, whole
+from dashboard.kit.formats import approximate, decimals, fewer_words, percent, whole
 
 
 @pytest.mark.parametrize(

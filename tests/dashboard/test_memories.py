@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Team
 from memory.models import Memory, StrategyUse
-from memory.strategies import rate_use
+from memory.strategies.strategies import rate_use
 from tests.memory.factories import make_memory, make_strategy, make_use
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Space, Team
-from dashboard.metrics import OverviewFilter, read_score_spread, read_series
-from dashboard.periods import recent_period
+from dashboard.kit.periods import recent_period
+from dashboard.pages.overview.figures import OverviewFilter, read_score_spread, read_series
 from tests.factories import make_record, make_space, make_team
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

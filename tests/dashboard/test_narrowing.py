@@ -6,10 +6,10 @@ import pytest
 from django.http import QueryDict
 
 from contextopt.models import Assembly, ContextConfig, Space
-from dashboard.logfilters import AssembliesForm
-from dashboard.narrowing import QUARTER, Narrowing, join_quarters, narrow
-from dashboard.paging import newest_page
-from dashboard.rollups import fold
+from dashboard.kit.paging import newest_page
+from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.rollups.fold import fold
+from dashboard.rollups.quarters import QUARTER, Narrowing, join_quarters, narrow
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_space
 

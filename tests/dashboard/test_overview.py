@@ -11,14 +11,14 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.models import Assembly, ContextConfig, Role, Space, Team
-from dashboard.charts import CHARTS
 from dashboard.models import ModelPrice, UnfoldedAssembly
-from dashboard.projections import project_month
-from dashboard.rollups import keep_rollups
+from dashboard.pages.overview.charts import CHARTS
+from dashboard.pages.overview.overview import MAX_POLLS
+from dashboard.pages.overview.projections import project_month
+from dashboard.rollups.fold import keep_rollups
 from dashboard.templatetags.figures import json_island
-from dashboard.views.overview import MAX_POLLS
-from memory.feedback import give_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, log_in

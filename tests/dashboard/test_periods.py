@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dashboard.periods import RANGES, custom_period, recent_period
+from dashboard.kit.periods import RANGES, custom_period, recent_period
 
 OSLO = ZoneInfo("Europe/Oslo")
 NOW = datetime(2026, 11, 21, 13, 2, tzinfo=UTC)

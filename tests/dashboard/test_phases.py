@@ -13,12 +13,19 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from contextopt.engine.agentcontext import AgentContext
+from contextopt.engine.agents.contexts import AgentContext
 from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Role, Team
-from dashboard.agentcharts import LABEL_HEIGHT, PHASE_CHARTS, PhaseData
-from dashboard.comparisons import mark_left_out, split_sections
-from dashboard.periods import recent_period
-from dashboard.phases import PHASES_TOLD, PhaseFigures, PhaseFilter, PhaseSeries, read_phase_series
+from dashboard.kit.charts.plots import LABEL_HEIGHT
+from dashboard.kit.diffs import mark_left_out, split_sections
+from dashboard.kit.periods import recent_period
+from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseData
+from dashboard.pages.agents.phasefigures import (
+    PHASES_TOLD,
+    PhaseFigures,
+    PhaseFilter,
+    PhaseSeries,
+    read_phase_series,
+)
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, log_in
 

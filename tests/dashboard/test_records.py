@@ -6,10 +6,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.inputs import RecordPatch
 from contextopt.models import Record, Space
-from contextopt.recording import delete_record, update_record
-from dashboard.forms import RecordEditForm
+from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.records import delete_record, update_record
+from dashboard.pages.spaces.forms import RecordEditForm
 from tests.dashboard.conftest import HTMX
 from tests.factories import make_assembly, make_record
 from tests.memory.factories import make_review

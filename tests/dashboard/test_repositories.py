@@ -5,10 +5,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.engine.packing import Packed, PackedFile
-from contextopt.engine.relevance import RankedFile, Weights
+from contextopt.engine.code.packing import Packed, PackedFile
+from contextopt.engine.code.relevance import RankedFile, Weights
 from contextopt.models import Repository, Role, Team
-from dashboard.repositories import PARTS, choose_files, draw_imports
+from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from tests import factories
 from tests.dashboard.conftest import log_in
 

@@ -7,12 +7,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from contextopt.agents.retries import end_waits
 from contextopt.models import Role, Task, TaskState, Team
-from contextopt.retrying import end_waits
-from dashboard.comparisons import colour_diff
-from dashboard.drawing import saving_bar
-from dashboard.paging import PAGE_ROWS
-from dashboard.views.retries import ATTEMPTS_SHOWN
+from dashboard.kit.charts.shapes import saving_bar
+from dashboard.kit.diffs import colour_diff
+from dashboard.kit.paging import PAGE_ROWS
+from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
 from tests.dashboard.conftest import log_in
 

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
-from dashboard import context
+from dashboard.kit import navigation
 from memory.models import ReviewItem, ReviewSlot
-from memory.reviewing import give_verdict, reserve_item
-from memory.reviewinputs import RulesPatch, VerdictIn
-from memory.reviewqueue import fill_queue, rules_of, set_rules
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.queue import fill_queue, rules_of, set_rules
+from memory.review.reservations import give_verdict, reserve_item
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 from tests.memory.factories import make_review
@@ -62,7 +62,7 @@ def test_the_navigation_says_how_many_wait(
     for _ in range(3):
         make_review(space)
     assert counted.format(3) in reviewer.get("/spaces/").content.decode()
-    monkeypatch.setattr(context, "COUNTED_MAX", 2)
+    monkeypatch.setattr(navigation, "COUNTED_MAX", 2)
     assert counted.format("2+") in reviewer.get("/spaces/").content.decode()
     # Whoever does not review is not called.
     assert 'class="count"' not in teammate_client.get("/spaces/").content.decode()

@@ -21,11 +21,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
-from contextopt.locking import Lock, take_for_session
+from contextopt.locks import Lock, take_for_session
 from contextopt.models import Assembly, Space, Team
-from contextopt.recording import delete_space
-from dashboard.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
-from dashboard.metrics import OverviewFilter, read_series
+from contextopt.spaces.records import delete_space
+from dashboard.kit.periods import custom_period
 from dashboard.models import (
     DayRollup,
     DaySummary,
@@ -35,8 +34,9 @@ from dashboard.models import (
     StaleDay,
     UnfoldedAssembly,
 )
-from dashboard.periods import custom_period
-from dashboard.rollups import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
+from dashboard.pages.overview.figures import OverviewFilter, read_series
+from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
+from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
 from tests.dashboard.test_metrics import log_row
 from tests.factories import NOW, make_space, make_team
 

@@ -6,8 +6,8 @@ from django.urls import reverse
 
 from contextopt.errors import Conflict
 from contextopt.models import Role, Space, Team, User
+from dashboard.kit.savedviews import VIEWS_MAX, save_view
 from dashboard.models import SavedView
-from dashboard.savedviews import VIEWS_MAX, save_view
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 from tests.dashboard.test_metrics import log_row

@@ -3,10 +3,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt import searchables
-from contextopt.embeddingjobs import ensure_embedded
 from contextopt.models import Record, Space, Team
-from memory.snippets import load_snippets, split_runs
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
+from memory.search.snippets import load_snippets, split_runs
 from tests import factories
 from tests.memory.factories import make_memory
 
@@ -41,7 +41,7 @@ def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -
 
 def test_without_a_word_in_common_it_says_that_meaning_found_them(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
-    ensure_embedded(searchables.get("record"), space.pk, limit=99)
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
     assert "nearest by meaning" in html_of(owner_client, "q=zebra")
     assert "nearest by meaning" not in html_of(owner_client, "q=queue")
 
@@ -86,7 +86,7 @@ def test_htmx_gets_the_results_alone(partial, space: Space) -> None:
 def test_queries(owner_client: Client, space: Space, records: int) -> None:
     for number in range(records):
         factories.make_record(space, title=f"queue {number}")
-    ensure_embedded(searchables.get("record"), space.pk, limit=99)
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
     html_of(owner_client, "q=queue")
     with CaptureQueriesContext(connection) as queries:
         assert html_of(owner_client, "q=queue").count("Why it is here") == records
@@ -116,21 +116,21 @@ def test_a_passage_says_what_it_leaves_out(
     space: Space, notes: str, first: str, last: str, gaps: int
 ) -> None:
     record = factories.make_record(space, title="A title", notes=notes)
-    runs = load_snippets(searchables.get("record"), [record.pk], {"en": ("queue", "stuck"), "no": ()})
+    runs = load_snippets(registry.get("record"), [record.pk], {"en": ("queue", "stuck"), "no": ()})
     words = "".join(run.text for run in runs[record.pk].passages).split(" ")
     assert (words[0], words[-1], words.count("…")) == (first, last, gaps)
 
 
 def test_a_record_without_notes_has_no_passage(space: Space) -> None:
     record = factories.make_record(space, title="queue", notes="")
-    assert load_snippets(searchables.get("record"), [record.pk], {"en": ("queue",), "no": ()}) == {
+    assert load_snippets(registry.get("record"), [record.pk], {"en": ("queue",), "no": ()}) == {
         record.pk: ((("queue", True),), ())
     }
 
 
 def test_words_are_marked_in_titles_too(space: Space) -> None:
     record = factories.make_record(space, title="The <b>queues</b> are stuck" + " for long" * 20)
-    found = load_snippets(searchables.get("record"), [record.pk], {"en": ("queue",), "no": ()})[record.pk]
+    found = load_snippets(registry.get("record"), [record.pk], {"en": ("queue",), "no": ()})[record.pk]
     assert [run.text for run in found.title if run.is_match] == ["queues"]
     shown = "".join(run.text for run in found.title)
     assert shown.startswith("The <b>queues</b> are stuck")

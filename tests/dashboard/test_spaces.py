@@ -8,9 +8,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Record, Space, Team
-from contextopt.recording import delete_record
-from dashboard.forms import UPLOAD_MAX_BYTES
-from dashboard.paging import PAGE_ROWS
+from contextopt.spaces.records import delete_record
+from dashboard.kit.paging import PAGE_ROWS
+from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES
 from tests.factories import NOW, make_record, make_space
 
 URL = "/spaces/support/"

@@ -6,10 +6,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.compressing import WrittenBrief, settle_brief
+from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
 from contextopt.models import Finding, HandoffSettings, PhaseCompression, Role, Task, Team
-from dashboard.handoffcharts import HandoffBar, handoff_figure
-from dashboard.paging import PAGE_ROWS
+from dashboard.kit.paging import PAGE_ROWS
+from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 

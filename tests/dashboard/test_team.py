@@ -2,9 +2,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.api.access import find_key
-from contextopt.embeddingjobs import Work, choose_models, work_through
+from contextopt.api.protocol.access import find_key
 from contextopt.models import ApiKey, Invitation, Space, Team, User
+from contextopt.search.vectors.fill import Work, choose_models, work_through
 from tests import factories
 from tests.dashboard.conftest import HTMX
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.tiles import Change, describe_growth
+from dashboard.kit.charts.tiles import Change, describe_growth
 
 
 @pytest.mark.parametrize(

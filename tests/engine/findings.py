@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contextopt.engine.findings import Finding, parse_findings
+from contextopt.engine.briefs.findings import Finding, parse_findings
 
 # How an agent goes on about what it found: true, long, and of little use to the next phase.
 _TALK = (

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine import BriefSettings, Compression, Finding, compress
-from contextopt.engine.briefselection import MENTIONS
-from contextopt.engine.claims import check_claims
-from contextopt.engine.text import flatten
+from contextopt.engine.briefs.claims import check_claims
+from contextopt.engine.briefs.selection import MENTIONS
+from contextopt.engine.text.cleaning import flatten
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts

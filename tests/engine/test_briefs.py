@@ -5,10 +5,10 @@ from typing import ClassVar
 import pytest
 
 from contextopt.engine import BriefSettings, Compression, Finding, InvalidValue, compress
-from contextopt.engine.briefs import natural
-from contextopt.engine.briefsettings import PhaseBrief
-from contextopt.engine.findings import render_finding
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.briefs.compression import natural
+from contextopt.engine.briefs.findings import render_finding
+from contextopt.engine.briefs.settings import PhaseBrief
+from contextopt.engine.prompts.warnings import ContextWarning
 
 from .factories import TOKENIZER
 from .findings import make_finding, make_findings

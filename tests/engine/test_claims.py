@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.engine.claims import Claim, check_claims
+from contextopt.engine.briefs.claims import Claim, check_claims
 
 from .findings import make_finding, make_findings
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.codegraph import CodeGraph, Links, Skipped, build_graph, parse_file
+from contextopt.engine.code.graph import CodeGraph, Links, Skipped, build_graph, parse_file
 
 
 def graph_of(files: dict[str, str | bytes]) -> CodeGraph:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from contextopt.engine.codegraph import parse_file
+from contextopt.engine.code.graph import parse_file
 from tests.engine.test_codegraph import graph_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.deltas import (
+from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     DELETED,
     NEW_FILE,
@@ -24,8 +24,8 @@ from contextopt.engine.deltas import (
     fully_sent,
     is_binary,
 )
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.linediff import NO_CHANGES, apply_diff, diff_text
+from contextopt.engine.agents.linediff import NO_CHANGES, apply_diff, diff_text
+from contextopt.engine.text.errors import InvalidValue
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts
@@ -290,8 +290,8 @@ def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str,
 
 def test_the_order_of_hashing_changes_nothing() -> None:
     script = (
-        "from contextopt.engine.deltas import *\n"
-        "from contextopt.engine.errorlogs import latest_error\n"
+        "from contextopt.engine.agents.deltas import *\n"
+        "from contextopt.engine.agents.errorlogs import latest_error\n"
         "old = {f'f{n}.py': ''.join(f'line {n} {k}\\n' for k in range(20)) for n in range(12)}\n"
         "new = {f'g{n}.py': old[f'f{n}.py'] + 'more\\n' for n in range(6)}\n"
         "new |= {f'f{n}.py': 'x' for n in range(6, 9)}\n"

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from contextopt.engine.duplicates import SeenTexts
+from contextopt.engine.prompts.duplicates import SeenTexts
 
 from .strategies import PROFILE, texts
 

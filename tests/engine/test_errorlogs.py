@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.errorlogs import latest_error, latest_error_within
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.logmarkers import Marker, classify
+from contextopt.engine.agents.errorlogs import latest_error, latest_error_within
+from contextopt.engine.agents.logmarkers import Marker, classify
+from contextopt.engine.text.errors import InvalidValue
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agentcontext import AgentContext
-from contextopt.engine.counters import HeuristicCounter
-from contextopt.engine.fences import EXTERNAL_DATA, STRATEGY_HINT, fence, quiet_lines
-from contextopt.engine.marks import MARK
+from contextopt.engine.agents.contexts import AgentContext
+from contextopt.engine.text.counters import HeuristicCounter
+from contextopt.engine.text.fences import EXTERNAL_DATA, STRATEGY_HINT, fence, quiet_lines
+from contextopt.engine.text.marks import MARK
 from tests.engine.payloads import hostile
 from tests.engine.strategies import PROFILE
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.findings import MAX_FINDINGS, parse_findings, render_finding
+from contextopt.engine.briefs.findings import MAX_FINDINGS, parse_findings, render_finding
+from contextopt.engine.text.errors import InvalidValue
 
 from .findings import make_finding, make_findings
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.lexical import Bm25, LexicalIndex, path_terms, split_identifier, stem, terms
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, split_identifier, stem, terms
 
 WORDS = st.sampled_from(["user", "order", "token", "cache", "index", "graph"])
 DOCUMENTS = st.dictionaries(

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contextopt.engine.agentcontext import AgentContext, ContextFile
-from contextopt.engine.counters import HeuristicCounter, RenderedCounter
-from contextopt.engine.deltas import (
+from contextopt.engine.agents.contexts import AgentContext, ContextFile
+from contextopt.engine.agents.deltas import (
     UNCUT,
     ChangedFile,
     DeltaLimits,
@@ -18,11 +17,12 @@ from contextopt.engine.deltas import (
     build_delta,
     fully_sent,
 )
-from contextopt.engine.fences import STRATEGY_HINT, fence
-from contextopt.engine.marks import MARK, NO_NEWLINE, mark, marked_block, marked_file, unmark
-from contextopt.engine.rendering import header, render, summary_line
-from contextopt.engine.retries import Diagnosis, FailedAttempt, FullRetry, plan_retry, retry_task
-from contextopt.engine.values import RecordSummary, SpaceContext
+from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, FullRetry, plan_retry, retry_task
+from contextopt.engine.prompts.rendering import header, render, summary_line
+from contextopt.engine.prompts.values import RecordSummary, SpaceContext
+from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
+from contextopt.engine.text.fences import STRATEGY_HINT, fence
+from contextopt.engine.text.marks import MARK, NO_NEWLINE, mark, marked_block, marked_file, unmark
 
 from .factories import NOW, TOKENIZER
 from .payloads import BREAKS, PAYLOADS, hostile

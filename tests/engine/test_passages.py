@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.lexical import terms
-from contextopt.engine.passages import MAX_TEXT_CHARS, best_passages
+from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, best_passages
+from contextopt.engine.text.lexical import terms
 
 from .strategies import PROFILE, texts
 

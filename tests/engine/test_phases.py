@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agentcontext import FIELDS, AgentContext, ContextFile
-from contextopt.engine.counters import HeuristicCounter, RenderedCounter, get_counter
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.phases import DEFAULT_PROFILES, PhaseProfile, PhaseResult, filter_phase
-from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE
+from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile
+from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile, PhaseResult, filter_phase
+from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE
+from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, get_counter
+from contextopt.engine.text.errors import InvalidValue
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts

@@ -24,7 +24,7 @@ from contextopt.engine import (
     render,
     summary_line,
 )
-from contextopt.engine.text import flatten, flatten_to
+from contextopt.engine.text.cleaning import flatten, flatten_to
 
 from .factories import NOW, TOKENIZER, make_record, make_space
 from .strategies import PROFILE, configs, dates, record_lists, spaces, staged_configs, texts

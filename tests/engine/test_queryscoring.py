@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine import ContextConfig, Match, Relevance, lend_to_neighbours, relevances, score_float
-from contextopt.engine.queryscoring import own_relevances, query_score, rank_by_query
+from contextopt.engine.prompts.relevance import own_relevances, query_score, rank_by_query
 
 from .factories import NOW, make_record
 from .strategies import PROFILE, weights

@@ -17,8 +17,8 @@ from contextopt.engine import (
     assemble,
     summary_line,
 )
-from contextopt.engine.selection import LARGEST_SHARE, MIN_RECORD_TOKENS
-from contextopt.engine.text import flatten
+from contextopt.engine.prompts.selection import LARGEST_SHARE, MIN_RECORD_TOKENS
+from contextopt.engine.text.cleaning import flatten
 
 from .factories import NOW, TOKENIZER, make_space
 from .strategies import PROFILE, record_lists, spaces, staged_configs, texts

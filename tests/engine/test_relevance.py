@@ -5,9 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contextopt.engine.codegraph import build_graph, parse_file
-from contextopt.engine.relevance import Change, Documents, FileTerms, History, RankedFile, Ranker, Weights
-from contextopt.engine.repository import RepositoryIndex, read_file
+from contextopt.engine.code.graph import build_graph, parse_file
+from contextopt.engine.code.relevance import (
+    Change,
+    Documents,
+    FileTerms,
+    History,
+    RankedFile,
+    Ranker,
+    Weights,
+)
+from contextopt.engine.code.repository import RepositoryIndex, read_file
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 FILES = {
@@ -109,7 +117,7 @@ def test_an_updated_index_ranks_as_one_built_anew() -> None:
 _SCRIPT = """
 from tests.engine.test_relevance import ranked, change, FILES
 from tests.engine.test_packing import sources, CL100K
-from contextopt.engine.packing import pack
+from contextopt.engine.code.packing import pack
 changes = (change(3, "Order", "shop/orders.py", "shop/taxes.py"),)
 result = ranked("place an order and send the receipt", changes=changes)
 print(result)

@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from contextopt.engine import InvalidValue, fit_header, header, render, summary_line
-from contextopt.engine.rendering import order_records
-from contextopt.engine.scoring import Scored
+from contextopt.engine.prompts.rendering import order_records
+from contextopt.engine.prompts.scoring import Scored
 
 from .factories import NOW, TOKENIZER, make_record, make_space
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.repeats import rank_with_repeats
+from contextopt.engine.briefs.repeats import rank_with_repeats
 
 from .strategies import PROFILE
 

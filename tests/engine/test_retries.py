@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agentcontext import AgentContext, ContextFile
-from contextopt.engine.counters import HeuristicCounter, RenderedCounter
-from contextopt.engine.deltas import ChangedFile, SentFile, fully_sent
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
-from contextopt.engine.retries import (
+from contextopt.engine.agents.contexts import AgentContext, ContextFile
+from contextopt.engine.agents.deltas import ChangedFile, SentFile, fully_sent
+from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
+from contextopt.engine.agents.retries import (
     Diagnosis,
     FailedAttempt,
     FullReplan,
@@ -20,6 +18,8 @@ from contextopt.engine.retries import (
     RetryPlan,
     plan_retry,
 )
+from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
+from contextopt.engine.text.errors import InvalidValue
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, clean_texts

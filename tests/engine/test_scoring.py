@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from contextopt.engine import ContextConfig, InvalidValue, rank, score, score_decimal, score_float
-from contextopt.engine.scoring import HORIZON_US, SCORE_SCALE, coefficients, frequency, recency
+from contextopt.engine.prompts.scoring import HORIZON_US, SCORE_SCALE, coefficients, frequency, recency
 
 from .factories import NOW, make_record
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from benchmarks.strategies import TICKETS
-from contextopt.engine.taskpatterns import GENERAL, PATTERNS, detect_task_pattern
+from contextopt.engine.agents.taskpatterns import GENERAL, PATTERNS, detect_task_pattern
 from tests.engine.strategies import PROFILE, texts
 
 NAMES = [pattern.name for pattern in PATTERNS]

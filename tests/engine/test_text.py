@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.engine.text import cut, flatten, flatten_to, grapheme_boundary
+from contextopt.engine.text.cleaning import cut, flatten, flatten_to, grapheme_boundary
 
 FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 NORWAY = "\U0001f1f3\U0001f1f4"

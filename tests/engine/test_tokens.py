@@ -6,8 +6,9 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer, tokens
-from contextopt.engine.tokens import PIECE_CHARS, split_safely
+from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer
+from contextopt.engine.text import tokens
+from contextopt.engine.text.tokens import PIECE_CHARS, split_safely
 
 from .factories import TOKENIZER
 from .strategies import PROFILE, texts

@@ -1,7 +1,7 @@
 import pytest
 
 from contextopt.engine import truncate
-from contextopt.engine.scoring import Scored
+from contextopt.engine.prompts.scoring import Scored
 
 from .factories import make_record
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from contextopt.completing import CompletionResult, complete_task
-from contextopt.completioninputs import CompletionIn
 from contextopt.models import Team
 from memory.models import Memory, StrategyUse
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import CompletionResult, complete_task
 from tests.api.conftest import Caller, api, nobody, reader, stranger, writer
 from tests.memory.factories import make_strategy, make_use
 

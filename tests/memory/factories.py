@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from contextopt.completing import complete_task
-from contextopt.completioninputs import CompletionIn
 from contextopt.models import Space, Team
-from memory.feedback import give_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
-from memory.inputs import MemoryIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
+from memory.memories.inputs import MemoryIn
+from memory.memories.memories import create_memory
 from memory.models import Memory, ReviewItem, StrategyUse
-from memory.reviewqueue import refresh_assembly
-from memory.storing import create_memory
+from memory.review.queue import refresh_assembly
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import complete_task
 from tests import factories
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.agreement import count_units, krippendorff_alpha
+from memory.review.agreement import count_units, krippendorff_alpha
 
 # K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011): sections A, B, and C with D.
 BINARY = ("0100000010", "1110010000")

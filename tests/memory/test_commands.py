@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt import completing
 from contextopt.models import Task
 from memory.models import Memory
+from memory.strategies import reports
 
 type Run = Callable[..., tuple[int, str, str]]
 REPORT = {
@@ -99,7 +99,7 @@ def test_what_could_not_be_learned_yet_is_exit_1(run: Run, write, monkeypatch) -
     def refuse(_: object) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(completing, "_learners", [refuse])
+    monkeypatch.setattr(reports, "_learners", [refuse])
     code, out, _ = run("complete_task", write(REPORT))
     assert code == 1
     assert "will be tried again" in out

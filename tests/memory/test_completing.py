@@ -5,13 +5,13 @@ from django.db import DatabaseError, connection
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
-from contextopt import completing
-from contextopt.completing import learn_pending
-from contextopt.completioninputs import CompletionIn
-from contextopt.engine.plans import StepOutcome, extract_successful_steps
+from contextopt.engine.agents.plans import StepOutcome, extract_successful_steps
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Completion, Task, TaskState, Team
 from memory.models import Memory, TrustChange
+from memory.strategies import reports
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import learn_pending
 from tests import factories
 from tests.memory.conftest import REPORT
 
@@ -143,8 +143,8 @@ def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monke
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 / 0")
 
-    learners = list(completing._learners)
-    monkeypatch.setattr(completing, "_learners", [*learners, refuse])
+    learners = list(reports._learners)
+    monkeypatch.setattr(reports, "_learners", [*learners, refuse])
     with capture_logs() as events:
         result = complete()
     assert [event["event"] for event in events if event["log_level"] == "warning"] == [
@@ -155,7 +155,7 @@ def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monke
     assert not Memory.objects.exists()
     assert Completion.objects.get().tries == 1
 
-    monkeypatch.setattr(completing, "_learners", learners)
+    monkeypatch.setattr(reports, "_learners", learners)
     assert learn_pending() == 1
     assert learn_pending() == 0
     assert Memory.objects.count() == 1
@@ -166,9 +166,9 @@ def test_what_is_refused_again_and_again_is_left(complete, monkeypatch) -> None:
     def refuse(_: Completion) -> None:
         raise DatabaseError("no")
 
-    monkeypatch.setattr(completing, "_learners", [refuse])
+    monkeypatch.setattr(reports, "_learners", [refuse])
     complete()
-    Completion.objects.update(tries=completing.LEARN_TRIES_MAX)
+    Completion.objects.update(tries=reports.LEARN_TRIES_MAX)
     assert learn_pending() == 0
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from contextopt.completing import complete_task
-from contextopt.completioninputs import CompletionIn
 from contextopt.models import Team
-from memory.credits import measure_tasks, savings
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
-from memory.strategies import rate_use
+from memory.strategies.credits import measure_tasks, savings
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import complete_task
+from memory.strategies.strategies import rate_use
 from tests import factories
 from tests.concurrency import at_once
 from tests.memory.factories import make_strategy, make_use

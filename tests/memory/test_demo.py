@@ -1,10 +1,10 @@
 """The demo's part of memory: there after loading, gone after removal, other memories untouched."""
 
-from contextopt.demo import load_demo, remove_demo, summarise_demo
 from contextopt.models import Message, Team
-from memory.inputs import MemoryIn
+from dashboard.demo import load_demo, remove_demo, summarise_demo
+from memory.memories.inputs import MemoryIn
+from memory.memories.memories import create_memory
 from memory.models import Memory, StrategyUse, TrustChange, Vote
-from memory.storing import create_memory
 from tests.factories import NOW
 
 

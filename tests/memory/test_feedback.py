@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Message, Space, Team, User
-from memory.feedback import give_feedback, withdraw_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
+from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import ExternalMessage, Vote
 from memory.signals import feedback_changed
-from memory.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
 from tests import factories
 
 UP, DOWN = OpinionIn(rating="up"), OpinionIn(rating="down", reason="outdated", comment="From last year.")

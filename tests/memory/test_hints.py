@@ -8,17 +8,17 @@ from django.db import connection
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from contextopt.completing import complete_task
-from contextopt.completioninputs import CompletionIn
-from contextopt.embedding import EmbeddingUnavailable
 from contextopt.errors import InvalidInput
 from contextopt.models import Team
-from memory import hints
-from memory.hints import NO_HINT, Hint, give_hint
-from memory.inputs import HintIn
+from contextopt.search.embedders import EmbeddingUnavailable
+from memory.memories.inputs import HintIn
+from memory.memories.memories import delete_memory
 from memory.models import Memory, MemoryPolicy, StrategyUse
-from memory.storing import delete_memory
-from memory.strategies import retire_strategy
+from memory.strategies import hints
+from memory.strategies.hints import NO_HINT, Hint, give_hint
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import complete_task
+from memory.strategies.strategies import retire_strategy
 from tests import factories
 from tests.memory.factories import make_strategy
 

@@ -10,10 +10,10 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from contextopt.models import Attempt, Space, Team
-from memory.feedback import give_feedback, withdraw_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.ratings import rate_strategies
+from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import Memory, Vote
-from memory.ratings import rate_strategies
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
 from tests.fulldisk import lacking_room
@@ -114,8 +114,8 @@ from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
 from contextopt.models import Team
-from memory.feedback import give_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
+from memory.feedback.inputs import OpinionIn, SubjectIn
 subject = SubjectIn(assembly_id=int(sys.argv[2]))
 give_feedback(team=Team.objects.get(), subject=subject, opinion=OpinionIn(rating="down"), rater="rater:a")
 """

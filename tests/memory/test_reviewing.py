@@ -11,11 +11,21 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AuditEvent, Message, Role, Space, Team, User
-from memory.feedback import give_feedback, withdraw_feedback
-from memory.feedbackinputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import ExternalMessage
+from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import ItemState, Origin, ReviewItem, ReviewSlot
-from memory.models.feedback import ExternalMessage
-from memory.reviewing import (
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.queue import (
+    BATCH,
+    add_items,
+    fill_queue,
+    refresh_assembly,
+    resize_items,
+    rules_of,
+    set_rules,
+)
+from memory.review.reservations import (
     assign_item,
     find_item,
     give_verdict,
@@ -24,16 +34,6 @@ from memory.reviewing import (
     reserve_next,
     visible_verdicts,
     withdraw_verdict,
-)
-from memory.reviewinputs import RulesPatch, VerdictIn
-from memory.reviewqueue import (
-    BATCH,
-    add_items,
-    fill_queue,
-    refresh_assembly,
-    resize_items,
-    rules_of,
-    set_rules,
 )
 from tests import factories
 from tests.memory.factories import make_review

@@ -14,9 +14,9 @@ from django.utils import timezone
 from config.settings import BASE_DIR
 from contextopt.models import Space, Team
 from memory.models import ItemState, Origin, ReviewItem, ReviewSlot
-from memory.reviewing import RESERVED_FOR, give_verdict, reserve_next
-from memory.reviewinputs import RulesPatch, VerdictIn
-from memory.reviewqueue import add_items, rules_of, set_rules
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.queue import add_items, rules_of, set_rules
+from memory.review.reservations import RESERVED_FOR, give_verdict, reserve_next
 from tests import factories
 
 ITEMS = 200
@@ -30,8 +30,8 @@ name, team_id, reviewer = sys.argv[1:]
 settings.DATABASES["default"]["NAME"] = name
 django.setup()
 from contextopt.models import Team
-from memory.reviewing import give_verdict, reserve_next
-from memory.reviewinputs import VerdictIn
+from memory.review.reservations import give_verdict, reserve_next
+from memory.review.inputs import VerdictIn
 team = Team.objects.get(pk=team_id)
 while slot := reserve_next(team=team, reviewer=reviewer):
     print("took", slot.pk, flush=True)

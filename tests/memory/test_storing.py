@@ -8,16 +8,16 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Team
-from memory.decay import DECAY_SQL, HALF_LIVES, decay
-from memory.inputs import MemoryPatch
-from memory.models import HalfLife, Memory
-from memory.storing import (
+from memory.memories.decay import DECAY_SQL, HALF_LIVES, decay
+from memory.memories.inputs import MemoryPatch
+from memory.memories.memories import (
     access_memories,
     delete_memory,
     find_memory,
     restore_memory,
     update_memory,
 )
+from memory.models import HalfLife, Memory
 from tests import factories
 from tests.memory.factories import make_memory
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contextopt.errors import Conflict
 from contextopt.models import Team
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
-from memory.strategies import rate_use, reinstate_strategy, retire_strategy, standing_ratings
+from memory.strategies.strategies import rate_use, reinstate_strategy, retire_strategy, standing_ratings
 from tests.memory.factories import make_use
 
 

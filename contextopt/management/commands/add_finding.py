@@ -5,15 +5,15 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.agentinputs import TaskIn
+from contextopt.agents.handoffs.findings import add_finding
+from contextopt.agents.handoffs.inputs import FindingIn
+from contextopt.agents.inputs import TaskIn
+from contextopt.agents.retries import create_task
 from contextopt.errors import InvalidInput
-from contextopt.findinginputs import FindingIn
-from contextopt.handoffs import add_finding
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase, Task, Team
-from contextopt.retrying import create_task
 
 
 class Command(TaskCommand):

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.findinginputs import AdvanceIn
-from contextopt.handoffs import advance_phase
+from contextopt.agents.handoffs.findings import advance_phase
+from contextopt.agents.handoffs.inputs import AdvanceIn
 from contextopt.management.base import ACTOR, DONE
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase

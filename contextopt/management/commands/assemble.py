@@ -6,14 +6,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt import searchables
-from contextopt.assembling import AssemblyResult, assemble_space
-from contextopt.engine.config import SEARCH_STAGE
-from contextopt.engine.errors import EngineError, InvalidValue
-from contextopt.engine.tokens import get_tokenizer
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.prompts.config import SEARCH_STAGE
+from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import ContextoptError
-from contextopt.importing import Rejection, check_input, open_input, read_file
-from contextopt.inputs import AssemblyIn, Text, field_problems
+from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
@@ -24,9 +23,11 @@ from contextopt.management.base import (
     team_of,
 )
 from contextopt.management.ledgers import describe_result
-from contextopt.management.searching import make_searchable
+from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
-from contextopt.recording import tokenizer_of
+from contextopt.search import registry
+from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
+from contextopt.spaces.records import tokenizer_of
 
 OPTIONS = (
     ("--query", "TEXT", "what the prompt asks: stage 5 ranks by it"),
@@ -108,7 +109,7 @@ class Command(AnsweringCommand):
     def _prepare(self, space: Space, request: AssemblyIn) -> None:
         """Make what was just imported searchable, once, when there is a question."""
         if request.stage_in_force == SEARCH_STAGE and not self._is_searchable:
-            make_searchable(self.stderr, searchables.get("record"), space.pk)
+            make_searchable(self.stderr, registry.get("record"), space.pk)
             self._is_searchable = True
 
     def _answers(

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from contextopt.agents.handoffs.findings import change_finding
+from contextopt.agents.handoffs.inputs import FindingPatch, check_key
+from contextopt.agents.handoffs.models import number_of
 from contextopt.errors import InvalidInput
-from contextopt.findinginputs import FindingPatch, check_key
-from contextopt.handoffs import change_finding
 from contextopt.management.base import ACTOR, DONE, parse_input
 from contextopt.management.handoffs import TaskCommand, find_stored_task
-from contextopt.models.findings import number_of
 
 NAMES = {"tags": "--tags", "depends_on": "--depends-on"}
 

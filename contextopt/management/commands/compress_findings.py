@@ -5,15 +5,15 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.engine.briefs import Compression, compress
-from contextopt.engine.briefsettings import BriefSettings
-from contextopt.engine.errors import InvalidValue
-from contextopt.engine.findings import parse_findings, render_finding
-from contextopt.engine.tokens import Tokenizer, get_tokenizer
-from contextopt.findinginputs import PhaseFindings
+from contextopt.agents.handoffs.inputs import PhaseFindings
+from contextopt.assemblies.models import ALL_FINDINGS
+from contextopt.engine.briefs.compression import Compression, compress
+from contextopt.engine.briefs.findings import parse_findings, render_finding
+from contextopt.engine.briefs.settings import BriefSettings
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.management.base import DONE, ReportingCommand, invalid_option
 from contextopt.management.documents import read_document
-from contextopt.models.assemblies import ALL_FINDINGS
 
 
 class Command(ReportingCommand):

@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.inputs import KeyIn
-from contextopt.keys import create_key
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
 from contextopt.models import Scope
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key
 
 
 class Command(ReportingCommand):

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.embedding import EmbeddingUnavailable, configured_embedder
-from contextopt.embeddingjobs import Work, work_through
-from contextopt.embeddingstatus import embedding_status
 from contextopt.errors import Conflict
-from contextopt.locking import Lock, only_here
+from contextopt.locks import Lock, only_here
 from contextopt.management.base import DONE, Progress, ReportingCommand
+from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder
+from contextopt.search.vectors.fill import Work, work_through
+from contextopt.search.vectors.status import embedding_status
 
 # A round's length; between two rounds a model that was changed in the settings of others is seen.
 ROUND_SECONDS = 60.0

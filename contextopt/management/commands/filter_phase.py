@@ -5,11 +5,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.agentinputs import AgentContextIn, PhaseNamed
-from contextopt.filtering import FilterResult, figures, filter_agent_context
+from contextopt.agents.inputs import AgentContextIn, PhaseNamed
+from contextopt.agents.phases import FilterResult, figures, filter_agent_context
+from contextopt.assemblies.models import FULL_CONTEXT
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, counter_of, read_document
-from contextopt.models.assemblies import FULL_CONTEXT
 
 
 class Command(DocumentCommand):

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.errors import InvalidInput
-from contextopt.importing import Found, read_commits
 from contextopt.management.importing import ImportCommand
+from contextopt.spaces.importing import Found, read_commits
 
 
 class Command(ImportCommand):

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.importing import Found, read_folder
 from contextopt.management.importing import ImportCommand
+from contextopt.spaces.importing import Found, read_folder
 
 
 class Command(ImportCommand):

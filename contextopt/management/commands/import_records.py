@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.importing import Found, check_input, open_input, read_file, readable
 from contextopt.management.importing import ImportCommand
+from contextopt.spaces.importing import Found, check_input, open_input, read_file, readable
 
 
 class Command(ImportCommand):

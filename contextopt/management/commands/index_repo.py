@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.errors import InvalidInput
-from contextopt.indexing import IndexReport, index_checkout
 from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
 from contextopt.management.repositories import target
+from contextopt.repositories.indexing import IndexReport, index_checkout
 
 LISTED = 20
 

@@ -7,12 +7,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt.engine.errors import EngineError, InvalidValue
-from contextopt.engine.tokens import get_tokenizer
+from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import ContextoptError, InvalidInput
-from contextopt.importing import Rejection, check_input, open_input, read_file
-from contextopt.indexes import load_index
-from contextopt.indexing import index_checkout
 from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
@@ -24,8 +21,11 @@ from contextopt.management.base import (
 )
 from contextopt.management.repositories import Target, target
 from contextopt.models import Team
-from contextopt.ranking import Relevant, RevisionRanker, rank_repository
-from contextopt.repositoryinputs import RelevantIn
+from contextopt.repositories.graphs import load_index
+from contextopt.repositories.indexing import index_checkout
+from contextopt.repositories.inputs import RelevantIn
+from contextopt.repositories.ranking import Relevant, RevisionRanker, rank_repository
+from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
 
 LISTED = 20
 OPTIONS = ("task", "budget", "limit", "encoding")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from contextopt.agentinputs import RetryIn
+from contextopt.agents.inputs import RetryIn
+from contextopt.agents.retries import Retry, log_delta, plan_delta
 from contextopt.management.base import ACTOR, DONE, team_of
 from contextopt.management.documents import DocumentCommand, counter_of, read_document
-from contextopt.retrying import Retry, log_delta, plan_delta
 
 
 class Command(DocumentCommand):

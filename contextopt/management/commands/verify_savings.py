@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 from pydantic import BaseModel
 
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.inputs import Moment
 from contextopt.management.base import (
     DONE,
@@ -18,7 +19,6 @@ from contextopt.management.base import (
     team_of,
 )
 from contextopt.models import AssemblyPayload
-from contextopt.verification import verify_assembly
 
 CHUNK = 500
 DIFFERENCES_KEPT = 10_000

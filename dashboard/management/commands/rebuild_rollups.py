@@ -5,7 +5,7 @@ from typing import Any
 
 from contextopt.management.base import DONE, Progress, ReportingCommand, team_of
 from dashboard.models import QuarterRollup
-from dashboard.rollups import rebuild
+from dashboard.rollups.fold import rebuild
 
 
 class Command(ReportingCommand):

@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.completing import CompletionResult, complete_task
-from contextopt.completioninputs import CompletionIn
 from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, team_of
 from contextopt.management.documents import read_document
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import CompletionResult, complete_task
 
 
 class Command(ReportingCommand):

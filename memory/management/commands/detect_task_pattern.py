@@ -6,13 +6,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt.engine.taskpatterns import detect_task_pattern
+from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.errors import InvalidInput
-from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input
-from memory.inputs import PatternIn
+from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
+from memory.memories.inputs import PatternIn
 
 
 class Line(BaseModel):

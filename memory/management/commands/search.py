@@ -9,14 +9,14 @@ from pydantic import BaseModel, StrictInt, ValidationError
 from pydantic_core import to_jsonable_python
 
 from contextopt.errors import ContextoptError, InvalidInput
-from contextopt.importing import Rejection, check_input, open_input, read_file
 from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input, space_of, team_of
-from contextopt.management.searching import make_searchable
+from contextopt.management.upkeep import make_searchable
 from contextopt.models import Team
-from memory.finding import Found, ResultOut, find, targets_of
-from memory.searchinputs import SearchIn
+from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
+from memory.search.inputs import SearchIn
+from memory.search.search import Found, ResultOut, find, targets_of
 
 OPTIONS = (
     ("--limit", "N", "results at most (default: 10)"),

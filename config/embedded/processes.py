@@ -1,0 +1,283 @@
+"""The programs that serve the product, as children of `manage.py up`: started, watched, restarted, stopped.
+
+Each child leads its own process group, so Ctrl-C reaches this process alone and it stops them in order. All
+carry the environment variable CONTEXTOPT_UP with the checkout's path: after a SIGKILL of this process its
+children live on, and the next start finds them by that mark and ends them. A process that gives no sign of
+life any longer (pulses.py) is ended here, and what has ended is started again.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from config.embedded.errors import PortInUseError
+from config.embedded.pulses import FOLDER, Pulses
+
+MARK = "CONTEXTOPT_UP"
+TICK_SECONDS = 0.25
+STOP_SECONDS = 6.0
+# The next start is waiting for what is left of the one before: a job that takes longer runs again later.
+LEFTOVER_SECONDS = 1.0
+KILLED_SECONDS = 5.0
+SERVED_DELAY_SECONDS = 0.5
+FIRST_DELAY_SECONDS = 1.0
+LONGEST_DELAY_SECONDS = 30.0
+MAX_LOG_BYTES = 20_000_000
+MAX_LINES_PER_TICK = 20
+ERROR_LINE = re.compile(
+    rb'"level": "(?:error|critical)"|\b(?:ERROR|CRITICAL|FATAL)\b|^Traceback|^[\w.]+(?:Error|Exception)\b'
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass
+class LogFile:
+    """A child's log under var/log: errors are read back from it, and it never grows without end."""
+
+    path: Path
+    position: int = 0
+
+    def start(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()
+        self.position = self.path.stat().st_size
+
+    def new_errors(self) -> list[str]:
+        """The lines written since the last call that tell of an error."""
+        with self.path.open("rb") as file:
+            file.seek(self.position)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self.position += len(whole)
+        self._rotate()
+        return [line.decode(errors="replace") for line in whole.splitlines() if ERROR_LINE.search(line)]
+
+    def tail(self, lines: int = 12) -> list[str]:
+        return self.path.read_text(errors="replace").splitlines()[-lines:]
+
+    def _rotate(self) -> None:
+        """Copy and truncate: the child keeps its descriptor, which was opened for appending."""
+        if self.position > MAX_LOG_BYTES:
+            self.path.with_suffix(".log.1").write_bytes(self.path.read_bytes())
+            os.truncate(self.path, 0)
+            self.position = 0
+
+
+@dataclass
+class Child:
+    """One program and what is known of its process."""
+
+    program: Program
+    log: LogFile
+    pulses: Pulses
+    process: subprocess.Popen[bytes] | None = None
+    failures: int = 0
+    restart_at: float = 0.0
+
+    def start(self, base_dir: Path) -> None:
+        self.pulses.reset()
+        marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
+        with self.log.path.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603
+                self.program.command,
+                cwd=base_dir,
+                env=os.environ | marks,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def fail(self, now: float) -> float:
+        """Note that the process has ended, end what it left in its group; return the seconds to wait."""
+        self.kill_group()
+        self.process = None
+        self.failures = 0 if self.pulses.were_seen else self.failures + 1
+        delay = restart_delay_seconds(self.failures)
+        self.restart_at = now + delay
+        return delay
+
+    def end_silent(self) -> list[int]:
+        """End those of its processes that live but give no sign of it; return which."""
+        return [pid for pid in self.pulses.find_silent() if self._kill(pid)]
+
+    def _kill(self, pid: int) -> bool:
+        """Kill a process of the group, unless it has ended and its number is a stranger's."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process is not None and os.getpgid(pid) == self.process.pid:
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
+
+    def kill_group(self) -> None:
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def restart_delay_seconds(failures: int) -> float:
+    """0.5 s where the program had been serving; else 1 s after the first failure in a row, twice as long
+    after each further one, at most 30 s."""
+    if not failures:
+        return SERVED_DELAY_SECONDS
+    return min(FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), LONGEST_DELAY_SECONDS)
+
+
+@dataclass
+class Supervisor:
+    """Keeps the programs running until SIGINT, SIGTERM or SIGHUP; calls the watchers four times a second."""
+
+    programs: Sequence[Program]
+    base_dir: Path
+    report: Callable[[str], None]
+    watchers: Sequence[Callable[[], None]]
+    children: list[Child] = field(default_factory=list)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _hurried: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        var = self.base_dir / "var"
+        self.children = [
+            Child(each, LogFile(var / "log" / f"{each.name}.log"), Pulses(var / "pulses" / each.name))
+            for each in self.programs
+        ]
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, self._on_signal)
+        try:
+            for child in self.children:
+                child.log.start()
+                child.start(self.base_dir)
+            while not self._stopping.wait(TICK_SECONDS):
+                self._tend()
+                for watch in self.watchers:
+                    watch()
+        finally:
+            self._stop_all()
+
+    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
+        if self._stopping.is_set():
+            self._hurried.set()
+        self._stopping.set()
+
+    def _tend(self) -> None:
+        for child in self.children:
+            for line in child.log.new_errors()[:MAX_LINES_PER_TICK]:
+                self.report(f"{child.program.name}: {line[:500]}")
+            now = time.monotonic()
+            if child.process is None:
+                if now >= child.restart_at:
+                    child.start(self.base_dir)
+            elif (code := child.process.poll()) is not None:
+                self._report_end(child, code, child.fail(now))
+            for pid in child.end_silent():
+                self.report(f"{child.program.name}: process {pid} has stopped answering and was ended.")
+
+    def _report_end(self, child: Child, code: int, delay: float) -> None:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        name = child.program.name
+        self.report(f"{name} {how}; starting it again in {delay:g} s. The end of {child.log.path}:")
+        for line in child.log.tail():
+            self.report(f"{name}: {line[:500]}")
+
+    def _stop_all(self) -> None:
+        """Ask everyone to finish, then insist after a few seconds, or at once on a second Ctrl-C."""
+        running = [child for child in self.children if child.process is not None]
+        self.report("Stopping. Ctrl-C once more stops at once, in the middle of a job.")
+        for child in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.process.pid, signal.SIGTERM)  # type: ignore[union-attr]
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(child.process.poll() is None for child in running):  # type: ignore[union-attr]
+            if time.monotonic() > deadline or self._hurried.is_set():
+                break
+            time.sleep(0.05)
+        for child in running:
+            child.kill_group()
+            child.process.wait()  # type: ignore[union-attr]
+
+
+def end_leftovers(base_dir: Path) -> int:
+    """End the processes that a killed `up` of this checkout left behind; return how many there were."""
+    leftovers = list(_leftovers(base_dir))
+    for signum, seconds in ((signal.SIGTERM, LEFTOVER_SECONDS), (signal.SIGKILL, KILLED_SECONDS)):
+        for process in leftovers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signum)
+        deadline = time.monotonic() + seconds
+        while any(map(_is_alive, leftovers)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return len(leftovers)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """A zombie counts as dead: in a container without an init process nobody may ever collect it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
+    """This user's processes with this checkout's mark, less those that lead to the present one."""
+    own = psutil.Process()
+    spared = {own.pid, *(parent.pid for parent in own.parents())}
+    for process in psutil.process_iter():
+        try:
+            own_users = process.pid not in spared and process.uids().real == os.getuid()
+            if own_users and process.environ().get(MARK) == str(base_dir):
+                yield process
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises: PortInUseError, when the web server could not listen there."""
+    try:
+        _listen_once(host, port)
+    except socket.gaierror as error:
+        raise PortInUseError(f"{host} is not an address of this machine: {error.strerror}.") from error
+    except PermissionError as error:
+        raise PortInUseError(
+            f"Port {port} needs privileges; choose one from 1024 up (--port 8000)."
+        ) from error
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise PortInUseError(f"{host} is not an address of this machine.") from error
+        free = _free_port(host, port)
+        raise PortInUseError(
+            f"{host}:{port} cannot be used ({error.strerror}): another program listens there. "
+            f"Choose another port: `make run PORT={free}` or `manage.py up --port {free}`."
+        ) from error
+
+
+def _listen_once(host: str, port: int) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        # A port whose last connections are still closing is free for a server.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        probe.listen()
+
+
+def _free_port(host: str, taken: int) -> int:
+    for port in range(taken + 1, min(taken + 50, 65535)):
+        with contextlib.suppress(OSError):
+            _listen_once(host, port)
+            return port
+    return 8000 if taken != 8000 else 9000

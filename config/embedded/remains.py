@@ -1,0 +1,69 @@
+"""The processes of an embedded server: which are alive, and how what a crash left of them is cleared."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from config.embedded.errors import PostgresError
+from config.embedded.place import SOCKET_NAME, Location
+
+REMAINS_SECONDS = 15.0
+
+
+def postmaster(place: Location) -> psutil.Process | None:
+    try:
+        pid = int((place.data_dir / "postmaster.pid").read_text().split("\n", 1)[0])
+        process = psutil.Process(pid)
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return None
+    return process if _serves(process, place) else None
+
+
+def server_processes(place: Location) -> list[psutil.Process]:
+    found = (process for process in psutil.process_iter() if _serves(process, place))
+    return list(found)
+
+
+def clear_remains(place: Location) -> None:
+    """Wait until no process of an earlier server is left, asking it to go with growing emphasis, then drop
+    its pid files.
+
+    After a SIGKILL of the main process its backends may still write for a moment. The pid files alone say
+    little: their number may belong to a stranger after a reboot, or to a zombie in a container.
+    """
+    started = time.monotonic()
+    pleas = [(3.0, signal.SIGINT), (8.0, signal.SIGQUIT)]
+    while remains := server_processes(place):
+        elapsed = time.monotonic() - started
+        if elapsed > REMAINS_SECONDS:
+            pids = ", ".join(str(process.pid) for process in remains)
+            raise PostgresError(
+                f"An earlier database server does not end: processes {pids} use {place.data_dir}."
+            )
+        if pleas and elapsed > pleas[0][0]:
+            _signal_all(remains, pleas.pop(0)[1])
+        time.sleep(0.1)
+    for stale in (place.data_dir / "postmaster.pid", *place.socket_dir.glob(f"{SOCKET_NAME}*")):
+        stale.unlink(missing_ok=True)
+
+
+def _signal_all(processes: Sequence[psutil.Process], signum: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signum)
+
+
+def _serves(process: psutil.Process, place: Location) -> bool:
+    """Whether a live process belongs to this server: all of them work in the data directory."""
+    try:
+        return (
+            process.name().startswith("postgres")
+            and process.status() != psutil.STATUS_ZOMBIE
+            and Path(process.cwd()) == place.data_dir.resolve()
+        )
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False

@@ -1,0 +1,297 @@
+"""From a phase's findings to what the next phase is handed: the engine's brief, a model's, and the log."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.agents.handoffs.budgets import HandoffBudgets, budgets_in_force
+from contextopt.agents.handoffs.models import BriefState, Finding, PhaseCompression, finding_key, number_of
+from contextopt.agents.models import HandoffPhase, Task
+from contextopt.assemblies.log import Saving, log_saving
+from contextopt.assemblies.models import DEMO_ACTOR, Kind
+from contextopt.chat import endpoint
+from contextopt.engine.briefs import findings as values
+from contextopt.engine.briefs.compression import compress, find_critical, with_dependencies
+from contextopt.engine.briefs.findings import render_finding
+from contextopt.engine.prompts.warnings import warnings_json
+from contextopt.engine.text.counters import RenderedCounter
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import Conflict, OpenDecisions
+from contextopt.jobs import WRITE_BRIEF, run_after_commit
+
+log = structlog.get_logger(__name__)
+
+# The budgets of hand-offs are counted with it.
+ENCODING = "cl100k_base"
+# Changes when the same findings would give another brief.
+WRITER_VERSION = "extract 1"
+NOTE_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """A text that is sent as it is."""
+
+    text: str
+
+    def render(self) -> str:
+        return self.text
+
+    def field_chars(self) -> list[int]:
+        return [len(self.text)]
+
+
+def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor: str) -> PhaseCompression:
+    """Compress the present phase or an earlier one of a task whose row the caller holds.
+
+    Findings that have not changed give the stored compression again; else a further version is made.
+
+    Raises:
+        OpenDecisions: decisions of the phase are open, and it is not forced.
+        Conflict: the phase has no findings.
+    """
+    findings = [*find_unseen(task, phase), *Finding.objects.filter(task=task, phase=phase).in_order()]
+    if not any(finding.phase == phase for finding in findings):
+        raise Conflict(f"Task {task.pk} has no findings in {phase}: there is nothing to hand on.")
+    undecided = [finding.number for finding in findings if finding.is_open]
+    if undecided and not is_forced:
+        raise OpenDecisions([finding_key(number) for number in undecided], phase)
+    budgets = budgets_in_force(task.team_id)[phase]
+    digest = _digest(findings, budgets)
+    stored = PhaseCompression.objects.filter(task=task, phase=phase).latest_versions().first()
+    if stored is not None and stored.findings_hash == digest:
+        _await_brief(stored)
+        return stored
+    compression = _compress(task, phase, findings, budgets)
+    compression.version = stored.version + 1 if stored else 1
+    compression.made_in = "" if phase == task.phase else task.phase
+    compression.findings_hash = digest
+    compression.undecided = undecided
+    compression.is_forced = bool(undecided)
+    compression.created_by = actor[:160]
+    compression.save(force_insert=True)
+    if compression.brief_state == BriefState.NONE:
+        log_handoff(compression)
+    _await_brief(compression)
+    return compression
+
+
+def _await_brief(compression: PhaseCompression) -> None:
+    """Have the model's brief written where it is still to come; the extract stands until then."""
+    if compression.brief_state == BriefState.PENDING:
+        run_after_commit(WRITE_BRIEF, compression.pk)
+
+
+def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
+    """Return the findings of earlier phases that came, or were tagged or linked, too late for this phase.
+
+    It hands them on to the next. A version that was made after this phase had ended reached nobody in it.
+    """
+    before = phase.all_before
+    if not before:
+        return []
+    unseen = list(Finding.objects.filter(task=task, phase__in=before).in_order())
+    for compression in PhaseCompression.objects.filter(task=task, phase__in=before):
+        if (compression.made_in or compression.phase) in {*before, phase}:
+            unseen = compression.missed(unseen)
+    return unseen
+
+
+def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
+    """Return a hash of everything a compression depends on that can change; what a finding says cannot."""
+    states = [
+        (finding.number, finding.decision, finding.resolution, finding.tags, finding.depends_on)
+        for finding in findings
+    ]
+    text = json.dumps([states, budgets.to_json(), WRITER_VERSION, ENCODING])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _compress(
+    task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
+) -> PhaseCompression:
+    tokenizer = get_tokenizer(ENCODING)
+    started = perf_counter()
+    handed = with_needed(task, phase, findings, budgets)
+    result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
+    # An example is not worth a model's tokens.
+    is_written = endpoint.is_configured() and task.created_by != DEMO_ACTOR
+    return PhaseCompression(
+        task=task,
+        phase=phase,
+        extract=result.brief,
+        extract_tokens=result.brief_tokens,
+        brief_state=BriefState.PENDING if is_written else BriefState.NONE,
+        critical=[number_of(key) for key in result.critical],
+        critical_tokens=result.critical_tokens,
+        tokens_before=result.tokens_before,
+        findings_count=sum(finding.phase == phase for finding in findings),
+        discarded=[{"id": each.id, "reason": each.reason} for each in result.discarded],
+        in_brief=[number_of(key) for key in result.in_brief],
+        warnings=warnings_json(result.warnings),
+        writer_version=WRITER_VERSION,
+        settings=budgets.to_json(),
+        encoding=ENCODING,
+        assembly_ms=(perf_counter() - started) * 1_000,
+    )
+
+
+def with_needed(
+    task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
+) -> list[values.Finding]:
+    """Return the findings to hand on, and those of earlier phases that its critical ones depend on.
+
+    What no critical finding needs of an earlier phase was handed on then, and stays where it is.
+    """
+    own = frozenset(finding.number for finding in findings)
+    rows = Finding.objects.filter(task=task, phase__in=phase.all_before).exclude(number__in=own)
+    is_linked = any(finding.depends_on for finding in findings)
+    earlier = {finding.number: finding for finding in rows.in_order()} if is_linked else {}
+    known = own | earlier.keys()
+    everything = [finding.to_value(known) for finding in (*earlier.values(), *findings)]
+    phase_values = [finding.to_value(own) for finding in findings]
+    seeds = find_critical(phase_values, limits=budgets.limits, settings=budgets.settings)
+    needed = with_dependencies(everything, seeds)
+    kept = [value for value in everything if number_of(value.id) in own or value.id in needed]
+    numbers = frozenset(number_of(value.id) for value in kept)
+    added = [earlier[number] for number in sorted(numbers - own)]
+    return [finding.to_value(numbers) for finding in (*added, *findings)]
+
+
+def handed_findings(compression: PhaseCompression) -> list[values.Finding]:
+    """Return the findings that the compression is of."""
+    found = list(Finding.objects.filter(task=compression.task_id, number__in=compression.covered).in_order())
+    numbers = frozenset(finding.number for finding in found)
+    return [finding.to_value(numbers) for finding in found]
+
+
+def critical_text(compression: PhaseCompression, findings: Sequence[values.Finding]) -> str:
+    """Return the critical findings whole."""
+    wanted = set(compression.critical_findings)
+    return "".join(render_finding(finding) for finding in findings if finding.id in wanted)
+
+
+def log_handoff(compression: PhaseCompression) -> None:
+    """Log what the phase hands on, with the brief in force, and tie the log to the compression.
+
+    Each finding is sent in full once without us, so a further version is compared with those findings alone
+    that no version before it had: all versions of a phase together never count a finding twice.
+    """
+    findings = handed_findings(compression)
+    counter = RenderedCounter(get_tokenizer(compression.encoding))
+    known = _handed_before(compression)
+    new = [finding for finding in findings if number_of(finding.id) not in known]
+    before = PlainText("".join(render_finding(finding) for finding in new))
+    # Whole findings end in a line break, so the brief after them is counted as it is alone.
+    after = PlainText(critical_text(compression, findings) + compression.brief)
+    saving = Saving(
+        kind=Kind.HANDOFF,
+        before=before,
+        after=after,
+        tokens_before=counter.count(before),
+        tokens_after=counter.count(after),
+        tokens_available=None,
+        counter=counter,
+        assembly_ms=compression.assembly_ms,
+        phase=compression.phase,
+        model=compression.written_by if compression.has_written else "",
+        details={
+            "critical_findings": compression.critical_findings,
+            "discarded": compression.discarded,
+            "warnings": compression.warnings,
+        },
+        config=compression.settings,
+        request={
+            "task_id": compression.task_id,
+            "phase": compression.phase,
+            "version": compression.version,
+            "forced": compression.is_forced,
+            "writer": "model" if compression.has_written else "extract",
+        },
+    )
+    team_id = Task.objects.values_list("team_id", flat=True).get(pk=compression.task_id)
+    actor = compression.created_by
+    compression.assembly = log_saving(
+        team_id=team_id, saving=saving, actor=actor, is_demo=actor == DEMO_ACTOR
+    )
+    compression.save(update_fields=["assembly"])
+    log.info(
+        "phase_compressed",
+        assembly_id=compression.assembly_id,
+        task_id=compression.task_id,
+        phase=compression.phase,
+        tokens_before=saving.tokens_before,
+        tokens_after=saving.tokens_after,
+        critical=len(compression.critical),
+        discarded=len(compression.discarded),
+        forced=compression.is_forced,
+    )
+
+
+def _handed_before(compression: PhaseCompression) -> set[int]:
+    rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
+    return {number for each in rows.filter(version__lt=compression.version) for number in each.covered}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBrief:
+    """What a model wrote. `refusal` says why it is not to be used; empty where it is good."""
+
+    text: str
+    tokens: int
+    model: str
+    refusal: str
+
+
+def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompression | None:
+    """Put a model's brief in force, or note why it is not; the first answer counts.
+
+    One that comes after the next phase has begun to read is kept beside the other, to compare.
+    """
+    with transaction.atomic():
+        rows = PhaseCompression.objects.select_for_update(no_key=True).filter(pk=compression_id)
+        compression = rows.filter(brief_state__in=[BriefState.PENDING, BriefState.LATE], written="").first()
+        if compression is None:
+            return None
+        is_awaited = compression.brief_state == BriefState.PENDING
+        compression.written = written.text
+        compression.written_tokens = written.tokens
+        compression.written_by = written.model[:120]
+        if is_awaited:
+            compression.brief_state = BriefState.REFUSED if written.refusal else BriefState.IN_FORCE
+        if written.refusal:
+            compression.brief_note = written.refusal[:NOTE_MAX]
+        compression.save(
+            update_fields=["written", "written_tokens", "written_by", "brief_state", "brief_note"]
+        )
+        if is_awaited:
+            log_handoff(compression)
+    log.info(
+        "brief_written",
+        task_id=compression.task_id,
+        phase=compression.phase,
+        state=compression.brief_state,
+        note=compression.brief_note,
+    )
+    return compression
+
+
+def consume(compression: PhaseCompression) -> None:
+    """Note that the next phase has read it: from now on its brief stays. The caller holds its row."""
+    if compression.consumed_at is not None:
+        return
+    compression.consumed_at = timezone.now()
+    changed = ["consumed_at"]
+    if was_pending := compression.brief_state == BriefState.PENDING:
+        compression.brief_state = BriefState.LATE
+        compression.brief_note = "the next phase began to read before it was written"
+        changed += ["brief_state", "brief_note"]
+    compression.save(update_fields=changed)
+    if was_pending:
+        log_handoff(compression)

@@ -1,0 +1,276 @@
+"""The way in for what the phases of a task find, and for handing it on from phase to phase."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from contextopt.agents.handoffs.compression import ENCODING, make_compression
+from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
+from contextopt.agents.handoffs.models import (
+    FINDINGS_MAX,
+    PHASE_TOKENS_MAX,
+    Decision,
+    Finding,
+    PhaseCompression,
+    finding_key,
+    number_of,
+)
+from contextopt.agents.inputs import naming
+from contextopt.agents.models import HandoffPhase, Task
+from contextopt.agents.tasks import lock_task
+from contextopt.engine.briefs.findings import render_finding
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.people.audit import note_event
+
+log = structlog.get_logger(__name__)
+
+IF_CLOSED = "its findings stay as they are"
+
+
+def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
+    """Number a finding of the task's present phase, or of the earlier one that it names, and keep it.
+
+    The task's row is held meanwhile: of two findings added at once each gets a number of its own.
+
+    Raises:
+        NotFound: the team has no such task.
+        Conflict: the task is closed, or its phase has as many findings as it may.
+        InvalidInput: names the field that does not fit what the task has.
+    """
+    with transaction.atomic():
+        finding = _build(lock_task(team_id, task_id, if_closed=IF_CLOSED), data, actor)
+        finding.save(force_insert=True)
+    log.info(
+        "finding_added",
+        task_id=task_id,
+        finding=finding.key,
+        phase=finding.phase,
+        category=finding.category,
+        tokens=finding.tokens,
+    )
+    return finding
+
+
+def check_finding(*, task: Task, data: FindingIn) -> Finding:
+    """Return the finding as it would be added now; nothing is written.
+
+    Raises:
+        Conflict: the task's phase has as many findings as it may.
+        InvalidInput: names the field that does not fit what the task has.
+    """
+    return _build(task, data, "")
+
+
+def _build(task: Task, data: FindingIn, actor: str) -> Finding:
+    number = _next_number(task)
+    _check_expectations(task, data, number)
+    finding = Finding(
+        task=task,
+        number=number,
+        phase=data.phase or task.phase,
+        category=data.category,
+        content=_in_stored_order(data.content),
+        tags=list(dict.fromkeys(data.tags)),
+        confidence=data.confidence,
+        depends_on=_check_dependencies(task, data.depends_on, number),
+        implementation_ready=data.implementation_ready,
+        decision=data.decision or "",
+        created_by=actor[:160],
+    )
+    finding.tokens = _count(finding)
+    _check_room(task, HandoffPhase(finding.phase), finding.tokens)
+    return finding
+
+
+def _count(finding: Finding) -> int:
+    with naming():
+        return get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
+
+
+def _in_stored_order(value: Any) -> Any:
+    """Return JSON with its keys as PostgreSQL keeps them, so that what is counted is what is read again."""
+    if isinstance(value, list):
+        return [_in_stored_order(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+    return {key: _in_stored_order(value[key]) for key in keys}
+
+
+def _next_number(task: Task) -> int:
+    latest: int | None = task.findings.aggregate(latest=Max("number"))["latest"]
+    return (latest or 0) + 1
+
+
+def _check_expectations(task: Task, data: FindingIn, number: int) -> None:
+    if data.id is not None and number_of(data.id) < number:
+        raise InvalidInput.of("id", f"{data.id} is there already; the next is {finding_key(number)}")
+    if data.id is not None and number_of(data.id) > number:
+        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next without a gap")
+    if data.phase is not None and _is_ahead(task, data.phase):
+        message = f"must be {task.phase}, the phase that the task is in, or one before it"
+        raise InvalidInput.of("phase", message)
+
+
+def _is_ahead(task: Task, phase: str) -> bool:
+    return phase != task.phase and phase not in HandoffPhase(task.phase).all_before
+
+
+def _check_dependencies(task: Task, keys: Sequence[str], number: int) -> list[int]:
+    numbers = [number_of(key) for key in keys]
+    known = set(task.findings.filter(number__in=numbers).values_list("number", flat=True))
+    for place, needed in enumerate(numbers):
+        if needed == number:
+            raise InvalidInput.of(f"depends_on.{place}", f"{finding_key(number)} would depend on itself")
+        if needed not in known:
+            raise InvalidInput.of(f"depends_on.{place}", f"the task has no finding {finding_key(needed)}")
+    return list(dict.fromkeys(numbers))
+
+
+def _check_room(task: Task, phase: HandoffPhase, tokens: int) -> None:
+    present = task.findings.filter(phase=phase)
+    if present.count() >= FINDINGS_MAX:
+        raise Conflict(f"Task {task.pk} has {FINDINGS_MAX} findings in {phase}, and may have no more.")
+    if (total := present.measure() + tokens) > PHASE_TOKENS_MAX:
+        raise InvalidInput.of(
+            "content",
+            f"would make the findings of {phase} {total:,} tokens; they may have {PHASE_TOKENS_MAX:,}",
+        )
+
+
+def find_finding(task: Task, number: int) -> Finding:
+    """Return a finding of the task.
+
+    Raises:
+        NotFound: it has none of this number.
+    """
+    finding = Finding.objects.filter(task=task, number=number).first()
+    if finding is None:
+        raise NotFound(f"Task {task.pk} has no finding {finding_key(number)}.")
+    return finding
+
+
+def resolve_decision(*, team_id: int, task_id: int, number: int, data: ResolutionIn, actor: str) -> Finding:
+    """Say what was decided of a finding whose decision is open; who and when is kept with it.
+
+    Raises:
+        NotFound: the team has no such task, or the task no such finding.
+        Conflict: the task is closed, or the finding has no decision that is open.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
+        finding = find_finding(task, number)
+        if not finding.is_open:
+            what = "is resolved already" if finding.decision else "is no decision"
+            raise Conflict(f"{finding.key} {what}.")
+        finding.decision = Decision.RESOLVED
+        finding.resolution = data.resolution
+        finding.resolved_by = actor[:160]
+        finding.resolved_at = timezone.now()
+        finding.save(update_fields=["decision", "resolution", "resolved_by", "resolved_at"])
+    log.info("decision_resolved", task_id=task.pk, finding=finding.key, actor=actor)
+    return finding
+
+
+def change_finding(*, team_id: int, task_id: int, number: int, data: FindingPatch, actor: str) -> Finding:
+    """Set the tags and dependencies of a finding; what it says stays. The next bundle heeds them.
+
+    Raises:
+        NotFound: the team has no such task, or the task no such finding.
+        Conflict: the task is closed.
+        InvalidInput: a dependency is missing, or would close a circle.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
+        finding = find_finding(task, number)
+        before = {"tags": finding.tags, "depends_on": finding.dependencies}
+        given = data.model_fields_set
+        if "tags" in given:
+            finding.tags = list(dict.fromkeys(data.tags))
+        if "depends_on" in given:
+            finding.depends_on = _check_dependencies(task, data.depends_on, number)
+            _refuse_circle(task, finding)
+        after = {"tags": finding.tags, "depends_on": finding.dependencies}
+        if after == before:
+            return finding
+        finding.tokens = _count(finding)
+        finding.relabelled_by, finding.relabelled_at = actor[:160], timezone.now()
+        finding.save(update_fields=["tags", "depends_on", "tokens", "relabelled_by", "relabelled_at"])
+        subject = f"{finding.key} of task {task.pk}"
+        note_event(
+            team_id=team_id,
+            actor=actor,
+            action="finding.changed",
+            subject=subject,
+            before=before,
+            after=after,
+        )
+    log.info("finding_changed", task_id=task.pk, finding=finding.key, actor=actor)
+    return finding
+
+
+def _refuse_circle(task: Task, finding: Finding) -> None:
+    """Refuse a dependency that, directly or not, depends on the finding itself."""
+    links = dict(task.findings.exclude(pk=finding.pk).values_list("number", "depends_on"))
+    for place, needed in enumerate(finding.depends_on):
+        waiting, reached = [needed], set[int]()
+        while waiting:
+            current = waiting.pop()
+            if current == finding.number:
+                message = f"would close a circle: {finding_key(needed)} depends on {finding.key}"
+                raise InvalidInput.of(f"depends_on.{place}", message)
+            if current not in reached:
+                reached.add(current)
+                waiting.extend(links.get(current, ()))
+
+
+def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) -> PhaseCompression:
+    """Compress the findings of the task's present phase, or again those of an earlier one.
+
+    Unchanged findings give the same compression again; else it is a further version, and the others stay.
+
+    Raises:
+        NotFound: the team has no such task.
+        OpenDecisions: decisions of the phase are open, and it was not forced.
+        Conflict: the task is closed, not in this phase yet, or has no findings in it.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
+        phase = HandoffPhase(data.phase or task.phase)
+        if _is_ahead(task, phase):
+            raise Conflict(f"Task {task_id} is in {task.phase}: {phase} cannot be compressed yet.")
+        return make_compression(task, phase, is_forced=data.force, actor=actor)
+
+
+def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) -> Task:
+    """Compress the present phase and enter the next one. No phase is skipped, and none comes back.
+
+    Raises:
+        NotFound: the team has no such task.
+        OpenDecisions: decisions of the phase are open, and it was not forced.
+        Conflict: the task is closed, in its last phase, without findings, or not before the phase expected.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
+        following = HandoffPhase(task.phase).after
+        if following is None:
+            raise Conflict(
+                f"Task {task_id} is in {task.phase}, the last phase; what is left is to complete it."
+            )
+        if data.to not in {None, following}:
+            raise Conflict(
+                f"Task {task_id} is in {task.phase}: the next phase is {following}, not {data.to}."
+            )
+        phase = HandoffPhase(task.phase)
+        compression = make_compression(task, phase, is_forced=data.force, actor=actor)
+        task.phase = following
+        task.save(update_fields=["phase", "updated_at"])
+    log.info(
+        "phase_advanced", task_id=task.pk, phase=task.phase, tokens=compression.tokens_after, actor=actor
+    )
+    return task

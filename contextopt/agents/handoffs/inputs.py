@@ -1,0 +1,119 @@
+"""What callers send about findings and hand-offs."""
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from contextopt.agents.handoffs import models as limits
+from contextopt.agents.inputs import AgentContextIn, Encoding
+from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
+from contextopt.engine.text.cleaning import flatten
+from contextopt.inputs import NUMBER, Input, Text, check_json, refuse_blank
+
+CONTENT_DEPTH_MAX = 20
+NUMBER_MAX = 2**31 - 1
+KEY = re.compile(r"[Ff]-0*([1-9][0-9]{0,9})")
+
+
+def check_content(content: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what cannot be stored, and what no next phase would read."""
+    if not content:
+        raise ValueError("must say something: an object with at least one key")
+    check_json(content, CONTENT_DEPTH_MAX)
+    size = len(json.dumps(content, ensure_ascii=False).encode())
+    if size > limits.CONTENT_MAX_BYTES:
+        raise ValueError(f"must be at most {limits.CONTENT_MAX_BYTES:,} bytes of JSON, it has {size:,}")
+    return content
+
+
+def one_line(text: str) -> str:
+    if flatten(text) != text:
+        raise ValueError("must be one line, without blanks at its ends")
+    return text
+
+
+def check_key(key: str) -> str:
+    """Take F-1 and f-001 for F-001."""
+    match = KEY.fullmatch(key.strip())
+    if match is None or int(match[1]) > NUMBER_MAX:
+        raise ValueError("must be a finding's id, such as F-001")
+    return limits.finding_key(int(match[1]))
+
+
+Key = Annotated[Text, Field(max_length=20), AfterValidator(check_key)]
+Category = Annotated[
+    Text,
+    Field(min_length=1, max_length=limits.CATEGORY_MAX),
+    AfterValidator(refuse_blank),
+    AfterValidator(one_line),
+]
+Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX), AfterValidator(one_line)]
+Content = Annotated[dict[str, Any], AfterValidator(check_content)]
+Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
+Keys = Annotated[list[Key], Field(max_length=limits.DEPENDENCIES_MAX)]
+PhaseName = Literal["analysis", "design", "implementation"]
+
+
+class FindingIn(Input):
+    """A finding of the task's present phase, or of an earlier one that `phase` names.
+
+    Ids are given in order: `id` may be sent to say what the caller expects; any but the next is refused.
+    """
+
+    id: Key | None = None
+    phase: PhaseName | None = None
+    category: Category
+    content: Content
+    tags: Tags = Field(default_factory=list)
+    confidence: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.5
+    depends_on: Keys = Field(default_factory=list)
+    implementation_ready: bool = False
+    decision: Literal["open", "resolved"] | None = None
+
+
+class FindingPatch(Input):
+    """The tags and dependencies that take the place of a finding's own; the ones not given stay."""
+
+    tags: Tags = Field(default_factory=list)
+    depends_on: Keys = Field(default_factory=list)
+
+
+class ResolutionIn(Input):
+    """What was decided."""
+
+    resolution: Annotated[Text, Field(max_length=limits.RESOLUTION_MAX)] = ""
+
+
+class CompressIn(Input):
+    """`force` compresses though decisions are open; that it did is kept. Without `phase` the present one."""
+
+    force: bool = False
+    phase: PhaseName | None = None
+
+
+class AdvanceIn(Input):
+    """`to` says which phase the caller expects to enter."""
+
+    force: bool = False
+    to: PhaseName | None = None
+
+
+class PhaseFindings(Input):
+    """The findings of one phase that hangs on no stored task; the engine checks each of them."""
+
+    phase: PhaseName
+    findings: list[Any]
+
+
+class CompressFindingsIn(PhaseFindings):
+    findings: Annotated[list[Any], Field(max_length=limits.FINDINGS_MAX)]
+    budget: Annotated[int, Field(ge=MIN_BUDGET_TOKENS, le=MAX_BUDGET_TOKENS), NUMBER] | None = None
+    encoding: Encoding = "cl100k_base"
+
+
+class BundleIn(Input):
+    """What the agent could be sent beside the hand-off; fitted to the phase's bundle budget."""
+
+    context: AgentContextIn = Field(default_factory=AgentContextIn)

@@ -1,0 +1,363 @@
+"""What a phase of a task found, and what of it the next phase is handed."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self, cast
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q, Sum
+from django.db.models.functions import Length
+from django.utils import timezone
+
+from contextopt.agents.models import HandoffPhase, Task
+from contextopt.assemblies.models import Assembly
+from contextopt.engine.briefs import findings as values
+from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
+from contextopt.engine.prompts.warnings import ContextWarning, read_warnings, warnings_json
+from contextopt.people.models import Team
+
+models.CharField.register_lookup(Length)
+
+CATEGORY_MAX = 64
+CONTENT_MAX_BYTES = 65_536
+TAG_MAX = 64
+TAGS_MAX = 50
+DEPENDENCIES_MAX = 100
+# More than a phase may hand on many times over; past it, compressing takes longer than a request may.
+FINDINGS_MAX = 500
+PHASE_TOKENS_MAX = 400_000
+RESOLUTION_MAX = 2_000
+
+
+def finding_key(number: int) -> str:
+    """Return the id by which people and agents know a finding of a task: F-001."""
+    return f"F-{number:03d}"
+
+
+def number_of(key: str) -> int:
+    """Return the number in an id that was checked."""
+    return int(key.removeprefix("F-"))
+
+
+class Decision(models.TextChoices):
+    OPEN = "open", "Open"
+    RESOLVED = "resolved", "Resolved"
+
+
+class FindingQuerySet(models.QuerySet["Finding"]):
+    def in_order(self) -> Self:
+        return self.order_by("number")
+
+    def measure(self) -> int:
+        """Return the tokens of these findings in full, added up."""
+        return int(self.aggregate(total=Sum("tokens", default=0))["total"])
+
+
+class Finding(models.Model):
+    """One result of a phase, numbered within its task from 1 without gaps.
+
+    What a finding says never changes; a trigger refuses it. An open decision is resolved, once; tags and
+    dependencies may be set again. `tokens` is the finding alone and in full.
+    """
+
+    task = models.ForeignKey(Task, models.DB_CASCADE, related_name="findings", db_index=False)
+    number = models.PositiveIntegerField()
+    phase = models.CharField(max_length=16, choices=HandoffPhase)
+    category = models.CharField(max_length=CATEGORY_MAX)
+    content = models.JSONField()
+    tags = ArrayField(models.CharField(max_length=TAG_MAX), default=list, blank=True)
+    confidence = models.FloatField()
+    depends_on = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    implementation_ready = models.BooleanField(default=False)
+    decision = models.CharField(max_length=8, choices=Decision, blank=True)
+    resolution = models.CharField(max_length=RESOLUTION_MAX, blank=True)
+    resolved_by = models.CharField(max_length=160, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    relabelled_by = models.CharField(max_length=160, blank=True, db_default="")
+    relabelled_at = models.DateTimeField(
+        null=True, blank=True, help_text="tags or dependencies, the last time"
+    )
+    tokens = models.PositiveIntegerField()
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = FindingQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task", "number"], name="finding_number_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="finding_number"),
+            models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="finding_phase"),
+            models.CheckConstraint(condition=Q(category__length__gte=1), name="finding_category"),
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0, confidence__lte=1), name="finding_confidence"
+            ),
+            models.CheckConstraint(
+                condition=Q(decision="", resolved_at=None)
+                | Q(decision=Decision.OPEN, resolved_at=None)
+                | Q(decision=Decision.RESOLVED),
+                name="finding_decision",
+            ),
+        ]
+        # Every list is of one task, and nearly always of one of its phases, in order.
+        indexes: ClassVar = [models.Index(fields=["task", "phase", "number"], name="finding_of_phase")]
+
+    def __str__(self) -> str:
+        return f"{self.key} of task {self.task_id}"
+
+    @property
+    def key(self) -> str:
+        return finding_key(self.number)
+
+    @property
+    def dependencies(self) -> list[str]:
+        return [finding_key(number) for number in self.depends_on]
+
+    @property
+    def is_open(self) -> bool:
+        return self.decision == Decision.OPEN
+
+    def to_value(self, known: frozenset[int] | None = None) -> values.Finding:
+        """Return the engine's value; of its dependencies those among `known`, where that is given."""
+        numbers = [number for number in self.depends_on if known is None or number in known]
+        return values.Finding(
+            id=self.key,
+            phase=self.phase,
+            category=self.category,
+            content=self.content,
+            tags=tuple(self.tags),
+            confidence=self.confidence,
+            depends_on=tuple(map(finding_key, numbers)),
+            implementation_ready=self.implementation_ready,
+            decision=cast("values.Decision | None", self.decision or None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.key,
+            "phase": self.phase,
+            "category": self.category,
+            "content": self.content,
+            "tags": list(self.tags),
+            "confidence": self.confidence,
+            "depends_on": self.dependencies,
+            "implementation_ready": self.implementation_ready,
+            "decision": self.decision or None,
+            "resolution": self.resolution,
+            "resolved_by": self.resolved_by,
+            "resolved_at": self.resolved_at,
+            "relabelled_by": self.relabelled_by,
+            "relabelled_at": self.relabelled_at,
+            "tokens": self.tokens,
+            "created_by": self.created_by,
+            "created_at": self.created_at,
+        }
+
+
+class BriefState(models.TextChoices):
+    """How the brief of the language model stands beside the extracted one."""
+
+    NONE = "none", "None asked for"
+    PENDING = "pending", "Being written"
+    IN_FORCE = "in_force", "In force"
+    REFUSED = "refused", "Refused"
+    LATE = "late", "Too late"
+
+
+class PhaseCompressionQuerySet(models.QuerySet["PhaseCompression"]):
+    def latest_versions(self) -> Self:
+        """The compression in force of each phase of each task."""
+        return self.order_by("task", "phase", "-version").distinct("task", "phase")
+
+
+class PhaseCompression(models.Model):
+    """What a phase handed on: its critical findings whole and a brief of the rest.
+
+    Compressed again, a phase gets a further version; the latest is in force and the others stay to be seen.
+    `made_in` is the phase that the task was in, where it was not this one.
+
+    `extract` is the brief put together from the findings' own words, `written` the language model's where one
+    was asked. A trigger refuses any change but of what becomes of the latter.
+    """
+
+    task = models.ForeignKey(Task, models.DB_CASCADE, related_name="compressions", db_index=False)
+    phase = models.CharField(max_length=16, choices=HandoffPhase)
+    version = models.PositiveIntegerField(default=1, db_default=1)
+    made_in = models.CharField(max_length=16, choices=HandoffPhase, blank=True, db_default="")
+    extract = models.TextField(blank=True)
+    extract_tokens = models.PositiveIntegerField()
+    written = models.TextField(blank=True)
+    written_tokens = models.PositiveIntegerField(default=0)
+    written_by = models.CharField(max_length=120, blank=True)
+    brief_state = models.CharField(max_length=8, choices=BriefState, default=BriefState.NONE)
+    brief_note = models.CharField(max_length=500, blank=True)
+    critical = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    critical_tokens = models.PositiveIntegerField()
+    tokens_before = models.PositiveIntegerField(help_text="every finding in full")
+    findings_count = models.PositiveIntegerField()
+    findings_hash = models.CharField(max_length=64)
+    discarded = models.JSONField(default=list)
+    in_brief = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    warnings = models.JSONField(default=list, blank=True)
+    undecided = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    is_forced = models.BooleanField(default=False)
+    writer_version = models.CharField(max_length=32)
+    settings = models.JSONField()
+    encoding = models.CharField(max_length=64)
+    assembly_ms = models.FloatField()
+    consumed_at = models.DateTimeField(null=True, blank=True)
+    assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="handoff")
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = PhaseCompressionQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task", "phase", "version"], name="compression_version_once"),
+            models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="compression_phase"),
+            models.CheckConstraint(condition=Q(brief_state__in=BriefState.values), name="compression_brief"),
+            models.CheckConstraint(
+                condition=~Q(brief_state=BriefState.IN_FORCE) | Q(written_tokens__gte=1),
+                name="compression_written",
+            ),
+        ]
+        # The sweep looks for briefs that no worker is writing any more.
+        indexes: ClassVar = [
+            models.Index(
+                fields=["created_at"], condition=Q(brief_state=BriefState.PENDING), name="compression_pending"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.phase} of task {self.task_id}, version {self.version}"
+
+    @property
+    def covered(self) -> frozenset[int]:
+        """The numbers of all findings that it is of, whatever became of each."""
+        left_out = (number_of(item["id"]) for item in self.discarded)
+        return frozenset((*self.critical, *self.in_brief, *left_out))
+
+    def missed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return those findings that came, or were tagged or linked, after this version was made."""
+        covered, made_at = self.covered, self.created_at
+        return [
+            finding
+            for finding in findings
+            if finding.number not in covered
+            or (finding.relabelled_at is not None and finding.relabelled_at > made_at)
+        ]
+
+    def read_warnings(self) -> list[ContextWarning]:
+        return read_warnings(self.warnings)
+
+    @property
+    def has_written(self) -> bool:
+        return self.brief_state == BriefState.IN_FORCE
+
+    @property
+    def brief(self) -> str:
+        """The brief in force."""
+        return self.written if self.has_written else self.extract
+
+    @property
+    def brief_tokens(self) -> int:
+        return self.written_tokens if self.has_written else self.extract_tokens
+
+    @property
+    def tokens_after(self) -> int:
+        return self.brief_tokens + self.critical_tokens
+
+    @property
+    def saved_tokens(self) -> int:
+        """Tokens fewer than every finding in full; negative when the compression cost more."""
+        return self.tokens_before - self.tokens_after
+
+    @property
+    def critical_findings(self) -> list[str]:
+        return [finding_key(number) for number in self.critical]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task's `knowledge_pool.phase_compressions.PHASE`."""
+        return {
+            "version": self.version,
+            "brief": self.brief,
+            "critical_findings": self.critical_findings,
+            "token_count": self.brief_tokens,
+            "critical_tokens": self.critical_tokens,
+            "tokens_before": self.tokens_before,
+            "tokens_after": self.tokens_after,
+            "saved_tokens": self.saved_tokens,
+            "discarded": self.discarded,
+            "warnings": warnings_json(self.read_warnings()),
+            "forced": self.is_forced,
+            "open_decisions": [finding_key(number) for number in self.undecided],
+            "writer": "model" if self.has_written else "extract",
+            "writer_version": self.written_by if self.has_written else self.writer_version,
+            "brief_state": self.brief_state,
+            "brief_note": self.brief_note,
+            "other_brief": self.extract if self.has_written else self.written,
+            "settings": self.settings,
+            "assembly_id": self.assembly_id,
+            "consumed_at": self.consumed_at,
+            "created_by": self.created_by,
+            "created_at": self.created_at,
+        }
+
+
+def _tokens(default: int, *, low: int = 0, **options: Any) -> Any:
+    limits = [MinValueValidator(low), MaxValueValidator(MAX_BUDGET_TOKENS)]
+    return models.PositiveIntegerField(default=default, validators=limits, **options)
+
+
+def _share(default: float, **options: Any) -> Any:
+    limits = [MinValueValidator(0), MaxValueValidator(1)]
+    return models.FloatField(default=default, validators=limits, **options)
+
+
+class HandoffSettings(models.Model):
+    """A team's own settings of one hand-off phase, in place of the defaults.
+
+    They may be edited: each compression keeps those that it was made with.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="handoff_settings")
+    phase = models.CharField(max_length=16, choices=HandoffPhase)
+    bundle_tokens = _tokens(35_000, help_text="Context that this phase is given, at most.")
+    findings_tokens = _tokens(7_200, help_text="Findings of this phase in full; past it a warning.")
+    brief_tokens = _tokens(
+        450, low=MIN_BUDGET_TOKENS, help_text="The brief of this phase's findings, at most."
+    )
+    critical_tokens = _tokens(
+        1_350, help_text="The critical findings; past it a warning, for they are never cut."
+    )
+    max_critical = models.PositiveIntegerField(
+        default=5, validators=[MaxValueValidator(1_000)], help_text="Critical findings; past it a warning."
+    )
+    key_categories = ArrayField(
+        models.CharField(max_length=CATEGORY_MAX),
+        default=list,
+        blank=True,
+        help_text="Separated by commas: a finding in one of them is critical when it is sure enough.",
+    )
+    critical_above = _share(0.9, help_text="A finding of a key category that is surer than this is critical.")
+    speculation_below = _share(0.4, help_text="A finding that is less sure is left out of the brief.")
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "hand-off settings"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "phase"], name="handoff_settings_once"),
+            models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="handoff_settings_phase"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.phase} of {self.team}"
+
+    def clean(self) -> None:
+        """Refuse too many categories."""
+        if len(self.key_categories) > MAX_CATEGORIES:
+            raise ValidationError({"key_categories": f"must be at most {MAX_CATEGORIES}"})

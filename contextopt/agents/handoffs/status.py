@@ -1,0 +1,154 @@
+"""Where a task stands: its phase, what was found, what was handed on, and what that weighs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from contextopt.agents.handoffs.budgets import HandoffBudgets, budgets_in_force, input_budget
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import HandoffPhase, Task
+from contextopt.agents.tasks import find_task
+from contextopt.engine.briefs.compression import FINDINGS_OVER_BUDGET, OPEN_DECISIONS
+from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
+
+NOT_COMPRESSED = "not_compressed"
+"""Findings are not in what their phase hands on yet; the next bundle brings them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStatus:
+    """One phase in numbers. `input_tokens` is what it is given at most, its hand-over included."""
+
+    phase: HandoffPhase
+    budgets: HandoffBudgets
+    input_tokens: int
+    rows: tuple[Finding, ...]
+    compression: PhaseCompression | None
+
+    @property
+    def findings(self) -> int:
+        return len(self.rows)
+
+    @property
+    def findings_tokens(self) -> int:
+        return sum(finding.tokens for finding in self.rows)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        return tuple(finding.key for finding in self.rows if finding.is_open)
+
+    @property
+    def is_over(self) -> bool:
+        return self.findings_tokens > self.budgets.limits.output_tokens
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """Findings that were added, tagged or linked since the phase was compressed."""
+        compression = self.compression
+        if compression is None:
+            return ()
+        return tuple(finding.key for finding in compression.missed(self.rows))
+
+    @property
+    def warnings(self) -> Iterator[ContextWarning]:
+        """Warnings of the compression, or those it would give. Decisions are the ones open now."""
+        for warning in self.compression.read_warnings() if self.compression else ():
+            if warning.code != OPEN_DECISIONS:
+                yield warning
+        if self.compression is None and self.is_over:
+            size = f"{self.findings_tokens:,} tokens, more than {self.budgets.limits.output_tokens:,}"
+            yield ContextWarning(FINDINGS_OVER_BUDGET, f"the findings have {size}")
+        if self.undecided:
+            text = f"decisions are open: {', '.join(self.undecided[:20])}"
+            yield ContextWarning(OPEN_DECISIONS, text)
+        if self.late:
+            text = f"added, tagged or linked since it was compressed: {', '.join(self.late[:20])}"
+            yield ContextWarning(NOT_COMPRESSED, text)
+
+    @property
+    def saved_tokens(self) -> int:
+        return self.compression.saved_tokens if self.compression else 0
+
+    def to_json(self) -> dict[str, Any]:
+        compression = self.compression
+        return {
+            "input_budget": self.input_tokens,
+            "output_budget": self.budgets.limits.output_tokens,
+            "findings": self.findings,
+            "findings_tokens": self.findings_tokens,
+            "open_decisions": list(self.undecided),
+            "tokens_before": compression.tokens_before if compression else None,
+            "tokens_after": compression.tokens_after if compression else None,
+            "saved_tokens": compression.saved_tokens if compression else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A task with its findings in order and its phases in theirs."""
+
+    task: Task
+    findings: tuple[Finding, ...]
+    phases: tuple[PhaseStatus, ...]
+
+    @property
+    def warnings(self) -> list[ContextWarning]:
+        """What is wrong with the task's hand-offs, each with its phase."""
+        return [
+            replace(warning, message=f"{status.phase}: {warning.message}")
+            for status in self.phases
+            for warning in status.warnings
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task, as the commands and the API give it."""
+        task = self.task
+        compressions = [status.compression for status in self.phases if status.compression]
+        return {
+            "id": task.pk,
+            "external_id": task.external_id,
+            "description": task.description,
+            "repository": task.repository,
+            "state": task.state,
+            "phase": task.phase,
+            "created_by": task.created_by,
+            "created_at": task.created_at,
+            "updated_at": task.updated_at,
+            "findings": [finding.to_json() for finding in self.findings],
+            "knowledge_pool": knowledge_pool(compressions),
+            "tokens": {status.phase.value: status.to_json() for status in self.phases},
+            "saved_tokens": sum(status.saved_tokens for status in self.phases),
+            "warnings": warnings_json(self.warnings),
+        }
+
+
+def knowledge_pool(compressions: Sequence[PhaseCompression]) -> dict[str, Any]:
+    """Return what the task's phases have handed on, by phase."""
+    return {"phase_compressions": {each.phase: each.to_json() for each in compressions}}
+
+
+def task_status(*, team_id: int, task_id: int) -> TaskStatus:
+    """Return the task as it stands, in four queries.
+
+    Raises:
+        NotFound: the team has no such task.
+    """
+    return read_status(find_task(team_id, task_id))
+
+
+def read_status(task: Task) -> TaskStatus:
+    findings = tuple(Finding.objects.filter(task=task).in_order())
+    latest = PhaseCompression.objects.filter(task=task).latest_versions()
+    compressions = {each.phase: each for each in latest}
+    budgets = budgets_in_force(task.team_id)
+    phases = tuple(
+        PhaseStatus(
+            phase=phase,
+            budgets=budgets[phase],
+            input_tokens=input_budget(budgets, phase),
+            rows=tuple(finding for finding in findings if finding.phase == phase),
+            compression=compressions.get(phase),
+        )
+        for phase in HandoffPhase
+    )
+    return TaskStatus(task, findings, phases)

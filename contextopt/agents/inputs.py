@@ -1,0 +1,269 @@
+"""What coding agents send: contexts, files, diagnoses, tasks and attempts."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from contextopt.agents import models as limits
+from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX, PHASE_MAX
+from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext
+from contextopt.engine.agents.plans import read_plan
+from contextopt.engine.agents.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
+from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.marks import unmark
+from contextopt.errors import InvalidInput
+from contextopt.inputs import NUMBER, Input, Text, check_json, has_surrogate, refuse_blank
+
+ERROR_MAX = 2_000_000
+PLAN_MAX = 100_000
+PLAN_STEPS_MAX = 1_000
+FILES_MAX = 2_000
+ITEMS_MAX = 10_000
+# More than any model reads; past it, counting takes longer than a request may.
+CONTEXT_CHARS_MAX = 4_000_000
+PATHS_MAX = 200_000
+INDEX = re.compile(r"\[(\d+)\]")
+
+
+def check_path(path: str) -> str:
+    if not flatten(path):
+        raise ValueError("must not be blank")
+    return path
+
+
+def check_item(item: dict[str, Any]) -> dict[str, Any]:
+    check_json(item, MAX_NESTING)
+    return item
+
+
+def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
+    """Name the path at fault: a path is no field name. A binary file may come as text with its NULs."""
+    if len(files) > FILES_MAX:
+        raise ValueError(f"must be at most {FILES_MAX:,} files, they are {len(files):,}")
+    for path, content in files.items():
+        _check_file(path, content or "")
+    if (size := sum(len(content or "") for content in files.values())) > CONTEXT_CHARS_MAX:
+        raise ValueError(f"must have at most {CONTEXT_CHARS_MAX:,} characters together, they have {size:,}")
+    return files
+
+
+def refuse_other_than_text(files: object) -> object:
+    """Name the path at fault here, too: a number or list is no content."""
+    for path, content in files.items() if isinstance(files, dict) else ():
+        if not isinstance(content, str | None):
+            raise ValueError(f"{flatten(str(path))[:80]!r} must be text or null")
+    return files
+
+
+def list_files(files: object) -> object:
+    """Take an object of contents by path for a list of files."""
+    if not isinstance(files, dict):
+        return files
+    return [{"path": path, "content": text} for path, text in files.items() if text is not None]
+
+
+def _check_file(path: str, content: str) -> None:
+    shown = flatten(path)[:80]
+    if not shown or "\x00" in path or has_surrogate(path):
+        raise ValueError(f"the path {shown!r} is blank or has characters that cannot be stored")
+    if len(path) > PATH_MAX:
+        raise ValueError(f"the path {shown!r}… must have at most {PATH_MAX} characters")
+    if len(content) > FILE_CHARS_MAX:
+        raise ValueError(f"{shown!r} must have at most {FILE_CHARS_MAX:,} characters")
+    if has_surrogate(content):
+        raise ValueError(f"{shown!r} contains a lone surrogate, which is not a character")
+
+
+def json_type(value: object) -> str | None:
+    """Return the name that a union has for values of this type."""
+    for kind, name in ((str, "<text>"), (dict, "<object>"), (list, "<list>")):
+        if isinstance(value, kind):
+            return name
+    return None
+
+
+FilePath = Annotated[Text, Field(min_length=1, max_length=PATH_MAX), AfterValidator(check_path)]
+Item = Annotated[dict[str, Any], AfterValidator(check_item)]
+TextOrItem = Annotated[
+    Annotated[Text, Tag("<text>")] | Annotated[Item, Tag("<object>")],
+    Discriminator(
+        json_type, custom_error_type="text_or_object", custom_error_message="must be text or an object"
+    ),
+]
+Items = Annotated[list[TextOrItem], Field(max_length=ITEMS_MAX)]
+Files = Annotated[dict[str, str | None], AfterValidator(check_files), BeforeValidator(refuse_other_than_text)]
+Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
+CounterName = Literal["tokenizer", "heuristic"]
+Encoding = Annotated[Text, Field(min_length=1, max_length=64)]
+Model = Annotated[Text, Field(max_length=120)]
+Receiver = Annotated[Text, Field(min_length=1, max_length=limits.RECEIVER_MAX), AfterValidator(refuse_blank)]
+PlanText = Annotated[Text, Field(max_length=PLAN_MAX)]
+Step = Annotated[
+    Annotated[PlanText, Tag("<text>")] | Annotated[Item, Tag("<object>")],
+    Discriminator(
+        json_type,
+        custom_error_type="text_or_object",
+        custom_error_message="must be text or an object with a title",
+    ),
+]
+Steps = Annotated[list[Step], Field(max_length=PLAN_STEPS_MAX)]
+Plan = Annotated[
+    Annotated[PlanText, Tag("<text>")] | Annotated[Steps, Tag("<list>")],
+    Discriminator(
+        json_type, custom_error_type="text_or_list", custom_error_message="must be text or a list of steps"
+    ),
+]
+ErrorText = Annotated[Text, Field(max_length=ERROR_MAX)]
+PhaseField = Literal["tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools"]
+
+
+@contextmanager
+def naming(place: str = "") -> Iterator[None]:
+    """Give the engine's refusals the form of all others: `context.files.3.content`."""
+    try:
+        yield
+    except InvalidValue as error:
+        parts = [place, INDEX.sub(r".\1", error.field)]
+        raise InvalidInput.of(".".join(filter(None, parts)), error.message) from error
+
+
+class PhaseNamed(Input):
+    """A phase as an option or form names it."""
+
+    phase: Phase
+
+
+class ContextFileIn(Input):
+    path: FilePath
+    content: Annotated[Text, Field(max_length=FILE_CHARS_MAX)]
+
+
+ContextFiles = Annotated[
+    list[ContextFileIn],
+    Field(max_length=FILES_MAX, description="Or an object of contents by path."),
+    BeforeValidator(list_files),
+]
+
+
+class AgentContextIn(Input):
+    """All that an agent could be sent. Lists are in order of relevance, the best first."""
+
+    tree: Text | None = None
+    tree_paths: Annotated[list[Text], Field(max_length=PATHS_MAX)] | None = None
+    package_manifest: Text | None = None
+    files: ContextFiles | None = None
+    memories: Items | None = None
+    docs: Items | None = None
+    tools: Items | None = None
+    task: Text | None = None
+
+    def to_value(self, place: str = "context") -> AgentContext:
+        """Return the engine's value.
+
+        Raises:
+            InvalidInput: a path comes twice, or it is more than can be counted.
+        """
+        with naming(place):
+            context = AgentContext.from_json(self.model_dump(exclude_none=True))
+        if (size := len(unmark(context.render()))) > CONTEXT_CHARS_MAX:
+            raise InvalidInput.of(
+                place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, it has {size:,}"
+            )
+        return context
+
+
+class FilterIn(Input):
+    context: AgentContextIn
+    counter: CounterName = "tokenizer"
+    encoding: Encoding = "cl100k_base"
+    model: Model = ""
+
+
+class ProfileIn(Input):
+    """Settings of the next version; what is not given is carried over from the profile in force."""
+
+    budget_tokens: Annotated[int, Field(ge=0, le=PHASE_BUDGET_MAX), NUMBER] | None = None
+    fields: Annotated[list[PhaseField], Field(max_length=len(FIELDS))] | None = None
+    note: Annotated[Text, Field(max_length=200)] = ""
+
+
+class DiagnosisIn(Input):
+    """Why an attempt failed. Any root cause may be given."""
+
+    root_cause: Annotated[Text, Field(max_length=ROOT_CAUSE_CHARS), AfterValidator(refuse_blank)]
+    reason: Annotated[Text, Field(max_length=DIAGNOSIS_CHARS)] | None = None
+    suggested_action: Annotated[Text, Field(max_length=DIAGNOSIS_CHARS)] | None = None
+
+    def to_value(self) -> Diagnosis:
+        with naming():
+            return Diagnosis.from_json(self.model_dump())
+
+
+class TaskIn(Input):
+    """A task, and the files that its first attempt is given: what a retry is compared with."""
+
+    description: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX), AfterValidator(refuse_blank)]
+    external_id: Annotated[Text, Field(max_length=limits.TASK_EXTERNAL_ID_MAX)] = ""
+    repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX)] = ""
+    files: Files = Field(default_factory=dict)
+    receiver: Receiver = DEFAULT_RECEIVER
+
+
+class FailureIn(Input):
+    """What is known when an attempt has failed."""
+
+    plan: Plan | None = None
+    error: ErrorText | None = None
+    diagnosis: DiagnosisIn
+    context: AgentContextIn | None = None
+
+    def plan_value(self) -> str | tuple[str, ...]:
+        """Return the plan as the engine reads it: a text, or its steps.
+
+        Raises:
+            InvalidInput: a step is an object without a title.
+        """
+        with naming():
+            return read_plan(self.plan)
+
+    def context_value(self) -> AgentContext | None:
+        return None if self.context is None else self.context.to_value()
+
+
+class AttemptIn(FailureIn):
+    """A failed attempt and all files as they are now; a file that is not among them was deleted.
+
+    `before` says what the receiver was sent whole by others than this API. `attempt` is the number that
+    the caller expects: where another attempt came first, it is a conflict.
+    """
+
+    files: Files
+    before: Files = Field(default_factory=dict)
+    receiver: Receiver = DEFAULT_RECEIVER
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
+    counter: CounterName = "tokenizer"
+    encoding: Encoding = "cl100k_base"
+    model: Model = ""
+
+
+class RetryIn(FailureIn):
+    """A retry that hangs on no stored task: the files before the attempt and after it."""
+
+    task: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)]
+    before: Files
+    after: Files
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] = 1
+
+
+class CountedRetryIn(RetryIn):
+    counter: CounterName = "tokenizer"
+    encoding: Encoding = "cl100k_base"
+
+
+def present(files: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the files that are there."""
+    return {path: content for path, content in files.items() if content is not None}

@@ -1,0 +1,126 @@
+"""The way in for a phase's context: profile in force → engine → log."""
+
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+import structlog
+
+from contextopt.agents.profiles import ProfileInForce, profile_in_force
+from contextopt.assemblies.log import Saving, log_saving
+from contextopt.assemblies.models import Kind
+from contextopt.engine.agents.contexts import AgentContext
+from contextopt.engine.agents.phases import PhaseResult, filter_phase
+from contextopt.engine.prompts.values import Certificate
+from contextopt.engine.prompts.warnings import warnings_json
+from contextopt.engine.text.counters import Counter
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What a phase is sent, with its proof. `id` is none where it was not logged."""
+
+    id: int | None
+    outcome: PhaseResult
+    profile_version: int | None
+    certificate: Certificate
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API."""
+        return {
+            "id": self.id,
+            "phase": self.outcome.phase,
+            "profile_version": self.profile_version,
+            "budget_tokens": self.outcome.budget_tokens,
+            "text": self.text,
+            **figures(self.outcome),
+            "trimmed": [cut._asdict() for cut in self.outcome.trimmed],
+            "certificate": asdict(self.certificate),
+        }
+
+
+def figures(outcome: PhaseResult) -> dict[str, Any]:
+    """Return the answer of `filter_phase --json`."""
+    return {
+        "context": outcome.context.to_json(),
+        "full_tokens": outcome.full_tokens,
+        "filtered_tokens": outcome.filtered_tokens,
+        "saved_tokens": outcome.saved_tokens,
+        "saved_percent": outcome.saved_percent,
+        "warnings": warnings_json(outcome.warnings),
+    }
+
+
+def filter_agent_context(
+    *,
+    team_id: int,
+    phase: str,
+    context: AgentContext,
+    counter: Counter,
+    actor: str,
+    model: str = "",
+    store: bool = True,
+) -> FilterResult:
+    """Decide what of an agent's context the phase is sent, and log it.
+
+    An unknown phase gets the context unchanged, with a warning.
+    """
+    started = perf_counter()
+    in_force = profile_in_force(team_id, phase)
+    profiles = {} if in_force is None else {phase: in_force.value}
+    outcome = filter_phase(context, phase, profiles, counter)
+    saving = _saving(context, outcome, in_force, counter, model, (perf_counter() - started) * 1_000)
+    assembly = log_saving(team_id=team_id, saving=saving, actor=actor) if store else None
+    result = FilterResult(
+        id=assembly.pk if assembly else None,
+        outcome=outcome,
+        profile_version=in_force.version if in_force else None,
+        certificate=saving.certificate(),
+        text=saving.text,
+    )
+    _log_event(result)
+    return result
+
+
+def _saving(
+    context: AgentContext,
+    outcome: PhaseResult,
+    in_force: ProfileInForce | None,
+    counter: Counter,
+    model: str,
+    assembly_ms: float,
+) -> Saving:
+    config = {**in_force.value.to_json(), "version": in_force.version} if in_force else {}
+    return Saving(
+        kind=Kind.PHASE,
+        before=context,
+        after=outcome.context,
+        tokens_before=outcome.full_tokens,
+        tokens_after=outcome.filtered_tokens,
+        tokens_available=outcome.budget_tokens,
+        counter=counter,
+        assembly_ms=assembly_ms,
+        phase=outcome.phase,
+        model=model,
+        truncated=bool(outcome.trimmed),
+        details={"trimmed": [cut._asdict() for cut in outcome.trimmed]},
+        warnings=outcome.warnings,
+        config=config,
+        request={"phase": outcome.phase, "task": context.task},
+    )
+
+
+def _log_event(result: FilterResult) -> None:
+    outcome = result.outcome
+    log.info(
+        "phase_context_filtered",
+        assembly_id=result.id,
+        phase=outcome.phase,
+        full_tokens=outcome.full_tokens,
+        filtered_tokens=outcome.filtered_tokens,
+        saved_tokens=outcome.saved_tokens,
+        saved_percent=outcome.saved_percent,
+    )

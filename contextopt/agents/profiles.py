@@ -1,0 +1,132 @@
+"""The way in for what phases are sent: profiles are published and activated, never edited."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from contextopt.agents.inputs import ProfileIn
+from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import Team
+
+# Phases that a team may have beside the defaults.
+PHASES_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileInForce:
+    """A phase's settings; `version` is none for a default that the team has not touched."""
+
+    value: ProfileValue
+    version: int | None
+
+
+def profile_in_force(team_id: int, phase: str) -> ProfileInForce | None:
+    """Return the team's active profile of the phase, else the default one; none for an unknown phase."""
+    stored = PhaseProfile.objects.active().filter(team_id=team_id, phase=phase).first()
+    if stored is not None:
+        return ProfileInForce(stored.to_value(), stored.version)
+    default = DEFAULT_PROFILES.get(phase)
+    return None if default is None else ProfileInForce(default, None)
+
+
+def profiles_in_force(team_id: int) -> list[ProfileInForce]:
+    """Return every phase that the team's agents may name: the defaults in their order, then its own."""
+    found = {name: ProfileInForce(value, None) for name, value in DEFAULT_PROFILES.items()}
+    for stored in PhaseProfile.objects.active().filter(team_id=team_id).order_by("phase"):
+        found[stored.phase] = ProfileInForce(stored.to_value(), stored.version)
+    return list(found.values())
+
+
+@transaction.atomic
+def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str) -> PhaseProfile:
+    """Add the next version and make it the active one; what is not given is carried over.
+
+    Raises:
+        InvalidInput: a setting is null, or a phase that has no profile yet lacks one.
+        Conflict: the team has as many phases as it may.
+    """
+    given = data.model_dump(exclude_unset=True, exclude={"note"})
+    for name, value in given.items():
+        if value is None:
+            raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    check_phase(team.pk, phase, given=given)
+    before = PhaseProfile.objects.active().filter(team=team, phase=phase).first()
+    try:
+        profile = PhaseProfile.objects.publish(
+            team=team, phase=phase, created_by=created_by, note=data.note, **given
+        )
+    except ValidationError as error:
+        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
+        raise InvalidInput(problems) from error
+    _note(created_by, "profile.published", before, profile)
+    return profile
+
+
+def _note(actor: str, action: str, before: PhaseProfile | None, after: PhaseProfile) -> None:
+    note_event(
+        team_id=after.team_id,
+        actor=actor,
+        action=action,
+        subject=f"{after.phase} v{after.version}",
+        before=_settings_of(before) if before else None,
+        after=_settings_of(after),
+    )
+
+
+def _settings_of(profile: PhaseProfile) -> dict[str, object]:
+    return {"version": profile.version, **{name: getattr(profile, name) for name in PHASE_SETTINGS}}
+
+
+def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
+    """Refuse a new phase that lacks a setting, or is one too many.
+
+    Raises:
+        InvalidInput: a setting is not given, and there is no profile to carry it over from.
+        Conflict: the team has as many phases as it may.
+    """
+    if profile_in_force(team_id, phase) is not None:
+        return
+    rule = "is needed: the phase has no profile to carry it over from"
+    missing = [FieldProblem(name, rule) for name in PHASE_SETTINGS if name not in given]
+    if missing:
+        raise InvalidInput(missing)
+    if PhaseProfile.objects.active().filter(team_id=team_id).count() >= PHASES_MAX:
+        raise Conflict(f"the team has {PHASES_MAX} phases already")
+
+
+def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:
+    """Return one version of the phase's settings.
+
+    Raises:
+        NotFound: the team has no such version.
+    """
+    profile = PhaseProfile.objects.filter(team_id=team_id, phase=phase, version=version).first()
+    if profile is None:
+        raise NotFound(f"There is no version {version} of the phase {phase!r}.")
+    return profile
+
+
+@transaction.atomic
+def activate_profile(*, team: Team, phase: str, version: int, actor: str = SYSTEM) -> PhaseProfile:
+    """Make an earlier version the active one again. The version itself does not change.
+
+    Raises:
+        NotFound: the team has no such version.
+    """
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    profile = find_profile(team.pk, phase, version)
+    others = PhaseProfile.objects.active().filter(team=team, phase=phase).exclude(pk=profile.pk)
+    before = others.first()
+    others.update(is_active=False)
+    PhaseProfile.objects.filter(pk=profile.pk).update(is_active=True)
+    profile.is_active = True
+    if before:
+        _note(actor, "profile.activated", before, profile)
+    return profile

@@ -1,0 +1,318 @@
+"""The way in for tasks and their attempts: what a receiver has → engine → log → what it has now."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from contextopt.agents.inputs import AttemptIn, FailureIn, RetryIn, TaskIn, present
+from contextopt.agents.models import Attempt, AttemptState, Task, TaskState, files_expiry
+from contextopt.agents.receivers import load_receiver_files, store_receiver_files
+from contextopt.agents.tasks import lock_task
+from contextopt.assemblies.log import Saving, log_saving
+from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
+from contextopt.engine.agents.contexts import AgentContext, ContextFile
+from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent, is_binary
+from contextopt.engine.agents.retries import (
+    FailedAttempt,
+    FullReplan,
+    FullRetry,
+    RetryContext,
+    RetryPlan,
+    plan_retry,
+)
+from contextopt.engine.text.counters import Counter
+from contextopt.errors import Conflict
+from contextopt.jobs import END_RETRY_WAITS, run_after_commit
+from contextopt.people.models import Team
+
+log = structlog.get_logger(__name__)
+
+ENDED_AT_ONCE = 1_000
+FULL_REPLAN = "the task, plan, error and diagnosis in full"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A planned retry."""
+
+    failed: FailedAttempt
+    plan: RetryPlan
+    counter: Counter
+    assembly_ms: float
+
+    @property
+    def sent(self) -> RetryContext | FullRetry | None:
+        """What the receiver is sent; nothing while it waits or when it stops."""
+        if not self.plan.is_sent:
+            return None
+        return self.plan.everything or self.plan.context
+
+    @property
+    def baseline(self) -> FullRetry | FullReplan | None:
+        """Return the retry that would be sent without us, where anything is sent."""
+        if not self.plan.is_sent:
+            return None
+        if self.plan.action == "replan":
+            return FullReplan(self.failed)
+        context = self.failed.context or AgentContext()
+        return FullRetry(context, self.failed.plan_text, self.failed.error)
+
+    @property
+    def baseline_name(self) -> str:
+        return FULL_REPLAN if self.plan.action == "replan" else FULL_CONTEXT
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no retry, where there is none."""
+        if self.plan.action != "stop":
+            return None
+        reason = self.failed.diagnosis.reason
+        return f"The task is impossible: {reason}" if reason else "The task is impossible."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API; `retry_delta --json` has the context's fields beside the others."""
+        everything = self.plan.everything
+        return {
+            "retry_context": self.plan.context.to_json(),
+            "action": self.plan.action,
+            "task": self.plan.task,
+            "full_context": everything.context.to_json() if everything else None,
+            "wait_seconds": self.plan.wait_seconds,
+            "error": self.error,
+            "full_context_tokens": self.plan.full_context_tokens,
+            "delta_tokens": self.plan.delta_tokens,
+            "saved_tokens": self.plan.saved_tokens,
+            "saved_percent": self.plan.saved_percent,
+        }
+
+    def saving(self, model: str = "", **request: object) -> Saving:
+        files = self.plan.context.changed_files
+        return Saving(
+            kind=Kind.RETRY,
+            before=self.baseline,
+            after=self.sent,
+            tokens_before=self.plan.full_context_tokens if self.plan.is_sent else None,
+            tokens_after=self.plan.delta_tokens,
+            tokens_available=None,
+            counter=self.counter,
+            assembly_ms=self.assembly_ms,
+            model=model,
+            truncated=any(file.is_truncated for file in files),
+            details={
+                "baseline": self.baseline_name,
+                "changed_files": [
+                    {"path": file.path, "kind": file.kind, "is_truncated": file.is_truncated}
+                    for file in files
+                ],
+            },
+            request={
+                "attempt": self.failed.attempt_number,
+                "root_cause": self.failed.diagnosis.root_cause,
+                "action": self.plan.action,
+                **request,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """A recorded attempt and what its receiver is sent."""
+
+    attempt: Attempt
+    retry: Retry
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API."""
+        attempt = self.attempt
+        sent = self.retry.sent
+        return {
+            "id": attempt.pk,
+            "task_id": attempt.task_id,
+            "number": attempt.number,
+            "receiver": attempt.receiver,
+            "state": attempt.state,
+            "available_at": attempt.available_at,
+            "assembly_id": attempt.assembly_id,
+            "text": sent.render() if sent else "",
+            **self.retry.to_json(),
+        }
+
+
+def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
+    """Add a task; the files given with it are what its receiver is sent whole for the first attempt.
+
+    Raises:
+        Conflict: the team has a task of this external id.
+    """
+    fields = {
+        "description": data.description,
+        "repository": data.repository,
+        "created_by": actor[:160],
+        "expires_at": files_expiry(),
+    }
+    with transaction.atomic():
+        if data.external_id:
+            task, is_new = Task.objects.get_or_create(
+                team=team, external_id=data.external_id, defaults=fields
+            )
+            if not is_new:
+                raise Conflict(f"task {task.pk} has the external_id {data.external_id!r} already")
+        else:
+            task = Task.objects.create(team=team, **fields)
+        store_receiver_files(task, data.receiver, {}, fully_sent(present(data.files)))
+    return task
+
+
+def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
+    """Plan a retry that hangs on no stored task."""
+    return _plan(
+        data,
+        task=data.task,
+        number=data.attempt,
+        base=fully_sent(present(data.before)),
+        current=present(data.after),
+        counter=counter,
+    )
+
+
+def log_delta(*, team_id: int, retry: Retry, actor: str) -> Assembly | None:
+    """Log a retry; one that is stopped sends nothing and saves nothing, so there is nothing to log."""
+    assembly = None
+    if retry.plan.action != "stop":
+        assembly = log_saving(team_id=team_id, saving=retry.saving(), actor=actor)
+    _log_event(retry, assembly)
+    return assembly
+
+
+def record_attempt(
+    *, team_id: int, task_id: int, data: AttemptIn, counter: Counter, actor: str
+) -> AttemptResult:
+    """Number a failed attempt, decide what its receiver is sent next, and remember that it was sent.
+
+    The task's row is held meanwhile: of two attempts posted at once the second builds on the first.
+
+    Raises:
+        NotFound: the team has no such task.
+        Conflict: the task is not open, or `attempt` is not the next number.
+    """
+    with transaction.atomic():
+        task = lock_task(team_id, task_id, if_closed="it takes no more attempts")
+        number = _next_number(task, expected=data.attempt)
+        known = load_receiver_files(task, data.receiver)
+        retry = _plan(
+            data,
+            task=task.description,
+            number=number,
+            base=known | fully_sent(present(data.before)),
+            current=present(data.files),
+            counter=counter,
+        )
+        store_receiver_files(task, data.receiver, known, retry.plan.receiver_files)
+        assembly = None
+        if retry.plan.action != "stop":
+            saving = retry.saving(data.model, task_id=task.pk, receiver=data.receiver)
+            assembly = log_saving(team_id=team_id, saving=saving, actor=actor)
+        attempt = _store_attempt(task, data, retry, assembly, actor)
+    _log_event(retry, assembly, task_id=task.pk, receiver=data.receiver)
+    return AttemptResult(attempt, retry)
+
+
+def _next_number(task: Task, *, expected: int | None) -> int:
+    latest: int | None = task.attempts.aggregate(latest=Max("number"))["latest"]
+    number = (latest or 0) + 1
+    if expected not in {None, number}:
+        raise Conflict(f"The next attempt of task {task.pk} is {number}, not {expected}.")
+    return number
+
+
+def _plan(
+    data: FailureIn,
+    *,
+    task: str,
+    number: int,
+    base: ReceiverFiles,
+    current: dict[str, str],
+    counter: Counter,
+) -> Retry:
+    started = perf_counter()
+    context = data.context_value() or _context_of(current)
+    failed = FailedAttempt(
+        task=task,
+        plan=data.plan_value(),
+        error=data.error or "",
+        diagnosis=data.diagnosis.to_value(),
+        attempt_number=number,
+        context=context,
+    )
+    plan = plan_retry(failed, base, current, counter)
+    return Retry(failed, plan, counter, (perf_counter() - started) * 1_000)
+
+
+def _context_of(files: dict[str, str]) -> AgentContext:
+    """Return what everything is where the caller gave no context: the files that are text."""
+    texts = sorted((path, content) for path, content in files.items() if not is_binary(content))
+    return AgentContext(files=tuple(ContextFile(path, content) for path, content in texts))
+
+
+def _store_attempt(
+    task: Task, data: AttemptIn, retry: Retry, assembly: Assembly | None, actor: str
+) -> Attempt:
+    plan, now = retry.plan, timezone.now()
+    if plan.action == "stop":
+        task.state = TaskState.IMPOSSIBLE
+    if plan.wait_seconds:
+        # A second more, since the database's clock and the queue's may differ.
+        run_after_commit(END_RETRY_WAITS, delay_seconds=plan.wait_seconds + 1)
+    task.expires_at = files_expiry()
+    task.save(update_fields=["state", "expires_at", "updated_at"])
+    return Attempt.objects.create(
+        task=task,
+        number=retry.failed.attempt_number,
+        receiver=data.receiver,
+        root_cause=retry.failed.diagnosis.root_cause,
+        diagnosis=retry.failed.diagnosis.to_json(),
+        plan=data.plan or "",
+        error=retry.failed.error,
+        action=plan.action,
+        state=AttemptState.WAITING if plan.wait_seconds else AttemptState.READY,
+        available_at=now + timedelta(seconds=plan.wait_seconds),
+        retry_context=plan.context.to_json(),
+        full_tokens=plan.full_context_tokens,
+        delta_tokens=plan.delta_tokens,
+        changed_files=len(plan.context.changed_files),
+        encoding=retry.counter.name,
+        assembly=assembly,
+        created_by=actor[:160],
+        created_at=now,
+    )
+
+
+def end_waits() -> int:
+    """Make ready the attempts whose wait is over; return how many. Twice is once."""
+    ended = list(Attempt.objects.due().values_list("pk", "task_id", "number")[:ENDED_AT_ONCE])
+    for pk, task_id, number in ended:
+        if Attempt.objects.filter(pk=pk, state=AttemptState.WAITING).update(state=AttemptState.READY):
+            log.info("retry_wait_ended", task_id=task_id, attempt=number)
+    return len(ended)
+
+
+def _log_event(retry: Retry, assembly: Assembly | None, **where: object) -> None:
+    plan = retry.plan
+    log.info(
+        "retry_delta_computed",
+        assembly_id=assembly.pk if assembly else None,
+        attempt=retry.failed.attempt_number,
+        full_context_tokens=plan.full_context_tokens,
+        delta_tokens=plan.delta_tokens,
+        saved_tokens=plan.saved_tokens,
+        saved_percent=plan.saved_percent,
+        changed_files_count=len(plan.context.changed_files),
+        root_cause=retry.failed.diagnosis.root_cause,
+        **where,
+    )

@@ -1,0 +1,129 @@
+"""The API as a whole: its routers, its OpenAPI description, its documentation page."""
+
+from typing import Any
+
+from django.utils.csp import CSP
+from django.views.decorators.csp import csp_override
+from ninja import NinjaAPI, Swagger
+from ninja.openapi.schema import OpenAPISchema
+from pydantic import TypeAdapter
+
+from contextopt.api import (
+    assemblies,
+    configs,
+    conversations,
+    handoffs,
+    keys,
+    phases,
+    records,
+    repos,
+    spaces,
+    tasks,
+)
+from contextopt.api.protocol import problems
+from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
+from contextopt.api.protocol.outputs import Problem
+from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
+
+DESCRIPTION = """\
+Decides what goes into a prompt, within a token budget, and proves why.
+
+Send an API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`. A key acts for one team; what is
+another team's is not found. Bodies are JSON, packed with gzip if you like. Refusals are
+`application/problem+json` and name each field at fault. Lists come in pages: pass `next_cursor` as
+`cursor` until it is null. A write that may be sent twice carries an `Idempotency-Key`: the same key with
+the same request gives the first answer again and is done once.
+"""
+VERSION = "1.0"
+REFUSALS = {
+    400: "The body or the request is malformed.",
+    401: "No valid API key was sent.",
+    403: "The key's scope does not allow this.",
+    404: "There is no such thing, or it is another team's.",
+    409: "The state of the thing does not allow this, or the same Idempotency-Key is being answered.",
+    411: "The body came in chunks, without a Content-Length.",
+    413: "The body is too large, as sent or once unpacked.",
+    415: "The body's type or encoding is not supported.",
+    422: "Some fields are invalid; each is named.",
+    429: "Too many wrong keys came from this address; try again after Retry-After seconds.",
+    503: "Something that the answer needs is down; try again after Retry-After seconds.",
+}
+BODY_REFUSALS = frozenset({411, 413, 415})
+# The page's scripts and styles are served from here; its bundle sets styles inline.
+DOCS_POLICY: dict[str, list[str]] = {
+    "default-src": [CSP.SELF],
+    "style-src": [CSP.SELF, CSP.UNSAFE_INLINE],
+    "img-src": [CSP.SELF, "data:"],
+    "object-src": [CSP.NONE],
+    "base-uri": [CSP.NONE],
+    "frame-ancestors": [CSP.NONE],
+}
+
+
+class ContextApi(NinjaAPI):
+    """Adds to every operation what holds for all of them: refusals and the Idempotency-Key."""
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        problem = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}")
+        schema["components"]["schemas"] |= {**problem.pop("$defs", {}), "Problem": problem}
+        secured = {name for bound in self._get_bound_routers() for name in _repeatable(bound)}
+        for methods in schema["paths"].values():
+            for method, operation in methods.items():
+                _describe(operation, method.upper(), is_repeatable=operation["operationId"] in secured)
+        return schema
+
+
+def _repeatable(bound: Any) -> list[str]:
+    return [
+        operation.operation_id or bound.api.get_openapi_operation_id(operation)
+        for view in bound.path_operations.values()
+        for operation in view.operations
+        if is_repeatable(operation.view_func)
+    ]
+
+
+def _describe(operation: dict[str, Any], method: str, *, is_repeatable: bool) -> None:
+    content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    has_body = "requestBody" in operation
+    for status, description in REFUSALS.items():
+        if has_body or status not in BODY_REFUSALS:
+            operation["responses"][status] = {"description": description, "content": content}
+    if method in WRITES and is_repeatable:
+        operation["parameters"].append(
+            {
+                "in": "header",
+                "name": HEADER,
+                "required": False,
+                "description": "Sent again with the same request, it gives the first answer again.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+            }
+        )
+
+
+def build_api() -> ContextApi:
+    api = ContextApi(
+        title="Contextopt",
+        version=VERSION,
+        description=DESCRIPTION,
+        urls_namespace="api",
+        openapi_url="/openapi.json",
+        docs_url="/docs",
+        # No validator: it is on another host.
+        docs=Swagger(settings={"validatorUrl": None, "persistAuthorization": False}),
+        docs_decorator=csp_override(DOCS_POLICY),
+        parser=JsonBody(),
+    )
+    api.add_decorator(refuse_unknown_query)
+    api.add_decorator(answer_once)
+    problems.install(api)
+    for module in (
+        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, conversations, keys,
+    ):  # fmt: skip
+        api.add_router("/v1", module.router)
+    return api
+
+
+api = build_api()

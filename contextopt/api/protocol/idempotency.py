@@ -1,0 +1,98 @@
+"""Writes that may be sent twice: the same Idempotency-Key gives the first answer again."""
+
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+
+from contextopt.api.protocol.access import ApiRequest
+from contextopt.api.protocol.problems import RequestInProgress
+from contextopt.errors import InvalidInput
+from contextopt.locks import Lock, take_turn
+from contextopt.models import StoredResponse
+from contextopt.spaces.keptanswers import named_records
+
+HEADER = "Idempotency-Key"
+KEY_MAX = 255
+WRITES = frozenset({"POST", "PATCH", "DELETE"})
+
+type View = Callable[..., HttpResponse]
+
+
+def answer_holds_secret(view: View) -> View:
+    """Mark a view whose answer must not be stored: its writes take no Idempotency-Key."""
+    view.holds_secret = True  # type: ignore[attr-defined]
+    return view
+
+
+def is_repeatable(view: View) -> bool:
+    return not getattr(view, "holds_secret", False)
+
+
+def answer_once(view: View) -> View:
+    """Wrap a view so that a repeated write is answered from what was stored, and done once.
+
+    The write and its stored answer are one transaction: there is never one without the other. A refused
+    write stores nothing, so that it can be corrected and sent again under the same key. Without the
+    header nothing is read or written here.
+    """
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        key = request.headers.get(HEADER)
+        if key is None or request.method not in WRITES:
+            return view(request, *args, **kwargs)
+        check_key(key)
+        if not is_repeatable(view):
+            raise InvalidInput.of(HEADER, "is not taken here: the answer holds a secret, which is not stored")
+        with transaction.atomic():
+            return _answer(cast(ApiRequest, request), key, lambda: view(request, *args, **kwargs))
+
+    return wrapped
+
+
+def check_key(key: str) -> None:
+    if not (1 <= len(key) <= KEY_MAX and key.isascii() and key.isprintable()):
+        raise InvalidInput.of(HEADER, f"must be 1 to {KEY_MAX} printable ASCII characters")
+
+
+def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) -> HttpResponse:
+    if not take_turn(Lock.IDEMPOTENCY, request.auth.pk, key):
+        raise RequestInProgress
+    digest = hash_request(request)
+    stored = StoredResponse.objects.filter(api_key=request.auth, idempotency_key=key).first()
+    if stored is None:
+        response = compute()
+        StoredResponse.objects.create(
+            api_key=request.auth,
+            idempotency_key=key,
+            request_hash=digest,
+            status=response.status_code,
+            body=response.content,
+            content_type=response.get("Content-Type", ""),
+            location=response.get("Location", ""),
+            record_ids=named_records(response.content),
+        )
+        return response
+    if stored.request_hash != digest:
+        raise InvalidInput.of(HEADER, "was used for another request; take a new one for each write")
+    return replay(stored)
+
+
+def hash_request(request: HttpRequest) -> str:
+    """Return the SHA-256 of what was asked: method, address and unpacked body."""
+    head = f"{request.method} {request.get_full_path()}\n".encode()
+    return hashlib.sha256(head + getattr(request, "unpacked_body", b"")).hexdigest()
+
+
+def replay(stored: StoredResponse) -> HttpResponse:
+    response = HttpResponse(
+        bytes(stored.body), status=stored.status, headers={"Idempotency-Replayed": "true"}
+    )
+    for name, value in (("Content-Type", stored.content_type), ("Location", stored.location)):
+        if value:
+            response[name] = value
+    return response

@@ -1,0 +1,281 @@
+"""Every refusal of the API, as application/problem+json (RFC 9457), made in this one module."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import structlog
+from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import ValidationError as ModelValidationError
+from django.core.signals import got_request_exception
+from django.db import IntegrityError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
+from pydantic_core import to_json
+
+from contextopt.engine.text.errors import BudgetExceeded, EngineError, InvalidValue
+from contextopt.errors import (
+    Conflict,
+    DuplicateRecord,
+    FieldProblem,
+    InvalidInput,
+    NotFound,
+    OpenDecisions,
+    ServiceUnavailable,
+    TooManyAttempts,
+)
+from contextopt.faults import NAMED_MAX, describe_faults
+from contextopt.locks import is_about_deleted
+
+CONTENT_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:contextopt:problem:"
+RETRY_AFTER_SECONDS = 2
+
+log = structlog.get_logger(__name__)
+
+
+class FieldError(TypedDict):
+    field: str
+    message: str
+
+
+class RequestError(Exception):
+    """Base of what may be wrong with a request beside its fields."""
+
+
+class MalformedBody(RequestError):
+    """The body is not what its headers say: not JSON, not gzip."""
+
+
+class UnsupportedBody(RequestError):
+    """The body's type or encoding is none that the API reads."""
+
+
+class BodyTooLarge(RequestError):
+    """The body is past its limit, as sent or once unpacked."""
+
+
+class RequestInProgress(RequestError):
+    """The same Idempotency-Key is being answered at this moment."""
+
+
+def problem(
+    request: HttpRequest,
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    *,
+    errors: Iterable[FieldError] = (),
+    headers: Mapping[str, str] | None = None,
+    **members: object,
+) -> HttpResponse:
+    """Return one problem; `kind` ends its type, `members` are added to its object."""
+    body: dict[str, object] = {
+        "type": TYPE_PREFIX + kind,
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+    }
+    if listed := list(errors):
+        body["errors"] = listed
+    return HttpResponse(
+        to_json(body | members), status=status, content_type=CONTENT_TYPE, headers=dict(headers or {})
+    )
+
+
+def not_found(request: HttpRequest, exc: Exception) -> HttpResponse:
+    detail = str(exc) if isinstance(exc, NotFound) else "There is nothing at this address."
+    return problem(request, 404, "not-found", "Not found", detail)
+
+
+def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResponse:
+    allow = ", ".join(sorted(allowed))
+    detail = f"This address takes {allow}, not {request.method}."
+    return problem(request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow})
+
+
+def length_required(request: HttpRequest) -> HttpResponse:
+    detail = "Send a Content-Length: a body in chunks is not read."
+    return problem(request, 411, "length-required", "Length required", detail)
+
+
+def bad_request(request: HttpRequest, detail: str) -> HttpResponse:
+    return problem(request, 400, "bad-request", "Bad request", detail)
+
+
+def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
+    return [FieldError(field=item.field, message=item.message) for item in problems]
+
+
+def describe_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> list[FieldError]:
+    """Name each refused field once; `skip` leaves out the parts that say where in the request it was."""
+    return field_errors(describe_faults(errors, skip=skip))
+
+
+def invalid(request: HttpRequest, errors: Sequence[FieldError]) -> HttpResponse:
+    first = errors[0]
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+    detail = f"{first['field']}: {first['message']}{more}"
+    return problem(request, 422, "invalid-input", "Invalid input", detail, errors=errors)
+
+
+def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpResponse:
+    errors: list[FieldError] = []
+    for item in exc.errors:
+        # ("body", parameter, field…) against ("query", field): the parameter's name is only ours.
+        errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
+    merged: dict[str, list[str]] = {}
+    for error in errors[: 4 * NAMED_MAX]:
+        merged.setdefault(error["field"], []).append(error["message"])
+    named = [FieldError(field=name, message="; or ".join(dict.fromkeys(m))) for name, m in merged.items()]
+    return invalid(request, named[:NAMED_MAX])
+
+
+def on_invalid_input(request: HttpRequest, exc: InvalidInput | InvalidValue) -> HttpResponse:
+    return invalid(request, errors_of(exc))
+
+
+def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpResponse:
+    if not hasattr(exc, "error_dict"):
+        return invalid(request, [FieldError(field="body", message=" ".join(exc.messages))])
+    return invalid(
+        request, [FieldError(field=name, message=" ".join(rules)) for name, rules in exc.message_dict.items()]
+    )
+
+
+def errors_of(exc: InvalidInput | EngineError) -> list[FieldError]:
+    """Return the fields that an error of a single row is about."""
+    if isinstance(exc, InvalidInput):
+        return field_errors(exc.problems)
+    if isinstance(exc, InvalidValue):
+        return [FieldError(field=exc.field, message=exc.message)]
+    return [FieldError(field="total_tokens", message=str(exc))]
+
+
+def on_budget_exceeded(request: HttpRequest, exc: BudgetExceeded) -> HttpResponse:
+    return problem(
+        request,
+        422,
+        "budget-exceeded",
+        "Budget exceeded",
+        str(exc),
+        errors=errors_of(exc),
+        missing_tokens=exc.missing,
+    )
+
+
+def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
+    if isinstance(exc, DuplicateRecord):
+        return problem(request, 409, "duplicate", "Conflict", str(exc), record_id=exc.record_id)
+    if isinstance(exc, OpenDecisions):
+        detail = str(exc)
+        return problem(request, 409, "open-decisions", "Conflict", detail, open_decisions=exc.findings)
+    return problem(request, 409, "conflict", "Conflict", str(exc))
+
+
+def on_request_in_progress(request: HttpRequest, _exc: RequestInProgress) -> HttpResponse:
+    detail = "A request with this Idempotency-Key is still being answered."
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
+
+
+def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
+    log.error("api_unavailable", path=request.path, exc_info=exc)
+    detail = "Something that the answer needs is not available; nothing was written."
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return problem(request, 503, "unavailable", "Service unavailable", detail, headers=headers)
+
+
+def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
+    """Answer a write about what was there when the request began, and what else these errors may mean."""
+    if not is_about_deleted(exc):
+        return on_unexpected(request, exc)
+    log.warning("api_found_it_deleted", path=request.path, exc_info=exc)
+    detail = "What this is about was deleted meanwhile; nothing was written."
+    return problem(request, 404, "not-found", "Not found", detail)
+
+
+def on_unsupported_body(request: HttpRequest, exc: UnsupportedBody) -> HttpResponse:
+    headers = {"Accept-Encoding": "gzip, identity"}
+    return problem(
+        request, 415, "unsupported-media-type", "Unsupported media type", str(exc), headers=headers
+    )
+
+
+def on_body_too_large(request: HttpRequest, exc: Exception) -> HttpResponse:
+    detail = str(exc) if isinstance(exc, BodyTooLarge) else "The body is past the limit of 32 MiB."
+    return problem(request, 413, "body-too-large", "Body too large", detail)
+
+
+def on_malformed_body(request: HttpRequest, exc: MalformedBody) -> HttpResponse:
+    error = FieldError(field="body", message=str(exc))
+    return problem(request, 400, "malformed-body", "Malformed body", str(exc), errors=[error])
+
+
+def on_suspicious(request: HttpRequest, _exc: SuspiciousOperation) -> HttpResponse:
+    return bad_request(request, "The request is not one that this server reads.")
+
+
+def on_unauthenticated(request: HttpRequest, _exc: AuthenticationError) -> HttpResponse:
+    detail = "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`."
+    headers = {"WWW-Authenticate": 'Bearer realm="contextopt"'}
+    return problem(request, 401, "unauthenticated", "Unauthenticated", detail, headers=headers)
+
+
+def on_too_many_attempts(request: HttpRequest, exc: TooManyAttempts) -> HttpResponse:
+    headers = {"Retry-After": str(exc.seconds)}
+    return problem(request, 429, "too-many-attempts", "Too many attempts", str(exc), headers=headers)
+
+
+def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
+    return problem(request, 403, "forbidden", "Forbidden", str(exc))
+
+
+def on_unexpected(request: HttpRequest, exc: Exception) -> HttpResponse:
+    """Answer a fault of ours: the log gets the trace, the caller gets no word of it."""
+    log.error("api_failed", method=request.method, path=request.path, exc_info=exc)
+    # Error reporters listen to this signal, as they do for every other view.
+    got_request_exception.send(sender=None, request=request)
+    detail = "The server failed on this request; the failure was logged."
+    return problem(request, 500, "internal-error", "Internal server error", detail)
+
+
+def install(api: NinjaAPI) -> None:
+    """Register the handlers. The most specific class of an exception wins."""
+
+    def on_http_error(request: HttpRequest, exc: HttpError) -> HttpResponse:
+        # Ninja wraps whatever the body's parser raised.
+        if exc.__cause__ is not None:
+            return api.on_exception(request, exc.__cause__)  # type: ignore[arg-type]
+        return problem(request, exc.status_code, "refused", "Refused", str(exc))
+
+    handlers: dict[type[Exception], Any] = {
+        AuthenticationError: on_unauthenticated,
+        AuthorizationError: on_forbidden,
+        BodyTooLarge: on_body_too_large,
+        BudgetExceeded: on_budget_exceeded,
+        Conflict: on_conflict,
+        Exception: on_unexpected,
+        Http404: not_found,
+        HttpError: on_http_error,
+        IntegrityError: on_deleted,
+        InterfaceError: on_unavailable,
+        InvalidInput: on_invalid_input,
+        InvalidValue: on_invalid_input,
+        MalformedBody: on_malformed_body,
+        ModelValidationError: on_model_error,
+        NotFound: not_found,
+        ObjectDoesNotExist: on_deleted,
+        OperationalError: on_unavailable,
+        RequestDataTooBig: on_body_too_large,
+        RequestInProgress: on_request_in_progress,
+        ServiceUnavailable: on_unavailable,
+        SuspiciousOperation: on_suspicious,
+        TooManyAttempts: on_too_many_attempts,
+        UnsupportedBody: on_unsupported_body,
+        ValidationError: on_validation_error,
+    }
+    for kind, handler in handlers.items():
+        api.add_exception_handler(kind, handler)

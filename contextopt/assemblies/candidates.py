@@ -1,0 +1,230 @@
+"""Candidates from PostgreSQL: bounded, exact, and never by loading a space.
+
+`frequency` has eleven values, and among records of equal frequency the newer one never scores lower. So
+the best k of a space are among the k newest of each of the eleven, for every weight, window and moment;
+one index gives those (`record_stratum`), and nothing is rewritten when weights or time move.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from contextopt.engine import ContextConfig, FilterCounts, RecordSummary, SpaceContext
+from contextopt.engine.prompts.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
+from contextopt.engine.prompts.scoring import HORIZON_US, coefficients
+from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.errors import NotFound
+from contextopt.limits import DATE_MIN
+from contextopt.spaces.configs import SETTINGS
+
+# No summary line is shorter than this, so a budget bounds how many can fit.
+LINE_TOKENS_MIN = 8
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceInForce:
+    """A space with the settings in force and its totals, read by one statement."""
+
+    id: int
+    slug: str
+    name: str
+    description: str
+    categories: tuple[str, ...]
+    config_id: int
+    config_version: int
+    settings: dict[str, Any]
+
+    def to_value(self, records: Sequence[RecordSummary]) -> SpaceContext:
+        return SpaceContext(self.name, self.description, self.categories, tuple(records))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The best candidates, the ten newest records, and how many there are of each fate."""
+
+    records: tuple[RecordSummary, ...]
+    baseline: tuple[RecordSummary, ...]
+    counts: FilterCounts
+
+
+_SPACE_SQL = f"""
+SELECT s.id, s.slug, s.name, s.description, s.categories, c.id, c.version,
+       {", ".join(f"c.{name}" for name in SETTINGS)}
+  FROM contextopt_space s
+  JOIN contextopt_contextconfig c ON c.space_id = s.id AND c.is_active
+ WHERE s.team_id = %(team)s AND s.slug = %(slug)s
+"""
+
+
+def load_space(team_id: int, slug: str) -> SpaceInForce:
+    """Read a space of the team with its active settings.
+
+    Raises:
+        NotFound: the team has no such space.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SPACE_SQL, {"team": team_id, "slug": slug})
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound(f"There is no space {slug!r}.")
+    space_id, slug, name, description, categories, config_id, version, *settings = row
+    return SpaceInForce(
+        id=space_id,
+        slug=slug,
+        name=name,
+        description=description,
+        categories=tuple(categories),
+        config_id=config_id,
+        config_version=version,
+        settings=dict(zip(SETTINGS, settings, strict=True)),
+    )
+
+
+# One statement, so that counts and candidates are of one snapshot. The counts are used twice and
+# therefore materialised.
+_CANDIDATES_SQL = """
+WITH strata AS (
+    SELECT r.id, r.date, r.frequency
+      FROM generate_series(0, 10) AS f(frequency)
+     CROSS JOIN LATERAL (
+           SELECT id, date, frequency FROM contextopt_record
+            WHERE space_id = %(space)s AND frequency = f.frequency
+              AND deleted_at IS NULL AND NOT pinned
+              AND date >= %(start)s AND date <= %(end)s
+            ORDER BY date DESC, id DESC LIMIT %(limit)s) AS r
+), pins AS (
+    SELECT id, date, frequency FROM contextopt_record
+     WHERE space_id = %(space)s AND deleted_at IS NULL AND pinned
+), best AS (
+    (SELECT id, 'candidate' AS role FROM strata ORDER BY {score} DESC, date DESC, id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT id, 'candidate' FROM pins ORDER BY {score} DESC, date DESC, id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT id, 'baseline' FROM contextopt_record
+      WHERE space_id = %(space)s AND deleted_at IS NULL AND date <= %(end)s
+      ORDER BY date DESC, id DESC LIMIT {baseline})
+), counts AS MATERIALIZED (
+    SELECT n.live, n.pinned, n.deleted,
+           (SELECT coalesce(sum(h.live), 0)::bigint FROM contextopt_spacehour h
+             WHERE h.space_id = %(space)s AND h.hour >= %(first_hour)s AND h.hour < %(last_hour)s)
+           + (SELECT count(*) FROM contextopt_record
+               WHERE space_id = %(space)s AND deleted_at IS NULL AND NOT pinned
+                 AND date >= %(start)s AND date < %(first_hour)s)
+           + (SELECT count(*) FROM contextopt_record
+               WHERE space_id = %(space)s AND deleted_at IS NULL AND NOT pinned
+                 AND date >= %(last_hour)s AND date <= %(end)s) AS inside
+      FROM contextopt_spacecounts n WHERE n.space_id = %(space)s
+)
+SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
+       r.id, r.date, r.view_count, r.summary, r.summary_tokens, r.summary_encoding, r.pinned,
+       r.source, r.external_id
+  FROM counts c
+  LEFT JOIN best b ON true
+  LEFT JOIN contextopt_record r ON r.id = b.id
+""".format(
+    # A literal: for a parameter the planner guesses thousands of rows, and plans anew at every call.
+    baseline=STAGE_3_RECORDS,
+    score="""(%(recency)s::bigint * greatest(0, %(span)s::bigint - greatest(0,
+        (extract(epoch FROM (%(now)s::timestamptz - date)) * 1000000)::bigint))
+        + %(frequency)s::bigint * frequency)""",
+)
+
+# Stage 3 knows neither window nor score nor pins: the newest records, and how many there are.
+_NEWEST_SQL = """
+WITH newest AS (
+    SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source, external_id
+      FROM contextopt_record
+     WHERE space_id = %(space)s AND deleted_at IS NULL AND date <= %(end)s
+     ORDER BY date DESC, id DESC LIMIT %(limit)s
+), counts AS (
+    SELECT n.live + n.pinned AS live, n.deleted,
+           (SELECT count(*) FROM contextopt_record
+             WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s) AS ahead
+      FROM contextopt_spacecounts n WHERE n.space_id = %(space)s
+)
+SELECT c.live - c.ahead, c.ahead, c.deleted, CASE WHEN r.id IS NOT NULL THEN 'candidate' END, r.*
+  FROM counts c LEFT JOIN newest r ON true
+"""
+
+_NOTHING = Candidates((), (), FilterCounts(0))
+
+
+def load_candidates(
+    space_id: int,
+    *,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    limit: int | None = None,
+) -> Candidates:
+    """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
+
+    Reads at most 12 × (record limit + 100) index entries, whatever the size of the space; with `limit` it
+    is that instead, where fewer will do because others are found by search.
+
+    Raises:
+        NotFound: the space was deleted meanwhile.
+    """
+    if config.stage == 2:
+        return _NOTHING
+    statement = _NEWEST_SQL if config.stage == 3 else _CANDIDATES_SQL
+    with connection.cursor() as cursor:
+        cursor.execute(statement, _parameters(space_id, config, now, limit))
+        rows = cursor.fetchall()
+    if not rows:
+        raise NotFound("The space was deleted meanwhile.")
+    filtered, outside, deleted = rows[0][:3]
+    found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
+    for row in rows:
+        if row[3] is not None:
+            found[row[3]].append(read_summary(row[4:], tokenizer))
+    return Candidates(
+        tuple(found["candidate"]), tuple(found["baseline"]), FilterCounts(filtered, outside, deleted)
+    )
+
+
+def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int | None) -> dict[str, Any]:
+    window = DateRange.ending_at(now, config.window_in_force)
+    weights = coefficients(config)
+    start = max(window.start or DATE_MIN, DATE_MIN)
+    return {
+        "space": space_id,
+        "now": now,
+        "start": start,
+        "end": window.end,
+        "first_hour": (start + HOUR - timedelta(microseconds=1)).replace(minute=0, second=0, microsecond=0),
+        "last_hour": window.end.replace(minute=0, second=0, microsecond=0),
+        "recency": weights.recency,
+        "frequency": weights.frequency,
+        "span": HORIZON_US,
+        "limit": limit or _most_that_fit(config) + LEDGER_DROPPED,
+    }
+
+
+def _most_that_fit(config: ContextConfig) -> int:
+    """Return how many records could be kept at most, by the record limit or by the budget."""
+    by_budget = config.context_share(config.stage) // LINE_TOKENS_MIN + 1
+    return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
+
+
+def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
+    """Make the engine's value of a row as the statements here select it, from the id on."""
+    record_id, date, views, line, tokens, encoding, pinned, source, external_id = row
+    if encoding != tokenizer.name:
+        # Stored counts follow the active config in the background; until then, count here.
+        tokens = tokenizer.count(line)
+    return RecordSummary(
+        id=record_id,
+        date=date,
+        view_count=views,
+        line=line,
+        tokens=tokens,
+        pinned=pinned,
+        source=source,
+        external_id=external_id,
+    )

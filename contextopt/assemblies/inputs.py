@@ -1,0 +1,59 @@
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from contextopt.engine.prompts.config import SEARCH_STAGE
+from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Share, Slug, Text, Tokens, Weight
+from contextopt.limits import TOKENS_MAX
+from contextopt.spaces.inputs import MaxRecords, NotesChars, WindowDays
+
+PROMPT_TEXT_MAX = 1_000_000
+
+
+class PromptIn(Input):
+    """What should go into one prompt? Settings given here win over the space's own.
+
+    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    """
+
+    query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
+    stage: Literal[2, 3, 4, 5] | None = None
+    as_of: Moment | None = None
+    window_days: WindowDays | None = None
+    max_records: MaxRecords | None = None
+    context_tokens: Tokens | None = None
+    system_tokens: Tokens | None = None
+    history_tokens: Tokens | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
+    recency_weight: Weight | None = None
+    frequency_weight: Weight | None = None
+    semantic_weight: Weight | None = None
+    lexical_weight: Weight | None = None
+    neighbour_share: Share | None = None
+    notes_chars: NotesChars | None = None
+    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    record_order: Literal["score", "stable"] | None = None
+    system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
+    conversation: Annotated[Text, Field(max_length=200)] = ""
+    model: Annotated[Text, Field(max_length=120)] = ""
+
+    @property
+    def stage_in_force(self) -> int:
+        """The stage asked for; else 5 for a question and 4 without one."""
+        return self.stage or (5 if self.query.strip() else 4)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question decides. Without one stage 5 is stage 4."""
+        return self.stage_in_force == SEARCH_STAGE and bool(self.query.strip())
+
+
+class AssemblyIn(PromptIn):
+    """What of a space should go into one prompt? Settings given here win over the space's own.
+
+    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    """
+
+    space: Slug

@@ -1,0 +1,120 @@
+"""Erasing a record's text everywhere: the record, its revisions and vectors, assemblies and kept answers."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from contextopt.assemblies.ledgers import Columns
+from contextopt.assemblies.models import AssemblyPayload
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.spaces.keptanswers import erase_named
+from contextopt.spaces.models import PURGED, Record, RecordEmbedding
+from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
+from contextopt.spaces.records import lock_space
+
+# The database's clock dates assemblies, the web machine's dates records.
+CLOCKS_APART = timedelta(days=1)
+PURGED_LINE = f"- {PURGED}\n"
+# Once: a second purge finds the hash there.
+_HASH_ID = f"""
+UPDATE contextopt_record r SET external_id = {purged_id_sql("r.space_id", "r.source", "r.external_id")}
+  FROM {KEY_TABLE} WHERE r.id = %s AND r.purged_at IS NULL AND r.external_id <> ''
+"""
+
+
+def purge_record(*, record: Record, actor: str = SYSTEM) -> Record:
+    """Erase the record's text everywhere. Numbers and hashes stay, and so does its source. A keyed hash takes
+    the place of its external id, by which a later import is known and cannot bring the text back. There is
+    no undo.
+    """
+    with transaction.atomic():
+        _erase_record(record)
+        record.refresh_from_db(fields=["external_id"])
+        erase_from_assemblies(record)
+        erase_named([record])
+        _erase_from_admin(record)
+        subject = f"{record.space.slug}: record {record.pk}"
+        note_event(team_id=record.space.team_id, actor=actor, action="record.purged", subject=subject)
+    record.refresh_from_db()
+    return record
+
+
+def _erase_record(record: Record) -> None:
+    erased: dict[str, Any] = {
+        "title": PURGED, "type": "note", "notes": "", "tags": [], "metadata": {}, "thread": "",
+    }  # fmt: skip
+    lock_space(record.space)
+    now = timezone.now()
+    record.revisions.update(**erased)
+    with connection.cursor() as cursor:
+        cursor.execute(_HASH_ID, [record.pk])
+    # A vector tells what a text was about. One that is being made of the old text now is deleted by the job
+    # that this write calls for.
+    RecordEmbedding.objects.filter(record=record).delete()
+    Record.objects.filter(pk=record.pk).update(
+        **erased,
+        summary=PURGED_LINE,
+        deleted_at=record.deleted_at or now,
+        purged_at=record.purged_at or now,
+        updated_at=now,
+    )
+
+
+def _erase_from_admin(record: Record) -> None:
+    """Erase the title from the admin's own log of who edited the record there."""
+    entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(Record))
+    entries.filter(object_id=str(record.pk)).update(object_repr=PURGED)
+
+
+def erase_from_assemblies(record: Record) -> int:
+    """Replace the record's lines and external id in what is stored; return how many payloads held one.
+
+    An assembly that read the record just before the purge may be stored just after it, so the sweep
+    calls this again for records purged a little while ago. Payloads are held in their order, so that two
+    purges never wait for each other in a circle.
+    """
+    # What an assembly of demo data says of its own moment is made up.
+    may_have_read = Q(assembly__created_at__gte=record.created_at - CLOCKS_APART) | Q(assembly__is_demo=True)
+    payloads = AssemblyPayload.objects.select_for_update(no_key=True).filter(
+        may_have_read, assembly__space=record.space
+    )
+    holding = payloads.filter(record_ids__contains=[record.pk]).order_by("pk")
+    return sum(_erase_from(payload, record) for payload in holding.iterator(chunk_size=200))
+
+
+def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
+    text = erase_line(payload.text, payload.ledger["order"], record.pk)
+    baseline = erase_line(payload.baseline_text or "", payload.ledger["baseline_order"], record.pk)
+    is_text_erased = (text, baseline) != (payload.text, payload.baseline_text or "")
+    is_id_erased = erase_id(payload.ledger["candidates"], record)
+    if is_text_erased:
+        payload.text = text
+        payload.baseline_text = None if payload.baseline_text is None else baseline
+        # A text that is whole can still be counted again, whatever the ledger says of ids.
+        payload.purged_at = timezone.now()
+    if is_text_erased or is_id_erased:
+        payload.save(update_fields=["text", "baseline_text", "ledger", "purged_at"])
+    return is_text_erased or is_id_erased
+
+
+def erase_id(candidates: Columns, record: Record) -> bool:
+    """Put the record's present external id into its entry; return whether another stood there."""
+    if record.pk not in candidates["id"]:
+        return False
+    place = candidates["id"].index(record.pk)
+    was, candidates["external_id"][place] = candidates["external_id"][place], record.external_id
+    return bool(was != record.external_id)
+
+
+def erase_line(text: str, order: list[int], record_id: int) -> str:
+    """Replace the line of a record in a rendered text, whose last lines are the records in `order`."""
+    if record_id not in order:
+        return text
+    lines = text.splitlines(keepends=True)
+    lines[len(lines) - len(order) + order.index(record_id)] = PURGED_LINE
+    return "".join(lines)

@@ -1,0 +1,240 @@
+"""Candidates for a question: the best by score, by words and by meaning, and who stands next to them.
+
+Bounded whatever the size of the space: the search gives its best, the threads their next few, and texts are
+read for those alone that could enter the context.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import accumulate, pairwise
+
+from django.db import connection
+
+from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
+from contextopt.engine import (
+    ContextConfig,
+    Match,
+    Query,
+    RecordDetail,
+    RecordSummary,
+    lend_to_neighbours,
+    relevances,
+)
+from contextopt.engine.prompts.assembly import LEDGER_DROPPED
+from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances, rank_by_query
+from contextopt.engine.prompts.rendering import EXCERPT_CHARS
+from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.prompts.values import DateRange, FilterCounts
+from contextopt.engine.text.lexical import terms
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.limits import DATE_MIN
+from contextopt.search import registry
+from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
+
+# A record that only one of the two rankings has high up may be the best by both, so each is asked for more
+# than will fit, within these bounds. The minimum is taken by recency and frequency.
+SEARCHED_EACH, DEPTH_MIN, DEPTH_MAX = 2, 30, 200
+# The rankings by words and by meaning are not asked for more, however far an assembly reaches.
+LOOK_UP_MAX = 1_000
+# One in so many of those looked for lends to its neighbours in a thread, and never fewer than the minimum:
+# measured on dialogues, these tell more than a greater depth.
+LENDING, LENDERS_MIN = 3, 13
+# No line with notes is much shorter, so a budget bounds how many records can enter.
+DETAIL_TOKENS = 12
+# Further texts that are read, in place of those that repeat another.
+SPARE_DETAILS = 30
+# Of a longer record this much is looked through for its best passages.
+NOTES_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The candidates for a question, and the question as the engine wants it.
+
+    `is_degraded` says that the question could not be embedded this time, so that words alone decided;
+    `is_all` that there are no further candidates, nor texts of them.
+    """
+
+    candidates: Candidates
+    query: Query
+    is_degraded: bool
+    is_all: bool
+
+
+def load_for_question(
+    space_id: int,
+    question: str,
+    *,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    reach: int = 1,
+) -> Asked:
+    """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them.
+
+    With a greater `reach` so many times as many are read: where most repeat each other, or a large budget has
+    room for records that nothing but their date speaks for.
+    """
+    asked = prepare_query(question)
+    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
+    wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
+    searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
+    known = {record.id: record for record in base.records}
+    target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
+    leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
+    # A pinned record is a candidate whatever its date.
+    anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
+    # Both parts of all leads are known before any of them lends.
+    matches = rate(anywhere, known.keys())
+    threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
+    beside = {record_id for thread in threads for record_id in thread}
+    # Most neighbours of a lead may be outside the window, so the window comes before the rating.
+    window = DateRange.ending_at(now, config.window_in_force)
+    known |= _load_summaries(space_id, (beside | leads.ids) - known.keys(), window, tokenizer)
+    matches |= rate(replace(anywhere, lexical={}, cosines={}), known.keys() - matches.keys())
+    # A lead that was deleted meanwhile is not a candidate.
+    found = {row: match for row, match in matches.items() if row in known}
+    relevant = lend_to_neighbours(relevances(found), threads, config)
+    ranked = rank_by_query(known.values(), relevant, now, config)
+    most = _read_at_most(ranked, config) * reach
+    details = _load_details([scored.record.id for scored in ranked[:most]])
+    best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
+    return Asked(
+        candidates=replace(base, records=best),
+        query=Query(frozenset(terms(question)), relevant, details),
+        is_degraded=asked.degraded,
+        is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
+    )
+
+
+def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
+    """Return the window, unless nothing is outside it: a search without filters is a faster one."""
+    if not counts.outside_window:
+        return SearchFilters()
+    window = DateRange.ending_at(now, config.window_in_force)
+    start = None if window.start is None else max(window.start, DATE_MIN)
+    return SearchFilters(date_from=start, date_to=window.end)
+
+
+def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) -> list[int]:
+    own = own_relevances(relevances(matches), config)
+    best = sorted((row for row, value in own.items() if value > 0), key=lambda row: (-own[row], -row))
+    return best[:count] if config.neighbour_share else []
+
+
+# Twice the same index, once in each direction.
+_NEIGHBOURS_SQL = f"""
+WITH hit AS (
+    SELECT id, thread, coalesce(position, 0) AS place, date FROM contextopt_record
+     WHERE id = ANY(%(ids)s::bigint[]) AND space_id = %(space)s AND thread <> '' AND deleted_at IS NULL
+)
+SELECT h.id,
+       ARRAY(SELECT r.id FROM contextopt_record r
+              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
+                AND r.deleted_at IS NULL
+                AND (coalesce(r.position, 0), r.date, r.id) < (h.place, h.date, h.id)
+              ORDER BY coalesce(r.position, 0) DESC, r.date DESC, r.id DESC LIMIT {NEIGHBOUR_REACH}),
+       ARRAY(SELECT r.id FROM contextopt_record r
+              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
+                AND r.deleted_at IS NULL
+                AND (coalesce(r.position, 0), r.date, r.id) > (h.place, h.date, h.id)
+              ORDER BY coalesce(r.position, 0), r.date, r.id LIMIT {NEIGHBOUR_REACH})
+  FROM hit h
+"""
+
+
+def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
+    """Return the surroundings of the hits as runs of ids in the order of their threads."""
+    if not hits:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_NEIGHBOURS_SQL, {"ids": registry.id_array(hits), "space": space_id})
+        rows = cursor.fetchall()
+    return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
+
+
+def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Join runs that overlap. Each is a gapless part of an order in which an id stands once."""
+    follows: dict[int, int] = {}
+    members: set[int] = set()
+    for run in runs:
+        members.update(run)
+        follows.update(pairwise(run))
+    joined = []
+    for start in sorted(members - set(follows.values())):
+        run = [start]
+        while run[-1] in follows:
+            run.append(follows[run[-1]])
+        joined.append(run)
+    return joined
+
+
+def _load_summaries(
+    space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer
+) -> dict[int, RecordSummary]:
+    """Read those of the records that are live, and in the window or pinned."""
+    wanted = sorted(ids)
+    if not wanted:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
+                   external_id
+              FROM {registry.get("record").rows_sql("wanted")}
+             WHERE space_id = %(space)s AND deleted_at IS NULL
+               AND (pinned OR date BETWEEN %(start)s AND %(end)s)
+            """,
+            {
+                "wanted": registry.id_array(wanted),
+                "space": space_id,
+                "start": max(window.start or DATE_MIN, DATE_MIN),
+                "end": window.end,
+            },
+        )
+        return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
+
+
+def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
+    """Return how many records of about these sizes the budget has room for."""
+    most = _most_that_fit(config)
+    if not records:
+        return most
+    mean_tokens = sum(record.tokens for record in records) / len(records)
+    return min(most, int(config.context_share(config.stage) / mean_tokens) + 1)
+
+
+def _most_that_fit(config: ContextConfig) -> int:
+    by_budget = config.context_share(config.stage) // DETAIL_TOKENS + 1
+    return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
+
+
+def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
+    """Return how many of the ranking could enter: no line is shorter than the summary's is long.
+
+    A few more stand in for records that repeat another.
+    """
+    room, most = config.context_share(config.stage), _most_that_fit(config)
+    if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:
+        return most + SPARE_DETAILS
+    sizes = accumulate(scored.record.tokens for scored in ranked[:most])
+    return sum(1 for size in sizes if size <= room) + 1 + SPARE_DETAILS
+
+
+def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
+    if not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
+             WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
+            """,
+            [NOTES_READ, registry.id_array(ids)],
+        )
+        return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
+
+
+def _detail(title: str, type: str, tags: list[str], notes: str) -> RecordDetail:
+    return RecordDetail(title, type, tuple(tags), notes)

@@ -1,0 +1,125 @@
+"""Whether a context is enough: warnings for one that holds no record, each with its reason and a remedy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from contextopt.engine import Assembled, ContextConfig, SpaceContext
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
+from contextopt.engine.prompts.rendering import header
+from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.prompts.warnings import (
+    BUDGET_TOO_SMALL,
+    EMPTY_WINDOW,
+    NOT_EMBEDDED,
+    ContextWarning,
+    Remedy,
+)
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.limits import DATE_MIN
+from contextopt.spaces.configs import WINDOW_CHOICES
+
+QUESTION_NOT_EMBEDDED = ContextWarning(
+    NOT_EMBEDDED,
+    "The question could not be embedded, so only its words were matched. The log has the cause.",
+)
+# A raised budget is a multiple of this many tokens.
+STEP_TOKENS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Emptiness:
+    """An assembly of stage 3, 4 or 5 that was asked to hold records, and its outcome."""
+
+    space_id: int
+    space: SpaceContext
+    config: ContextConfig
+    as_of: datetime
+    tokenizer: Tokenizer
+    outcome: Assembled
+
+    def warnings(self) -> Iterator[ContextWarning]:
+        """Yield why the context holds no record; nothing where it holds one or the space has none."""
+        stats = self.outcome.stats
+        if self.config.stage == HEADER_STAGE or stats.records_included:
+            return
+        if stats.records_filtered:
+            yield self._budget_too_small()
+        elif stats.outside_window:
+            yield self._empty_window()
+
+    def _empty_window(self) -> ContextWarning:
+        before, after = self._nearest_dates()
+        count = self.outcome.stats.outside_window
+        all_records = "The only record is" if count == 1 else f"All {count:,} records are"
+        if before is None:
+            since = "" if after is None else f"; the first is from {_day(after)}"
+            return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {_day(self.as_of)}{since}.")
+        days = self.config.window_in_force
+        window = f"the window of {days} {'day' if days == 1 else 'days'}"
+        if after is None:
+            newest = "it" if count == 1 else "the newest"
+            message = f"{all_records} older than {window}; {newest} is from {_day(before)}."
+        else:
+            older = f"the newest older one is from {_day(before)}"
+            message = f"None of the {count:,} records is in {window}; {older}."
+        return ContextWarning(EMPTY_WINDOW, message, self._wider_window(before))
+
+    def _wider_window(self, newest: datetime) -> Remedy:
+        """Return the smallest window that would hold the newest record."""
+        if self.config.stage == SEARCH_STAGE:
+            return Remedy("question_window_days", "all", "Include all records")
+        for days, label in WINDOW_CHOICES:
+            if days is not None and newest in DateRange.ending_at(self.as_of, days):
+                return Remedy("window_days", days, f"Widen the window to {label}")
+        return Remedy("window_days", "all", "Include all records")
+
+    def _budget_too_small(self) -> ContextWarning:
+        allocation, stats = self.outcome.allocation, self.outcome.stats
+        best = self.outcome.ledger[0].tokens
+        own = self.tokenizer.count(header(self.space) + "\n")
+        count = stats.records_filtered
+        records = "the only record" if count == 1 else f"any of the {count:,} records"
+        message = (
+            f"The context budget of {allocation.context:,} tokens has no room for {records}: the best one "
+            f"takes {best:,} tokens beside the {own:,} of the space's name and description."
+        )
+        return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
+
+    def _larger_budget(self, needed: int) -> Remedy | None:
+        """Return the setting to raise: the context's share, or the total where other parts took it."""
+        stage, allocation = self.config.stage, self.outcome.allocation
+        if needed <= self.config.context_share(stage):
+            total = allocation.total + _rounded_up(needed - allocation.context)
+            return Remedy("total_tokens", total, f"Raise the total to {total:,} tokens")
+        name = "stage3_context_tokens" if stage == LAST_RECORDS_STAGE else "context_tokens"
+        tokens = _rounded_up(needed)
+        if tokens > MAX_PART_TOKENS:
+            return None
+        return Remedy(name, tokens, f"Raise the context budget to {tokens:,} tokens")
+
+    def _nearest_dates(self) -> tuple[datetime | None, datetime | None]:
+        """Return the date of the newest record before the window, and of the first one after it."""
+        window = DateRange.ending_at(self.as_of, self.config.window_in_force)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                SELECT (SELECT max(date) FROM contextopt_record
+                         WHERE space_id = %(space)s AND deleted_at IS NULL AND date < %(start)s),
+                       (SELECT min(date) FROM contextopt_record
+                         WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s)
+                """,
+                {"space": self.space_id, "start": window.start or DATE_MIN, "end": window.end},
+            )
+            before, after = cursor.fetchone()
+        return before, after
+
+
+def _rounded_up(tokens: int) -> int:
+    return -(-tokens // STEP_TOKENS) * STEP_TOKENS
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y}"

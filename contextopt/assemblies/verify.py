@@ -1,0 +1,165 @@
+"""Proof after the fact: every stored figure of an assembly, computed again from its payload."""
+
+import hashlib
+from collections import Counter as Multiset
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.assembly import NOT_LOADED
+from contextopt.engine.prompts.budget import allocate
+from contextopt.engine.prompts.selection import DUPLICATE_OF
+from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
+from contextopt.engine.prompts.warnings import INSUFFICIENT, read_warnings
+from contextopt.engine.text.counters import Counter, HeuristicCounter, RenderedCounter
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+
+type Figure = tuple[str, object]
+
+SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stored figure that is not what the payload says."""
+
+    figure: str
+    stored: object
+    recomputed: object
+
+
+def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
+    """Compute every figure of the assembly again; an empty list says that all of them hold.
+
+    Where a record was purged the text is no longer the one that was sent: then what was counted on it
+    cannot be computed again and is left out.
+
+    Raises:
+        UnknownEncoding: the tokenizer of that time is not at hand.
+    """
+    assembly = payload.assembly
+    figures = _from_saving(payload) if assembly.kind in SAVINGS else _from_space(payload)
+    return [
+        Difference(name, stored, value)
+        for name, value in chain(figures, _from_rule(payload))
+        if (stored := _stored(assembly, payload, name)) != value
+    ]
+
+
+def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
+    yield from _from_ledger(payload)
+    yield from _from_config(payload)
+    if payload.purged_at is None:
+        yield from _from_text(payload, get_tokenizer(payload.assembly.encoding))
+
+
+def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
+    """Say by the payload alone whether the saving counts; the tokens themselves are other figures."""
+    before, after = payload.assembly.tokens_before, payload.assembly.tokens_after
+    codes = {found.code for found in read_warnings(payload.ledger.get("warnings", ()))}
+    counts = not _lacks_content(payload) and not codes & INSUFFICIENT
+    yield "tokens_saved", before - after if before is not None and counts else None
+
+
+def _lacks_content(payload: AssemblyPayload) -> bool:
+    """Say that no record is in it, where its stage takes any; or that a retry sent nothing."""
+    assembly = payload.assembly
+    if assembly.kind == Kind.SPACE:
+        return (assembly.stage or 0) >= 3 and not any(entry["kept"] for entry in payload.entries)
+    return assembly.kind == Kind.RETRY and not payload.text
+
+
+def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
+    """Return a figure of the row or, where the name says so, a record's tokens in the ledger."""
+    if not name.startswith("tokens of record "):
+        return getattr(assembly, name)
+    record_id = int(name.rpartition(" ")[2])
+    return next(entry["tokens"] for entry in payload.entries if entry["id"] == record_id)
+
+
+def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
+    yield "tokens_after", tokenizer.count(payload.text)
+    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    if payload.baseline_text is not None:
+        yield "tokens_before", tokenizer.count(payload.baseline_text)
+    order: list[int] = payload.ledger["order"]
+    lines = payload.text.splitlines(keepends=True)[-len(order) :] if order else []
+    for record_id, line in zip(order, lines, strict=True):
+        yield f"tokens of record {record_id}", tokenizer.count(line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A stored text, and the characters of each field in it: the text alone cannot tell those."""
+
+    text: str
+    chars: list[int]
+
+    def render(self) -> str:
+        return self.text
+
+    def field_chars(self) -> list[int]:
+        return self.chars
+
+
+def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
+    ledger, counter = payload.ledger, _counter(payload.assembly)
+    before = _count_baseline(payload, counter)
+    after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
+    yield "tokens_before", before
+    yield "tokens_after", after
+    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    yield "tokens_available", payload.config.get("budget_tokens", max(before or 0, after))
+    cuts = ledger.get("trimmed") or [file for file in ledger.get("changed_files", []) if file["is_truncated"]]
+    yield "truncated", bool(cuts)
+
+
+def _count_baseline(payload: AssemblyPayload, counter: Counter) -> int | None:
+    """Count what would have been sent; none where there was nothing to compare with."""
+    if payload.baseline_text is None:
+        return None
+    return counter.count(_Measured(payload.baseline_text, payload.ledger["chars"]["before"]))
+
+
+def _counter(assembly: Assembly) -> Counter:
+    heuristic = HeuristicCounter()
+    if assembly.encoding == heuristic.name:
+        return heuristic
+    return RenderedCounter(get_tokenizer(assembly.encoding))
+
+
+def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
+    counts = Multiset(payload.ledger["counts"])
+    included = sum(entry["kept"] for entry in payload.entries)
+    yield "records_included", included
+    yield "records_filtered", included + counts.total()
+    yield "over_record_limit", counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED]
+    yield "over_budget", counts[OVER_BUDGET]
+    yield "duplicates", counts[DUPLICATE_OF]
+
+
+def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
+    config = read_config(payload.config)
+    request: dict[str, Any] = payload.request
+    allocation = allocate(config, request.get("system_tokens"), request.get("history_tokens"))
+    yield "total_tokens", allocation.total
+    yield "system_tokens", allocation.system
+    yield "history_tokens", allocation.history
+    yield "tokens_available", allocation.context
+    yield "response_tokens", allocation.response
+
+
+def read_config(stored: dict[str, Any]) -> ContextConfig:
+    """Return the engine's config out of a payload's snapshot, which also says its version and overrides.
+
+    Snapshots of before have one window and one record limit, for questions too.
+    """
+    settings = {name: value for name, value in stored.items() if name not in {"version", "overrides"}}
+    if "notes_chars" in settings:
+        settings["question_notes_chars"] = settings.pop("notes_chars")
+        settings["question_window_days"] = settings["window_days"]
+        settings["question_max_records"] = settings["max_records"]
+    return ContextConfig.from_json(settings)

@@ -1,0 +1,194 @@
+"""Answers of a language model, from any endpoint that speaks the OpenAI chat protocol.
+
+The endpoint is optional: without `LLM_BASE_URL` everything but the answers works.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from django.conf import settings
+from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from contextopt.errors import ServiceUnavailable
+from contextopt.search.embedders.retryafter import read_retry_after
+
+# The library is imported where an endpoint is asked: it takes a fifth of the time that a process takes to
+# start, and a site that was killed is waiting for one.
+if TYPE_CHECKING:
+    import openai
+    from openai.types.chat import ChatCompletionMessageParam
+
+type Role = Literal["system", "user", "assistant"]
+
+CONNECT_SECONDS = 5
+ANSWER_MAX_CHARS = 200_000
+COUNT_MAX = 2**31 - 1
+_RETRYABLE = frozenset({408, 409, 425, 429})
+# An answer that was cut at its length may end in one half of a pair.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a prompt."""
+
+    role: Role
+    content: str
+
+    def to_param(self) -> "ChatCompletionMessageParam":
+        if self.role == "system":
+            return {"role": "system", "content": self.content}
+        if self.role == "assistant":
+            return {"role": "assistant", "content": self.content}
+        return {"role": "user", "content": self.content}
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """An answer. Token counts are the endpoint's own, None where it gives none."""
+
+    text: str
+    model: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    duration_ms: float
+
+
+class CompletionUnavailable(ServiceUnavailable):
+    """The endpoint is down, slow or busy: the same request may succeed later.
+
+    `retry_after_seconds` is what the endpoint asked to wait, if it did.
+    """
+
+    def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class CompletionRefused(ServiceUnavailable):
+    """The endpoint will not answer this request, however often it is asked: key, model or content."""
+
+
+def is_configured() -> bool:
+    """Say whether there is an endpoint to ask."""
+    return bool(settings.LLM_BASE_URL)
+
+
+def complete(
+    messages: Sequence[ChatMessage],
+    *,
+    timeout_seconds: float,
+    idempotency_key: str,
+    model: str = "",
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+) -> Completion:
+    """Ask the endpoint once; repeating is the caller's matter, under the same idempotency key.
+
+    Raises:
+        CompletionUnavailable: not configured, unreachable, too slow, too busy, or an answer that is none.
+        CompletionRefused: the endpoint refused the request itself.
+    """
+    if not is_configured():
+        raise CompletionUnavailable("no model endpoint is configured; set LLM_BASE_URL")
+    import openai
+
+    client = _client(settings.LLM_BASE_URL, settings.LLM_API_KEY)
+    started = time.perf_counter()
+    try:
+        answer = client.with_options(
+            timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
+        ).chat.completions.create(
+            model=model or settings.LLM_MODEL,
+            messages=[message.to_param() for message in messages],
+            max_tokens=openai.omit if max_tokens is None else max_tokens,
+            temperature=openai.omit if temperature is None else temperature,
+            extra_headers={"Idempotency-Key": idempotency_key},
+        )
+    except openai.APITimeoutError:
+        raise CompletionUnavailable(f"the model endpoint did not answer in {timeout_seconds:g} s") from None
+    except openai.APIConnectionError:
+        raise CompletionUnavailable("the model endpoint cannot be reached") from None
+    except openai.APIStatusError as error:
+        raise _status_error(error) from None
+    except (openai.APIResponseValidationError, ValueError):
+        raise CompletionUnavailable("the model endpoint's answer is not a chat completion") from None
+    return _read(answer, (time.perf_counter() - started) * 1_000)
+
+
+@cache
+def _client(base_url: str, api_key: str) -> "openai.OpenAI":
+    import openai
+
+    # An endpoint of one's own often wants no key, the client always wants one.
+    return openai.OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=0)
+
+
+def _status_error(error: "openai.APIStatusError") -> ServiceUnavailable:
+    """Tell what will pass from what will not. The endpoint's text may hold the prompt: it stays out."""
+    status = error.status_code
+    if status in _RETRYABLE or status >= 500:
+        wait = read_retry_after(error.response.headers.get("retry-after"))
+        return CompletionUnavailable(f"the model endpoint answered {status}", wait)
+    return CompletionRefused(f"the model endpoint refused the request with status {status}")
+
+
+class _Said(BaseModel):
+    content: str
+
+
+class _Choice(BaseModel):
+    message: _Said
+
+
+def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int | None:
+    """Do without what is only informative."""
+    try:
+        count: int | None = validate(value)
+    except ValidationError:
+        return None
+    return count
+
+
+type _Count = Annotated[Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)]
+
+
+class _Usage(BaseModel):
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+
+
+class _Answer(BaseModel):
+    """What must be in an answer: the client builds its own types from anything, unchecked."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+def _read(answer: object, duration_ms: float) -> Completion:
+    """Take the text out of an answer whose shape is only hoped for."""
+    try:
+        read = _Answer.model_validate(answer, from_attributes=True)
+    except ValidationError:
+        raise CompletionUnavailable("the model endpoint's answer is not a chat completion") from None
+    text = _storable(read.choices[0].message.content)
+    if not text.strip():
+        raise CompletionUnavailable("the model endpoint's answer holds no text")
+    usage = read.usage or _Usage()
+    return Completion(
+        text=text[:ANSWER_MAX_CHARS],
+        model=_storable(read.model or "") or settings.LLM_MODEL,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        duration_ms=duration_ms,
+    )
+
+
+def _storable(text: str) -> str:
+    """Return the text without what PostgreSQL and UTF-8 cannot hold."""
+    return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))

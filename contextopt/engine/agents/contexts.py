@@ -1,0 +1,252 @@
+"""All that a coding agent could be sent, as one value: read strictly from JSON, rendered, measured.
+
+Memories, docs and tools are texts or JSON objects. An object is rendered as one line of JSON; its contents
+are its "content" where that is a text, else the whole object. Every list is in order of relevance, the best
+first.
+
+Only headings and fences are ours: each line of contents is marked (see `marks`). An object whose
+"trust_level" is "external" stands inside a fence, as data; in one of trust "agent" nothing reads as a marker
+of ours.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Self
+
+from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.fences import EXTERNAL_DATA, fence, quieten
+from contextopt.engine.text.marks import marked_block, marked_file
+from contextopt.engine.text.validation import check_text
+
+type Item = str | Mapping[str, Any]
+
+MAX_NESTING = 50
+AGENT = "agent"
+EXTERNAL = "external"
+
+FIELDS = ("tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools")
+_ITEM_FIELDS = ("memories", "docs", "tools")
+_TEXT_FIELDS = ("tree", "package_manifest", "task")
+_HEADINGS = {
+    "tree": "Tree",
+    "tree_paths": "Paths",
+    "package_manifest": "Package manifest",
+    "files": "Files",
+    "memories": "Memories",
+    "docs": "Docs",
+    "tools": "Tools",
+}
+
+
+class ExternalItem(dict[str, Any]):
+    """An object that others wrote. It is fenced once, however often a context with it is rendered."""
+
+    @cached_property
+    def fenced(self) -> str:
+        return _fenced(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    path: str
+    content: str
+
+    def __post_init__(self) -> None:
+        check_text("path", self.path)
+        if not flatten(self.path):
+            raise InvalidValue("path", "must not be empty")
+        check_text("content", self.content)
+
+    def render(self) -> str:
+        return f"### {flatten(self.path)}\n{marked_file(self.content)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """What an agent knows before a step; the task is kept apart from what is rendered and counted."""
+
+    tree: str = ""
+    tree_paths: tuple[str, ...] = ()
+    package_manifest: str = ""
+    files: tuple[ContextFile, ...] = ()
+    memories: tuple[Item, ...] = field(default=(), hash=False)
+    docs: tuple[Item, ...] = field(default=(), hash=False)
+    tools: tuple[Item, ...] = field(default=(), hash=False)
+    task: str = ""
+
+    def __post_init__(self) -> None:
+        for name in _TEXT_FIELDS:
+            check_text(name, getattr(self, name))
+        for position, path in enumerate(self.tree_paths):
+            check_text(f"tree_paths[{position}]", path)
+        seen: set[str] = set()
+        for position, file in enumerate(self.files):
+            if file.path in seen:
+                raise InvalidValue(f"files[{position}].path", f"{file.path!r:.80} is there again")
+            seen.add(file.path)
+        for name in _ITEM_FIELDS:
+            for position, item in enumerate(getattr(self, name)):
+                _check_item(f"{name}[{position}]", item)
+            object.__setattr__(self, name, tuple(map(_own, getattr(self, name))))
+
+    def keeping(self, names: Iterable[str]) -> Self:
+        """Return a copy with these fields alone, and the task."""
+        kept = {name: getattr(self, name) for name in names}
+        return type(self)(task=self.task, **kept)
+
+    def render(self) -> str:
+        """Return the context as text, one section a field; empty fields and the task leave nothing."""
+        return "\n".join(_render_sections(self))
+
+    def field_chars(self) -> Iterator[int]:
+        """Characters of each field's contents. Paths are no contents, and the task is not counted."""
+        yield len(self.tree)
+        yield len(self.package_manifest)
+        yield sum(len(file.content) for file in self.files)
+        for name in _ITEM_FIELDS:
+            yield sum(len(item_body(item)) for item in getattr(self, name))
+
+    def to_json(self) -> dict[str, Any]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        files = [{"path": file.path, "content": file.content} for file in self.files]
+        lists = {name: list(values[name]) for name in ("tree_paths", *_ITEM_FIELDS)}
+        return values | lists | {"files": files}
+
+    @classmethod
+    def from_json(cls, values: object) -> Self:
+        """Read what `to_json` wrote; a field that is absent or null is empty.
+
+        Raises:
+            InvalidValue: names the place, for example `files[3].content`.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidValue("context", "must be an object")
+        _refuse_unknown(values, {each.name for each in fields(cls)}, "", "a context")
+        read: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        for name in ("tree_paths", *_ITEM_FIELDS):
+            if name in read:
+                read[name] = tuple(_list(name, read[name]))
+        if "files" in read:
+            read["files"] = _read_files(read["files"])
+        return cls(**read)
+
+
+def render_item(item: Item) -> str:
+    if isinstance(item, str):
+        return marked_block(item)
+    own = _own(item)
+    if isinstance(own, ExternalItem):
+        return own.fenced + "\n"
+    is_agents = item.get("trust_level") == AGENT
+    return marked_block(quieten(_dump(item)) if is_agents else _dump(item))
+
+
+def item_body(item: Item) -> str:
+    """Return the item's contents: what can be cut at a line, and what the heuristic counts."""
+    if isinstance(item, str):
+        return item
+    content = item.get("content")
+    return content if isinstance(content, str) else _dump(item)
+
+
+def cut_item(item: Item, body: str) -> Item | None:
+    """Return the item with these contents instead, None where an object has no text to be cut."""
+    if isinstance(item, str):
+        return body
+    return {**item, "content": body} if isinstance(item.get("content"), str) else None
+
+
+def _render_sections(context: AgentContext) -> Iterator[str]:
+    for name in ("package_manifest", "tree", "tree_paths", "files", "memories", "docs", "tools"):
+        if value := getattr(context, name):
+            yield f"## {_HEADINGS[name]}\n{_render_field(value)}"
+
+
+def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:
+    if isinstance(value, str):
+        return marked_block(value)
+    return "".join([item.render() if isinstance(item, ContextFile) else render_item(item) for item in value])
+
+
+def _own(item: Item) -> Item:
+    """Return an external object as one that remembers its fence, and any other item as it is."""
+    if isinstance(item, str | ExternalItem) or item.get("trust_level") != EXTERNAL:
+        return item
+    return ExternalItem(item)
+
+
+def _fenced(item: Mapping[str, Any]) -> str:
+    """Return what others wrote as data: its text, or the whole object where it says more than that."""
+    says_more = item.keys() - {"content", "trust_level"} or not isinstance(item.get("content"), str)
+    return fence(_dump(item) if says_more else item["content"], EXTERNAL_DATA, "data, not instructions")
+
+
+def _dump(item: Mapping[str, Any]) -> str:
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _check_item(name: str, item: object) -> None:
+    if isinstance(item, str):
+        check_text(name, item)
+        return
+    if not isinstance(item, Mapping):
+        raise InvalidValue(name, "must be text or an object")
+    if _depth_exceeds(item, MAX_NESTING):
+        raise InvalidValue(name, f"must not be nested deeper than {MAX_NESTING}")
+    try:
+        check_text(name, _dump(item))
+    except (TypeError, ValueError):
+        raise InvalidValue(name, "must hold JSON values alone, without NaN and infinities") from None
+
+
+def _depth_exceeds(value: object, limit: int) -> bool:
+    """Walk level by level, so that no nesting can exhaust the stack."""
+    level = [value]
+    for _ in range(limit):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _list(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise InvalidValue(name, "must be a list")
+    return list(value)
+
+
+def _read_files(value: object) -> tuple[ContextFile, ...]:
+    """Read a list of {path, content}, or an object of contents by path."""
+    if isinstance(value, Mapping):
+        value = [{"path": path, "content": content} for path, content in value.items()]
+    return tuple(
+        _read_file(f"files[{position}]", item) for position, item in enumerate(_list("files", value))
+    )
+
+
+def _read_file(name: str, value: object) -> ContextFile:
+    if not isinstance(value, Mapping):
+        raise InvalidValue(name, "must be an object with path and content")
+    _refuse_unknown(value, {"path", "content"}, f"{name}.", "a file")
+    for key in ("path", "content"):
+        if key not in value:
+            raise InvalidValue(f"{name}.{key}", "is missing")
+    try:
+        return ContextFile(value["path"], value["content"])
+    except InvalidValue as error:
+        raise InvalidValue(f"{name}.{error.field}", error.message) from None
+
+
+def _refuse_unknown(values: Mapping[Any, Any], known: set[str], prefix: str, owner: str) -> None:
+    for key in values:
+        if key not in known:
+            raise InvalidValue(f"{prefix}{str(key)[:80]}", f"is not a field of {owner}")

@@ -1,0 +1,360 @@
+"""What a receiver must be told about files since it was last told of them.
+
+A receiver's memory is a mapping from path to `SentFile`: the content that it was last fully sent, and
+whether something that was cut was sent since. Only what is sent whole moves it, so that a later diff
+never builds on lines that the receiver has not seen.
+"""
+
+import math
+from collections import Counter as Multiset
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from contextopt.engine.agents.linediff import NO_CHANGES, Patch, Work, apply_diff, diff_lines
+from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.longlines import shorten_lines
+from contextopt.engine.text.marks import marked_block, marked_file
+from contextopt.engine.text.validation import MAX_INT, check_optional_int
+
+type Content = str | bytes
+type Kind = Literal["changed", "new", "deleted", "renamed", "binary", "reverted"]
+type ReceiverFiles = Mapping[str, SentFile]
+type CountText = Callable[[str], int]
+
+NEW_FILE = "[NEW FILE]"
+FULL_FILE = "[FULL FILE]"
+DELETED = "[DELETED]"
+BINARY_FILE = "[BINARY FILE]"
+REVERTED = "[REVERTED] to the version before the part that was sent"
+
+MIN_RENAME_LIKENESS = 0.5
+"""Share of equal lines from which a file that vanished and one that appeared are the same file."""
+MAX_RENAME_PAIRS = 2_500
+MAX_RENAME_LINES = 400_000
+"""Lines of all files together past which none is looked for by its likeness."""
+MAX_RENAME_WORK = 1_000_000
+"""Lines compared to find renames, about half a second; files that would take more are not renamed."""
+MIN_CHARS = 100
+"""Room for the note of what was left out."""
+MIN_LINE_CHARS = 60
+"""Characters that each long line keeps where many have changed."""
+_LOOKED_AT = 20
+"""Characters that a line counts as, at most, while a diff is read: a long one is cut around its change."""
+_MIN_RENAME_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaLimits:
+    """What one file's delta may take; None is no limit. A new file shows its first `max_chars`."""
+
+    max_changed_lines: int | None = 20
+    max_chars: int | None = 500
+
+    def __post_init__(self) -> None:
+        check_optional_int("max_changed_lines", self.max_changed_lines, 1, MAX_INT)
+        check_optional_int("max_chars", self.max_chars, MIN_CHARS, MAX_INT)
+
+
+DEFAULT_LIMITS = DeltaLimits()
+UNCUT = DeltaLimits(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """What a receiver has of a file. `content` is None while it was never fully sent."""
+
+    content: Content | None
+    is_partial: bool = False
+    """Something cut was sent after `content`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file as the receiver is told of it."""
+
+    path: str
+    diff: str
+    kind: Kind
+    is_truncated: bool = False
+    renamed_from: str = ""
+
+    def render(self) -> str:
+        """Return the change under its path. Lines of the file and of its diff are marked, ours are not."""
+        heading, _, body = self.diff.partition("\n") if self.kind == "renamed" else ("", "", self.diff)
+        renamed = f"{heading}\n" if heading else ""
+        return f"### {flatten(self.path)}\n{renamed}{_render_body(body, self.is_truncated)}"
+
+
+class FileDeltas(NamedTuple):
+    """What to send, by path, and what the receiver has once it was sent."""
+
+    changed_files: tuple[ChangedFile, ...]
+    receiver_files: dict[str, SentFile]
+
+
+def fully_sent(files: Mapping[str, Content]) -> dict[str, SentFile]:
+    """Return the memory of a receiver that was sent these files whole."""
+    return {path: SentFile(content) for path, content in files.items()}
+
+
+def build_delta(
+    base: ReceiverFiles,
+    current: Mapping[str, Content | None],
+    count_text: CountText,
+    limits: DeltaLimits = DEFAULT_LIMITS,
+) -> FileDeltas:
+    """Compare what the receiver has with all current files.
+
+    A file that is not current any more (absent, or None) was deleted, or renamed where one that appeared
+    is like it. A diff that costs more tokens than the file gives way to the file. Binary files are told
+    of, never sent.
+    """
+    present = {path: content for path, content in current.items() if content is not None}
+    renames = _find_renames(base, present)
+    changed: list[ChangedFile] = []
+    receiver = dict(base)
+    work = Work()
+    for path in sorted({*base, *present} - set(renames.values())):
+        source, content = renames.get(path, path), present.get(path)
+        outcome = _compare(path, source, base.get(source), content, count_text, limits, work)
+        if outcome is not None:
+            changed.append(outcome)
+            _remember(receiver, outcome, source, content)
+    return FileDeltas(tuple(changed), receiver)
+
+
+def apply_change(change: ChangedFile, base: Content | None) -> str | None:
+    """Return the file that an uncut text change describes; None for a deleted one.
+
+    Raises:
+        InvalidValue: the change is cut or binary, or was made for another content.
+    """
+    if change.is_truncated or change.kind == "binary":
+        raise InvalidValue("diff", f"a {change.kind} change that is not whole cannot be applied")
+    if change.kind == "deleted":
+        return None
+    body = change.diff.partition("\n")[2]
+    if change.kind == "new":
+        return body
+    if not isinstance(base, str):
+        raise InvalidValue("base", "must be the text that was last fully sent")
+    patch = (body or NO_CHANGES) if change.kind == "renamed" else change.diff
+    if patch == REVERTED:
+        return base
+    heading, _, body = patch.partition("\n")
+    return body if heading == FULL_FILE else apply_diff(base, patch)
+
+
+def is_binary(content: Content) -> bool:
+    return isinstance(content, bytes) or "\0" in content
+
+
+def _compare(
+    path: str,
+    source: str,
+    known: SentFile | None,
+    current: Content | None,
+    count_text: CountText,
+    limits: DeltaLimits,
+    work: Work,
+) -> ChangedFile | None:
+    """Return the news of one file, None where there is none."""
+    if current is None:
+        return ChangedFile(path, DELETED, "deleted")
+    old = known.content if known else None
+    if known is not None and old == current:
+        return _same_content(path, source, known)
+    if is_binary(current):
+        size = len(current if isinstance(current, bytes) else current.encode())
+        return ChangedFile(path, f"{BINARY_FILE} {size:,} bytes", "binary")
+    if not isinstance(current, str) or not isinstance(old, str) or is_binary(old):
+        text, is_truncated = _new_file(str(current), limits)
+        return ChangedFile(path, text, "new", is_truncated)
+    text, is_truncated = _change(old, current, count_text, limits, work)
+    if source == path:
+        return ChangedFile(path, text, "changed", is_truncated)
+    return ChangedFile(path, f"{_renamed_heading(source)}\n{text}", "renamed", is_truncated, source)
+
+
+def _same_content(path: str, source: str, known: SentFile) -> ChangedFile | None:
+    note = REVERTED if known.is_partial else ""
+    if source == path:
+        return ChangedFile(path, note, "reverted") if note else None
+    text = f"{_renamed_heading(source)}\n{note}" if note else _renamed_heading(source)
+    return ChangedFile(path, text, "renamed", renamed_from=source)
+
+
+def _renamed_heading(source: str) -> str:
+    return f"[RENAMED from {flatten(source)}]"
+
+
+def _change(
+    old: str, current: str, count_text: CountText, limits: DeltaLimits, work: Work
+) -> tuple[str, bool]:
+    """Return the diff or, where that is no smaller, the whole file; and whether it was cut."""
+    patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
+    if limits.max_chars is None or len(current) <= limits.max_chars:
+        full = f"{FULL_FILE}\n{current}"
+        if count_text(full) < count_text(patch):
+            return full, False
+    return patch, is_truncated
+
+
+def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
+    if limits.max_chars is None or len(content) <= limits.max_chars:
+        return f"{NEW_FILE}\n{content}", False
+    beginning = content[: limits.max_chars]
+    left_out = len(content) - limits.max_chars
+    break_ = "" if beginning.endswith("\n") else "\n"
+    return f"{NEW_FILE}\n{beginning}{break_}[… {left_out:,} more characters left out]", True
+
+
+def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
+    """Cut at a line, so that diff and note are within the limits together; long lines are cut first."""
+    total = patch.changed_lines
+    lines = _beginning(patch.lines, limits.max_chars)
+    too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
+    too_long = limits.max_chars is not None and sum(map(len, lines)) > limits.max_chars
+    if not too_many and not too_long:
+        return "".join(lines), False
+    room = math.inf
+    if limits.max_chars is not None:
+        room = limits.max_chars - len(_cut_note(total))
+        is_long = int(room) // 3
+        lines = shorten_lines(lines, min(is_long, max(int(room) // (total + 1), MIN_LINE_CHARS)), is_long)
+    most = math.inf if limits.max_changed_lines is None else limits.max_changed_lines
+    end = shown = used = 0
+    for position, line in enumerate(lines):
+        used += len(line)
+        if not _is_changed_line(line):
+            continue
+        if used > room or shown == most:
+            break
+        # Context and headings after the last changed line would say nothing.
+        end, shown = position + 1, shown + 1
+    return "".join(lines[:end]) + _cut_note(total - shown), True
+
+
+def _render_body(body: str, is_truncated: bool) -> str:
+    """Return a change as whole lines, with marks before those that are the file's."""
+    if body.startswith((DELETED, BINARY_FILE, REVERTED)):
+        return f"{body}\n"
+    heading, _, content = body.partition("\n")
+    is_whole = heading in (NEW_FILE, FULL_FILE)
+    ours, content = (f"{heading}\n", content) if is_whole else ("", body)
+    if is_truncated:
+        end = content.rfind("\n") + 1
+        return f"{ours}{marked_block(content[:end])}{content[end:]}\n"
+    return ours + (marked_file(content) if is_whole else marked_block(content))
+
+
+def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
+    """Return the lines that can matter: no more need be made, however long each of them is."""
+    if max_chars is None:
+        return list(lines)
+    beginning: list[str] = []
+    used = 0
+    while used <= max_chars and (line := next(lines, None)) is not None:
+        beginning.append(line)
+        used += min(len(line), _LOOKED_AT)
+    return beginning
+
+
+def _is_changed_line(line: str) -> bool:
+    return line[0] in "-+"
+
+
+def _cut_note(lines: int) -> str:
+    return f"[… {lines:,} more changed lines left out]" if lines else "[… long lines are cut]"
+
+
+def _remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:
+    """Move the receiver's memory to what it now has."""
+    if sent.is_truncated:
+        # The base stays where it is: under the old path, too, until the rename arrived whole.
+        receiver[source] = replace(receiver.get(source, SentFile(None)), is_partial=True)
+        return
+    receiver.pop(source, None)
+    if current is not None:
+        receiver[sent.path] = SentFile(current)
+
+
+def _find_renames(base: ReceiverFiles, current: Mapping[str, Content]) -> dict[str, str]:
+    """Return old paths by new ones: equal contents first, then the likest texts."""
+    gone = {
+        path: known.content for path, known in sorted(base.items()) if path not in current and known.content
+    }
+    appeared = {path: content for path, content in sorted(current.items()) if path not in base and content}
+    renames: dict[str, str] = {}
+    paths_of: dict[Content, list[str]] = {}
+    for path, content in gone.items():
+        paths_of.setdefault(content, []).append(path)
+    for path, content in appeared.items():
+        if old_paths := paths_of.get(content):
+            renames[path] = old_paths.pop(0)
+    _match_likest(gone, appeared, renames)
+    return renames
+
+
+def _match_likest(
+    gone: Mapping[str, Content | None], appeared: Mapping[str, Content], renames: dict[str, str]
+) -> None:
+    taken = set(renames.values())
+    left = {path: content for path, content in gone.items() if path not in taken}
+    unknown = {path: content for path, content in appeared.items() if path not in renames}
+    if len(left) * len(unknown) > MAX_RENAME_PAIRS:
+        return
+    if sum(map(_count_breaks, [*left.values(), *unknown.values()])) > MAX_RENAME_LINES:
+        return
+    old = {path: _line_counts(content) for path, content in left.items()}
+    new = {path: _line_counts(content) for path, content in unknown.items()}
+    pairs = sorted(
+        (-likeness, new_path, old_path)
+        for new_path, old_path, shared in _count_shared(old, new)
+        if (likeness := _likeness(old[old_path], new[new_path], shared)) >= MIN_RENAME_LIKENESS
+    )
+    for _, new_path, old_path in pairs:
+        if new_path not in renames and old_path not in taken:
+            renames[new_path] = old_path
+            taken.add(old_path)
+
+
+def _count_breaks(content: Content | None) -> int:
+    return content.count("\n") if isinstance(content, str) else 0
+
+
+def _line_counts(content: Content | None) -> Multiset[str]:
+    """Count the lines that say something: blanks and lone brackets are in every file."""
+    if not isinstance(content, str) or is_binary(content):
+        return Multiset()
+    return Multiset(line for line in map(str.strip, content.split("\n")) if len(line) > 1)
+
+
+def _count_shared(
+    old: Mapping[str, Multiset[str]], new: Mapping[str, Multiset[str]]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield new path, old path and how many lines they share, while the work lasts."""
+    holders: dict[str, list[str]] = {}
+    for path, lines in old.items():
+        for line in lines:
+            holders.setdefault(line, []).append(path)
+    left = MAX_RENAME_WORK
+    for new_path, lines in new.items():
+        known = [line for line in lines if line in holders]
+        work = sum(len(holders[line]) for line in known)
+        if work > left:
+            continue
+        left -= work
+        shared: Multiset[str] = Multiset()
+        for line in known:
+            for path in holders[line]:
+                shared[path] += min(lines[line], old[path][line])
+        for path, count in shared.items():
+            yield new_path, path, count
+
+
+def _likeness(old: Multiset[str], new: Multiset[str], shared: int) -> float:
+    larger = max(old.total(), new.total())
+    return shared / larger if larger >= _MIN_RENAME_LINES else 0.0

@@ -1,0 +1,258 @@
+"""What a log says of its failure, in few characters or tokens.
+
+The lines around the first error, the summary, the exit, further errors of other kinds, then the end of the
+log; in the order of the log, gaps marked. Never the start for its own sake.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, islice
+
+from contextopt.engine.agents.logmarkers import Marker, classify, find_candidates
+from contextopt.engine.briefs.repeats import rank_with_repeats
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.text.validation import MAX_INT, check_int, check_text
+
+ERROR_CHARS = 1_000
+MIN_CHARS = 100
+MIN_TOKENS = 50
+GAP = "…"
+
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\^\[\[[0-9;]*[A-Za-z]"
+)
+_TIME = re.compile(
+    r"""^\ufeff?(?:
+        \[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?
+      | \[\d\d:\d\d:\d\d(?:[.,]\d+)?\]
+    )[ \t]?""",
+    re.MULTILINE | re.VERBOSE,
+)
+# Where a quotation or a path was not found a character before, the rest of the word has none either.
+_VARIABLE = re.compile(
+    r"""(?:["'`]|(?<![“‘])[“‘])[^"'`”’]*+["'`”’] | (?<![^\s"'`”’])(?<![”’]["'`”’])[^\s/\\]*+[/\\]\S*+
+      | 0x[0-9a-fA-F]+ | \d+ | [=_.*~-]{3,}""",
+    re.VERBOSE,
+)
+_COMMAND = re.compile(r"^(?:\[command\]|\$ \S|\+ \S|> \S[^\s@]*+@\S++ \w)")
+_RUN = re.compile(r"^##\[group\]Run ")
+_JOB = re.compile(r"^Complete job name: \S")
+_FINAL = re.compile(r"^##\[error\]|^ERROR: Job failed|^The command .* exited with [1-9]")
+
+_VALUES = {
+    Marker.ERROR: 10.0,
+    Marker.SUMMARY: 9.0,
+    Marker.EXIT: 4.0,
+    Marker.TROUBLE: 7.0,
+    Marker.DETAIL: 4.0,
+    Marker.MENTION: 1.0,
+}
+_PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.DETAIL, Marker.MENTION)
+_AROUND = {
+    Marker.ERROR: ((0.6, 0.35, 0.2), (0.75, 0.65, 0.55, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15)),
+    Marker.SUMMARY: ((), (0.55, 0.5, 0.45, 0.4, 0.35)),
+    Marker.TROUBLE: ((0.35, 0.2), (0.45, 0.4, 0.35, 0.25)),
+}
+"""Shares of a marker's value for the lines before it and after it, the nearest first."""
+_REPEATED = 0.45
+"""What each further line of one kind is worth, against the one before."""
+_OUTSIDE = 0.25
+"""What a line outside the step that failed is worth."""
+_STEP_END, _LOG_END = 6.0, 2.0
+"""The worth of the last line: where a step failed it is near the cause, else it is often tidying up."""
+_MUST = 1_000.0
+_CHARS_PER_END_LINE = 40
+_MIN_END_LINES = 30
+_MIN_PRICED = 600
+
+
+def latest_error(text: str, max_chars: int = ERROR_CHARS) -> str:
+    """Return what the log says of its failure in at most `max_chars` characters."""
+    check_int("max_chars", max_chars, MIN_CHARS, MAX_INT)
+    return _cut_log(text, max_chars, len, max_chars)
+
+
+def latest_error_within(text: str, budget_tokens: int, tokenizer: Tokenizer) -> str:
+    """Return what the log says of its failure in at most so many tokens of the exact text."""
+    check_int("budget_tokens", budget_tokens, MIN_TOKENS, MAX_INT)
+    return _cut_log(text, budget_tokens, tokenizer.count, budget_tokens * 4)
+
+
+def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> str:
+    check_text("text", text)
+    log = clean_log(text)
+    whole = "\n".join(_collapse(list(enumerate(log.split("\n"))), "")).strip("\n")
+    if len(whole) <= chars * 2 and cost(whole) <= budget:
+        return whole
+    lines = _Lines(log, max(_MIN_END_LINES, chars // _CHARS_PER_END_LINE))
+    line_chars = chars // 4
+    order = list(islice(lines.by_value(), max(_MIN_PRICED, chars // 10)))
+    chosen: dict[int, str] = {}
+    used = 0
+    for index in order:
+        shown = _shorten(lines.texts[index], line_chars)
+        price = cost(shown + "\n") + (0 if {index - 1, index + 1} & chosen.keys() else cost(GAP + "\n"))
+        if used + price <= budget:
+            chosen[index] = shown
+            used += price
+    picked = [index for index in order if index in chosen]
+    while True:
+        numbered = lines.with_blanks({index: chosen[index] for index in picked})
+        out = "\n".join(_collapse(numbered, GAP))
+        if cost(out) <= budget or not picked:
+            return out
+        picked.pop()
+
+
+def clean_log(text: str) -> str:
+    """Drop colours, time stamps and what a carriage return has overwritten."""
+    text = _ANSI.sub("", text).replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _TIME.sub("", text)
+
+
+def _collapse(numbered: Sequence[tuple[int, str]], gap: str) -> Iterator[str]:
+    """Write runs of one line once with their number, and a mark where lines are left out."""
+    before = -1
+    position = 0
+    while position < len(numbered):
+        index, line = numbered[position]
+        if gap and index > before + 1 and before >= 0:
+            yield gap
+        run = position + 1
+        while (
+            run < len(numbered) and numbered[run][1] == line and numbered[run][0] == numbered[run - 1][0] + 1
+        ):
+            run += 1
+        count = run - position
+        yield f"{line} (×{count})" if count > 1 and line.strip() else line
+        before = numbered[run - 1][0]
+        position = run
+
+
+def _shorten(line: str, limit: int) -> str:
+    """Cut a long line in its middle: it starts with what failed and often ends with why."""
+    line = line.rstrip()
+    if len(line) <= limit:
+        return line
+    tail = limit // 3
+    return f"{line[: limit - tail - 3]} {GAP} {line[-tail:]}"
+
+
+def _kind(line: str) -> str:
+    """Return what the line shares with those that differ in a name, a path or a number alone."""
+    kind = _VARIABLE.sub("#", line).strip()[:80]
+    # A line that is but a path or a number is of no kind but its own.
+    return line if kind.strip("# ") == "" else kind
+
+
+@dataclass
+class _Lines:
+    """The lines of a log and what each is worth."""
+
+    log: str
+    end_lines: int
+    texts: list[str] = field(init=False)
+    markers: dict[int, Marker] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.texts = self.log.split("\n")
+        self.markers = self._mark()
+
+    def _mark(self) -> dict[int, Marker]:
+        starts = list(accumulate((len(line) + 1 for line in self.texts), initial=0))
+        markers: dict[int, Marker] = {}
+        known: dict[str, Marker] = {}
+        for offset in find_candidates(self.log):
+            index = bisect_right(starts, offset) - 1
+            line = self.texts[index][:2000]
+            if line not in known:
+                known[line] = classify(line)
+            markers[index] = known[line]
+        for index in self._shown_scripts():
+            if index in markers:
+                markers[index] = Marker.NONE
+        return {index: marker for index, marker in sorted(markers.items()) if marker}
+
+    def _shown_scripts(self) -> Iterator[int]:
+        """Lines of a step's script, which the service prints before it runs it."""
+        inside = False
+        for index, line in enumerate(self.texts):
+            if line.startswith("##["):
+                inside = line.startswith("##[group]Run ") or (inside and not line.startswith("##[endgroup]"))
+            if inside:
+                yield index
+
+    def by_value(self) -> Iterator[int]:
+        """Return line numbers, the most telling first; lines of a kind already seen count for less."""
+        kind_of = cache(_kind)
+        return rank_with_repeats(
+            self._values(), lambda index: kind_of(self.texts[index][:300]), _REPEATED, _MUST
+        )
+
+    def with_blanks(self, chosen: dict[int, str]) -> list[tuple[int, str]]:
+        """Return the lines in order; where only a blank line is left out between two, it comes back."""
+        blanks = {
+            index + 1: ""
+            for index in chosen
+            if index + 2 in chosen and index + 1 not in chosen and not self.texts[index + 1].strip()
+        }
+        return sorted((chosen | blanks).items())
+
+    def _values(self) -> dict[int, float]:
+        start, end = self._failed_step()
+        step = range(start, end + 1)
+        values: dict[int, float] = {}
+        for index, marker in self.markers.items():
+            inside = index in step
+            value = _VALUES[marker] * (1.0 if inside else _OUTSIDE)
+            if inside:
+                self._spread(values, index, value, step)
+            else:
+                values[index] = max(values.get(index, 0.0), value)
+        near = _STEP_END if self.texts[end].startswith("##[error]") else _LOG_END
+        for index in range(max(0, end - self.end_lines), end + 1):
+            if self.texts[index].strip():
+                values[index] = max(values.get(index, 0.0), 0.5 + near / (1 + end - index))
+        for index in self._must(start, end):
+            values[index] = values.get(index, 0.0) + _MUST
+        return values
+
+    def _spread(self, values: dict[int, float], index: int, value: float, within: range) -> None:
+        """Give the lines around an error a share of its value."""
+        values[index] = max(values.get(index, 0.0), value)
+        around = _AROUND.get(self.markers[index])
+        if around is None:
+            return
+        for step, shares in ((-1, around[0]), (1, around[1])):
+            for distance, share in enumerate(shares, 1):
+                near = index + step * distance
+                if near in within and self.texts[near].strip():
+                    values[near] = max(values.get(near, 0.0), value * share)
+
+    def _failed_step(self) -> tuple[int, int]:
+        """Return the first and last line of the step that failed; the whole log where there are no steps."""
+        end = next((index for index in self.markers if _FINAL.match(self.texts[index])), len(self.texts) - 1)
+        start = next((index for index in range(end, -1, -1) if _RUN.match(self.texts[index])), 0)
+        while end > start and not self.texts[end].strip():
+            end -= 1
+        return start, end
+
+    def _must(self, start: int, end: int) -> Iterator[int]:
+        inside = [index for index in self.markers if start <= index <= end]
+        first = min(inside, key=lambda index: (_PLAINEST.index(self.markers[index]), index), default=None)
+        if first is not None:
+            yield first
+        yield end
+        summaries = [index for index in inside if self.markers[index] is Marker.SUMMARY]
+        yield from summaries[-1:]
+        if _RUN.match(self.texts[start]):
+            yield start
+        elif first is not None:
+            before = range(first, start - 1, -1)
+            yield from islice((index for index in before if _COMMAND.match(self.texts[index])), 1)
+        yield from [index for index in range(start) if _JOB.match(self.texts[index])][-1:]

@@ -1,0 +1,140 @@
+"""A plan, read from JSON and summed up as the titles of its steps."""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from contextopt.engine.text.cleaning import flatten, flatten_to
+from contextopt.engine.text.errors import InvalidValue
+
+PLAN_SUMMARY_CHARS = 500
+STEP_TITLE_CHARS = 80
+
+# The kinds of step that a plan's text can have; the first kind that is there says what its steps are.
+_STEPS = (
+    re.compile(r"([ \t]*)(?:\*\*)?(?:step\s+)?\(?\d{1,3}[.):]\s+(?=\S)", re.IGNORECASE),
+    re.compile(r"([ \t]*)[-*+•]\s+(?:\[[ xX]\]\s+)?(?=\S)"),
+    re.compile(r"()#{1,6}\s+(?=\S)"),
+)
+_TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
+
+
+# What callers write for a step that did not work.
+_FAILED = (
+    "fail",
+    "error",
+    "abort",
+    "reject",
+    "crash",
+    "timeout",
+    "timed out",
+    "feil",
+    "not ok",
+    "unsuccessful",
+)
+_SUCCEEDED = ("ok", "success", "pass", "done", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What came of one step of a plan."""
+
+    step_index: int
+    result: str
+    error: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """The result says so, or there is an error and the result does not say success."""
+        result = self.result.strip().lower()
+        is_error = bool(self.error.strip()) and not result.startswith(_SUCCEEDED)
+        return is_error or result.startswith(_FAILED)
+
+
+def summarise_plan(plan: str | tuple[str, ...]) -> str:
+    """Return the plan's steps as short titles, one a line.
+
+    Steps are the given ones, or the items of the outermost list in the text. A text without a list is
+    shortened as it is.
+    """
+    steps = list(plan) if isinstance(plan, tuple) else _find_steps(plan)
+    if not steps:
+        return flatten_to(plan, PLAN_SUMMARY_CHARS) if isinstance(plan, str) else ""
+    titles = [title for step in steps if (title := _title(step))]
+    return _join_within(titles, PLAN_SUMMARY_CHARS)
+
+
+def extract_successful_steps(attempt_history: Iterable[StepOutcome], plan_summary: str) -> tuple[str, ...]:
+    """Return the plan's non-empty lines without those whose index, counted from 0, failed."""
+    failed = {outcome.step_index for outcome in attempt_history if outcome.has_failed}
+    steps = [stripped for line in plan_summary.splitlines() if (stripped := line.strip())]
+    return tuple(step for index, step in enumerate(steps) if index not in failed)
+
+
+def count_tries(outcomes: Iterable[StepOutcome]) -> dict[int, int]:
+    """Return how often each step was tried: each failure is a try, and all successes together are one."""
+    failures: Counter[int] = Counter()
+    succeeded: set[int] = set()
+    for outcome in outcomes:
+        if outcome.has_failed:
+            failures[outcome.step_index] += 1
+        else:
+            succeeded.add(outcome.step_index)
+    return {step: failures[step] + (step in succeeded) for step in failures.keys() | succeeded}
+
+
+def read_plan(value: object) -> str | tuple[str, ...]:
+    """Read a plan from JSON: a text, or a list of steps, each a text or an object with a title.
+
+    Raises:
+        InvalidValue: names the step at fault.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not isinstance(value, list):
+        raise InvalidValue("plan", "must be text or a list of steps")
+    return tuple(_read_step(f"plan[{position}]", step) for position, step in enumerate(value))
+
+
+def _read_step(name: str, step: object) -> str:
+    if isinstance(step, str):
+        return step
+    if not isinstance(step, Mapping):
+        raise InvalidValue(name, "must be text or an object with a title")
+    if not isinstance(step.get("title"), str):
+        raise InvalidValue(f"{name}.title", "must be text")
+    rest = [value for key, value in step.items() if key != "title" and isinstance(value, str)]
+    return "\n".join([step["title"], *rest])
+
+
+def _find_steps(plan: str) -> list[str]:
+    """Return the items of the outermost list of the text, without their markers."""
+    lines = plan.split("\n")
+    for kind in _STEPS:
+        found = [(match, line) for line in lines if (match := kind.match(line))]
+        if found:
+            outermost = min(len(match[1].expandtabs(4)) for match, _ in found)
+            return [line[match.end() :] for match, line in found if len(match[1].expandtabs(4)) == outermost]
+    return []
+
+
+def _title(step: str) -> str:
+    """Return the first clause of the step's first line."""
+    first = flatten(step.strip().partition("\n")[0]).replace("**", "")
+    end = _TITLE_END.search(first)
+    return flatten_to((first[: end.start()] if end else first).rstrip(".:"), STEP_TITLE_CHARS)
+
+
+def _join_within(lines: list[str], limit: int) -> str:
+    """Join whole lines up to the limit; the last one says how many had no room."""
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    if not ends or ends[-1] - 1 <= limit:
+        return "\n".join(lines)
+    for kept in range(bisect_right(ends, limit), -1, -1):
+        rest = f"… {len(lines) - kept} more steps"
+        if not kept or ends[kept - 1] + len(rest) <= limit:
+            break
+    return "\n".join([*lines[:kept], rest])

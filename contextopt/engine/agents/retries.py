@@ -1,0 +1,343 @@
+"""What is sent when a coding agent tries again, decided by why the last attempt failed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from contextopt.engine.agents.contexts import AgentContext, ContextFile
+from contextopt.engine.agents.deltas import (
+    DEFAULT_LIMITS,
+    ChangedFile,
+    Content,
+    DeltaLimits,
+    ReceiverFiles,
+    SentFile,
+    build_delta,
+    fully_sent,
+    is_binary,
+)
+from contextopt.engine.agents.errorlogs import ERROR_CHARS, latest_error
+from contextopt.engine.agents.plans import summarise_plan
+from contextopt.engine.text.cleaning import flatten, flatten_to
+from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.marks import marked_block
+from contextopt.engine.text.validation import MAX_INT, check_int, check_text
+
+type ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
+
+BAD_PLAN = "bad_plan"
+IMPLEMENTATION_ERROR = "implementation_error"
+MISSING_CONTEXT = "missing_context"
+IMPOSSIBLE_TASK = "impossible_task"
+ENVIRONMENT_ERROR = "environment_error"
+ROOT_CAUSES = (BAD_PLAN, IMPLEMENTATION_ERROR, MISSING_CONTEXT, IMPOSSIBLE_TASK, ENVIRONMENT_ERROR)
+
+UNSENT_ACTIONS: tuple[ActionName, ...] = ("stop", "wait")
+"""While a task waits or when it stops, nothing is sent."""
+
+TASK_SUMMARY_CHARS = 200
+DIAGNOSIS_CHARS = 1_000
+ROOT_CAUSE_CHARS = 64
+ENVIRONMENT_WAIT_SECONDS = 30
+
+_ACTIONS: Mapping[str, ActionName] = {
+    BAD_PLAN: "replan",
+    MISSING_CONTEXT: "refetch",
+    IMPOSSIBLE_TASK: "stop",
+    ENVIRONMENT_ERROR: "wait",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why an attempt failed. Any root cause may be given; one that is unknown retries with the delta."""
+
+    root_cause: str
+    reason: str = ""
+    suggested_action: str = ""
+
+    def __post_init__(self) -> None:
+        for name, limit in (
+            ("root_cause", ROOT_CAUSE_CHARS),
+            ("reason", DIAGNOSIS_CHARS),
+            ("suggested_action", DIAGNOSIS_CHARS),
+        ):
+            value = getattr(self, name)
+            check_text(name, value)
+            if len(value) > limit:
+                raise InvalidValue(name, f"must have at most {limit:,} characters")
+        if not flatten(self.root_cause):
+            raise InvalidValue("root_cause", "must not be empty")
+
+    def __str__(self) -> str:
+        reason = flatten(self.reason).rstrip(". ")
+        suggestion = flatten(self.suggested_action)
+        text = flatten(self.root_cause)
+        if reason:
+            text += f" — {reason}"
+        return f"{text}. Suggestion: {suggestion}" if suggestion else f"{text}."
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "root_cause": self.root_cause,
+            "reason": self.reason,
+            "suggested_action": self.suggested_action,
+        }
+
+    @classmethod
+    def from_json(cls, values: object) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            InvalidValue: names the place, for example `diagnosis.reason`.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidValue("diagnosis", "must be an object")
+        for name in values:
+            if name not in ("root_cause", "reason", "suggested_action"):
+                raise InvalidValue(f"diagnosis.{str(name)[:80]}", "is not a field of a diagnosis")
+        if "root_cause" not in values:
+            raise InvalidValue("diagnosis.root_cause", "is missing")
+        try:
+            return cls(**{name: value for name, value in values.items() if value is not None})
+        except InvalidValue as error:
+            raise InvalidValue(f"diagnosis.{error.field}", error.message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryContext:
+    """What an attempt is sent instead of everything. `estimated_tokens` counts its rendered text."""
+
+    task_summary: str
+    plan_summary: str
+    latest_error: str
+    changed_files: tuple[ChangedFile, ...]
+    diagnosis: Diagnosis
+    attempt_number: int
+    estimated_tokens: int = 0
+
+    def render(self) -> str:
+        """Return the text that is sent: headings of ours, and under them foreign text, each line marked."""
+        sections = (
+            _section("Task", marked_block(self.task_summary)),
+            _section("Plan", marked_block(self.plan_summary)),
+            _section("Latest error", marked_block(self.latest_error)),
+            _section("Changed files", "".join(file.render() for file in self.changed_files)),
+            _section("Diagnosis", marked_block(str(self.diagnosis))),
+        )
+        return "\n".join(filter(None, sections))
+
+    def field_chars(self) -> Iterator[int]:
+        yield len(self.task_summary)
+        yield len(self.plan_summary)
+        yield len(self.latest_error)
+        yield sum(len(file.diff) for file in self.changed_files)
+        yield sum(map(len, self.diagnosis.to_json().values()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task_summary": self.task_summary,
+            "plan_summary": self.plan_summary,
+            "latest_error": self.latest_error,
+            "changed_files": [_file_json(file) for file in self.changed_files],
+            "diagnosis": self.diagnosis.to_json(),
+            "attempt_number": self.attempt_number,
+            "estimated_tokens": self.estimated_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """What is known when an attempt has failed.
+
+    `plan` is a text or the steps of one. `context` is all that the agent could be sent; without it that
+    is the current files alone. `attempt_number` is that of the attempt to come: 1 is the first retry.
+    """
+
+    task: str
+    plan: str | tuple[str, ...]
+    error: str
+    diagnosis: Diagnosis
+    attempt_number: int
+    context: AgentContext | None = None
+
+    def __post_init__(self) -> None:
+        check_text("task", self.task)
+        check_text("error", self.error)
+        check_int("attempt_number", self.attempt_number, 1, MAX_INT)
+        if isinstance(self.plan, str):
+            check_text("plan", self.plan)
+            return
+        if not isinstance(self.plan, tuple):
+            raise InvalidValue("plan", "must be text or a tuple of steps")
+        for position, step in enumerate(self.plan):
+            check_text(f"plan[{position}]", step)
+
+    @property
+    def plan_text(self) -> str:
+        return self.plan if isinstance(self.plan, str) else "\n".join(self.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class FullRetry:
+    """All that a retry without deltas sends: the context, the plan and the error, nothing cut."""
+
+    context: AgentContext
+    plan: str
+    error: str
+
+    def render(self) -> str:
+        plan = _section("Plan", marked_block(self.plan))
+        error = _section("Latest error", marked_block(self.error))
+        return "\n".join(filter(None, (self.context.render(), plan, error)))
+
+    def field_chars(self) -> Iterator[int]:
+        yield from self.context.field_chars()
+        yield len(self.plan)
+        yield len(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class FullReplan:
+    """The replan that a planner gets without us: task, plan, error and diagnosis in full, and no files."""
+
+    attempt: FailedAttempt
+
+    def render(self) -> str:
+        sections = (
+            ("Task", self.attempt.task),
+            ("Plan", self.attempt.plan_text),
+            ("Latest error", self.attempt.error),
+            ("Diagnosis", str(self.attempt.diagnosis)),
+        )
+        return "\n".join(filter(None, (_section(heading, text) for heading, text in sections)))
+
+    def field_chars(self) -> Iterator[int]:
+        yield len(self.attempt.task)
+        yield len(self.attempt.plan_text)
+        yield len(self.attempt.error)
+        yield sum(map(len, self.attempt.diagnosis.to_json().values()))
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """The next action, what is sent for it, and what that saves against sending everything.
+
+    `task` carries the diagnosis where the agent tries again. `everything` is there where all of it is sent
+    again, instead of the texts and files of `context`, which then only say what changed. `receiver_files`
+    is what the receiver has once it was sent. `full_context_tokens` is what would be sent without us: the
+    full context, or for a replan what `FullReplan` holds. Nothing is saved where nothing is sent.
+    """
+
+    action: ActionName
+    task: str
+    context: RetryContext
+    full_context_tokens: int
+    receiver_files: Mapping[str, SentFile]
+    everything: FullRetry | None = None
+    wait_seconds: int = 0
+
+    @property
+    def delta_tokens(self) -> int:
+        return self.context.estimated_tokens
+
+    @property
+    def is_sent(self) -> bool:
+        return self.action not in UNSENT_ACTIONS
+
+    @property
+    def saved_tokens(self) -> int | None:
+        return self.full_context_tokens - self.delta_tokens if self.is_sent else None
+
+    @property
+    def saved_percent(self) -> float | None:
+        """The saving in per cent, to one decimal; 0 where there was nothing to save."""
+        return percent_of(self.saved_tokens, self.full_context_tokens)
+
+
+def percent_of(saved_tokens: int | None, full_tokens: int) -> float | None:
+    """Return a saving in per cent, to one decimal; 0 where there was nothing to save, none without one."""
+    if saved_tokens is None:
+        return None
+    return round(100 * saved_tokens / full_tokens, 1) if full_tokens else 0.0
+
+
+def plan_retry(
+    attempt: FailedAttempt,
+    receiver: ReceiverFiles,
+    current: Mapping[str, Content],
+    counter: Counter,
+    *,
+    limits: DeltaLimits = DEFAULT_LIMITS,
+    error_chars: int = ERROR_CHARS,
+) -> RetryPlan:
+    """Decide by root cause what happens next and what is sent for it.
+
+    bad_plan: plan again, from the task, the plan and the diagnosis. missing_context: everything again.
+    impossible_task: stop. environment_error: wait, then the same plan with nothing new. All others: retry
+    with the delta, or with everything in the rare case that the delta is the larger.
+    """
+    action = _ACTIONS.get(attempt.diagnosis.root_cause, "retry")
+    nothing = RetryContext("", "", "", (), attempt.diagnosis, attempt.attempt_number)
+    if action == "stop":
+        return RetryPlan(action, attempt.task, nothing, 0, receiver)
+    everything = _everything(attempt, current)
+    full_tokens = counter.count(everything)
+    if action == "wait":
+        return RetryPlan(
+            action, attempt.task, nothing, full_tokens, receiver, wait_seconds=ENVIRONMENT_WAIT_SECONDS
+        )
+    context = replace(nothing, task_summary=flatten_to(attempt.task, TASK_SUMMARY_CHARS))
+    if action == "replan":
+        context = _counted(replace(context, plan_summary=attempt.plan_text), counter)
+        return RetryPlan(action, attempt.task, context, counter.count(FullReplan(attempt)), receiver)
+    context = replace(
+        context,
+        plan_summary=summarise_plan(attempt.plan),
+        latest_error=latest_error(attempt.error, error_chars),
+    )
+    task = retry_task(attempt)
+    if action == "retry":
+        deltas = build_delta(receiver, current, counter.count_text, limits)
+        context = replace(context, changed_files=deltas.changed_files)
+        delta = _counted(context, counter)
+        if delta.estimated_tokens <= full_tokens:
+            return RetryPlan(action, task, delta, full_tokens, deltas.receiver_files)
+    context = replace(context, estimated_tokens=full_tokens)
+    receiver = _after_everything(receiver, everything, current)
+    return RetryPlan(action, task, context, full_tokens, receiver, everything)
+
+
+def retry_task(attempt: FailedAttempt) -> str:
+    """Return the task with the line that says what went wrong."""
+    line = f"[RETRY {attempt.attempt_number}] Diagnosis: {attempt.diagnosis}"
+    return f"{attempt.task}\n\n{line}" if attempt.task else line
+
+
+def _everything(attempt: FailedAttempt, current: Mapping[str, Content]) -> FullRetry:
+    context = attempt.context
+    if context is None:
+        texts = {path: content for path, content in sorted(current.items()) if not is_binary(content)}
+        context = AgentContext(files=tuple(ContextFile(path, str(text)) for path, text in texts.items()))
+    return FullRetry(context, attempt.plan_text, attempt.error)
+
+
+def _after_everything(
+    receiver: ReceiverFiles, everything: FullRetry, current: Mapping[str, Content]
+) -> dict[str, SentFile]:
+    sent = fully_sent({file.path: file.content for file in everything.context.files})
+    return {path: known for path, known in receiver.items() if path in current} | sent
+
+
+def _counted(context: RetryContext, counter: Counter) -> RetryContext:
+    return replace(context, estimated_tokens=counter.count(context))
+
+
+def _section(heading: str, lines: str) -> str:
+    return f"## {heading}\n{lines}" if lines else ""
+
+
+def _file_json(file: ChangedFile) -> dict[str, Any]:
+    values = {"path": file.path, "diff": file.diff, "kind": file.kind, "is_truncated": file.is_truncated}
+    return values | {"renamed_from": file.renamed_from} if file.renamed_from else values

@@ -1,0 +1,30 @@
+"""Who imports whom in a repository, what its files define, and how relevance spreads over that."""
+
+from contextopt.engine.code.graph.graph import Links, build_graph
+from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, decode, digest_of, language_of, parse_file
+from contextopt.engine.code.graph.values import (
+    PARSER_VERSION,
+    CodeGraph,
+    Import,
+    ParsedFile,
+    Skipped,
+    Symbol,
+    Unresolved,
+)
+
+__all__ = [
+    "CODE_LANGUAGES",
+    "PARSER_VERSION",
+    "CodeGraph",
+    "Import",
+    "Links",
+    "ParsedFile",
+    "Skipped",
+    "Symbol",
+    "Unresolved",
+    "build_graph",
+    "decode",
+    "digest_of",
+    "language_of",
+    "parse_file",
+]

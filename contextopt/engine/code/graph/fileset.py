@@ -1,0 +1,76 @@
+"""The files of a repository as resolution looks them up."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from contextopt.engine.code.graph.values import Import, ParsedFile
+
+
+class Resolution(NamedTuple):
+    """The files that an import means: none of an import from elsewhere, of itself, or of nothing."""
+
+    targets: tuple[str, ...] = ()
+    is_external: bool = False
+    is_missing: bool = False
+
+
+EXTERNAL = Resolution(is_external=True)
+MISSING = Resolution(is_missing=True)
+
+
+class Resolver(Protocol):
+    """Finds the files of one language's imports."""
+
+    def resolve(self, path: str, item: Import) -> Resolution: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """All files, and which lie directly in each folder ("" is the root)."""
+
+    files: Mapping[str, ParsedFile]
+    folders: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, files: Mapping[str, ParsedFile]) -> "FileSet":
+        folders: dict[str, list[str]] = {}
+        for path in sorted(files):
+            folders.setdefault(parent(path), []).append(path)
+        return cls(files, {folder: tuple(paths) for folder, paths in folders.items()})
+
+    def named(self, name: str) -> list[tuple[str, ParsedFile]]:
+        """Return the files of that name with their folders."""
+        return [
+            (parent(path), parsed)
+            for path, parsed in sorted(self.files.items())
+            if path == name or path.endswith(f"/{name}")
+        ]
+
+    def first(self, candidates: Iterable[str]) -> str | None:
+        return next((path for path in candidates if path in self.files), None)
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def join(folder: str, relative: str) -> str | None:
+    """Return the path from a folder, "." and ".." followed; None of one that leaves the repository."""
+    parts = folder.split("/") if folder and not relative.startswith("/") else []
+    for part in relative.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def ancestors(folder: str) -> Iterable[str]:
+    """Yield the folder and all above it, the root last."""
+    while folder:
+        yield folder
+        folder = parent(folder)
+    yield ""

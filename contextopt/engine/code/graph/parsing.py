@@ -1,0 +1,108 @@
+"""From a file's bytes to what it imports and defines. No content makes it fail or take long."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from contextopt.engine.code.graph import golang, headings, java, javascript, python, rust
+from contextopt.engine.code.graph.grammars import Dialect, Reading, read
+from contextopt.engine.code.graph.manifests import read_manifest
+from contextopt.engine.code.graph.values import ParsedFile, Symbol
+
+MAX_BYTES = 512_000
+MAX_MEAN_LINE = 500
+"""A longer mean line is that of minified or generated code, or of data."""
+MAX_REFERENCES = 500
+_SNIFFED = 8192
+
+_EXTENSIONS = {
+    "py": "python",
+    "pyi": "python",
+    "pyw": "python",
+    "js": "javascript",
+    "jsx": "javascript",
+    "mjs": "javascript",
+    "cjs": "javascript",
+    "ts": "typescript",
+    "mts": "typescript",
+    "cts": "typescript",
+    "tsx": "tsx",
+    "go": "go",
+    "rs": "rust",
+    "java": "java",
+    "md": "markdown",
+    "markdown": "markdown",
+    "rst": "rst",
+}
+_DIALECTS: dict[str, Dialect] = {
+    "python": python.DIALECT,
+    "javascript": javascript.JAVASCRIPT,
+    "typescript": javascript.TYPESCRIPT,
+    "tsx": javascript.TYPESCRIPT,
+    "go": golang.DIALECT,
+    "rust": rust.DIALECT,
+    "java": java.DIALECT,
+}
+_DOCUMENTS: dict[str, Callable[[Sequence[str]], tuple[Symbol, ...]]] = {
+    "markdown": headings.markdown,
+    "rst": headings.restructured_text,
+}
+CODE_LANGUAGES = frozenset(_DIALECTS)
+
+
+def language_of(path: str) -> str:
+    """Return the language by the file's name; "" of one that is read as plain text."""
+    return _EXTENSIONS.get(path.rpartition("/")[2].rpartition(".")[2].lower(), "")
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def decode(content: bytes) -> str:
+    return content.decode("utf-8-sig", "replace")
+
+
+def why_skipped(content: bytes) -> str:
+    """Return why a file is not read: "binary", "too large" or "minified"; "" of one that is."""
+    if b"\0" in content[:_SNIFFED]:
+        return "binary"
+    if len(content) > MAX_BYTES:
+        return "too large"
+    if len(content) > _SNIFFED and len(content) / (content.count(b"\n") + 1) > MAX_MEAN_LINE:
+        return "minified"
+    return ""
+
+
+def parse_file(path: str, content: bytes) -> ParsedFile:
+    """Read one file. The path only tells the language and which manifest it is."""
+    language, digest = language_of(path), digest_of(content)
+    if reason := why_skipped(content):
+        return ParsedFile(language, digest, skipped=reason)
+    text = decode(content)
+    lines = text.split("\n")
+    count = len(lines) - (lines[-1] == "")
+    if language in _DIALECTS:
+        return _code(language, digest, count, read(language, _DIALECTS[language], content))
+    manifest = read_manifest(path.rpartition("/")[2], text)
+    if manifest is not None:
+        return _manifest(digest, count, manifest)
+    symbols = _DOCUMENTS[language](lines[:count]) if language in _DOCUMENTS else ()
+    return ParsedFile(language, digest, lines=count, symbols=symbols)
+
+
+def _code(language: str, digest: str, lines: int, reading: Reading) -> ParsedFile:
+    return ParsedFile(
+        language=language,
+        digest=digest,
+        lines=lines,
+        imports=reading.imports,
+        symbols=reading.symbols,
+        package=reading.package,
+        references=reading.references[:MAX_REFERENCES],
+        problems=reading.problems,
+    )
+
+
+def _manifest(digest: str, lines: int, settings: Mapping[str, Any]) -> ParsedFile:
+    return ParsedFile("manifest", digest, lines=lines, settings=settings)

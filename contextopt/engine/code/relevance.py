@@ -1,0 +1,264 @@
+"""Which files of a repository a task needs: what its words say, what history says, what imports say.
+
+Every signal gives each file a number from 0 to 1, the highest of the repository being 1, and the score is
+their weighted sum. The weights were tuned on commits of three repositories and hold when any one of them
+is left out; `Weights` takes others.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextopt.engine.code.graph import CodeGraph, Links, ParsedFile
+from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, terms
+from contextopt.engine.text.validation import utc
+
+Signal = NDArray[np.float64]
+
+MAX_PATHS_PER_CHANGE = 50
+"""A change of more files (a rename of everything, a formatter) says nothing of how they belong together."""
+SIMILAR_CHANGES = 40
+SCORE_DECIMALS = 9
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each signal counts; a seed counts more than all others together."""
+
+    content: float = 1.0
+    path: float = 0.8
+    symbols: float = 0.45
+    similar: float = 0.4
+    recency: float = 0.4
+    cochange: float = 0.4
+    graph: float = 0.4
+    seed: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A commit: when, what it says, and the files it touched by their paths after it."""
+
+    date: datetime
+    message: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileTerms:
+    """The terms of one file's content, counted; they depend on the blob alone."""
+
+    content: Mapping[str, int]
+    symbols: Mapping[str, int]
+
+    @classmethod
+    def of(cls, parsed: ParsedFile, text: str) -> Self:
+        """Count the terms; a file that is not read has none."""
+        if parsed.skipped:
+            return cls({}, {})
+        names = " ".join(symbol.name for symbol in parsed.symbols)
+        return cls(dict(terms(text)), dict(terms(names)))
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Three indexes over the same files: their content, the names they define, their paths."""
+
+    content: LexicalIndex
+    symbols: LexicalIndex
+    paths: LexicalIndex
+
+    @classmethod
+    def build(cls, files: Mapping[str, FileTerms]) -> Self:
+        return cls(
+            LexicalIndex.build({path: file.content for path, file in files.items()}),
+            LexicalIndex.build({path: file.symbols for path, file in files.items()}),
+            LexicalIndex.build({path: path_terms(path) for path in files}),
+        )
+
+    def updated(self, changed: Mapping[str, FileTerms], removed: Sequence[str] = ()) -> Self:
+        """Return the indexes with some files replaced, added or removed."""
+        return type(self)(
+            self.content.updated({path: file.content for path, file in changed.items()}, removed),
+            self.symbols.updated({path: file.symbols for path, file in changed.items()}, removed),
+            self.paths.updated({path: path_terms(path) for path in changed}, removed),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Past changes in flat arrays: touch i says that change `changes[i]` was of file `files[i]`.
+
+    `days` has shape (n_changes,): the days from the first change to each; `sizes` their numbers of files.
+    """
+
+    paths: tuple[str, ...]
+    messages: LexicalIndex
+    start: datetime
+    days: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    changes: NDArray[np.int64]
+    files: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, changes: Iterable[Change], paths: Iterable[str]) -> Self:
+        """Relate changes to the files there are now; one that moved is known by the end of its path."""
+        ordered = sorted(changes, key=lambda change: (utc("date", change.date), change.message, change.paths))
+        kept = [change for change in ordered if len(change.paths) <= MAX_PATHS_PER_CHANGE]
+        current = tuple(sorted(paths))
+        places = _Places(current)
+        touches = [
+            (number, place) for number, change in enumerate(kept) for place in places.find_all(change.paths)
+        ]
+        array = np.array(touches, dtype=np.int64).reshape(-1, 2)
+        start = utc("date", kept[0].date) if kept else datetime.min.replace(tzinfo=UTC)
+        return cls(
+            paths=current,
+            messages=LexicalIndex.build(
+                {f"{number:09}": terms(change.message) for number, change in enumerate(kept)}
+            ),
+            start=start,
+            days=np.array([(utc("date", change.date) - start) / _DAY for change in kept], dtype=np.float64),
+            sizes=np.array([max(1, len(change.paths)) for change in kept], dtype=np.float64),
+            changes=array[:, 0],
+            files=array[:, 1],
+        )
+
+
+class _Places:
+    """Finds the file of today for a path of the past."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._numbers = {path: number for number, path in enumerate(paths)}
+        self._ends: dict[str, int | None] = {}
+        for path, number in self._numbers.items():
+            if end := _end(path):
+                self._ends[end] = None if end in self._ends else number
+
+    def find_all(self, paths: Iterable[str]) -> list[int]:
+        found = {self._numbers.get(path, self._ends.get(_end(path))) for path in paths}
+        return sorted(number for number in found if number is not None)
+
+
+def _end(path: str) -> str:
+    """Return the file's name with its folder; "" of one that lies in none."""
+    return "/".join(path.split("/")[-2:]) if "/" in path else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFile:
+    """A file with its score and what each signal gave of it."""
+
+    path: str
+    score: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """All that is known of a repository, made once and asked often."""
+
+    documents: Documents
+    links: Links
+    history: History
+
+    @classmethod
+    def of(cls, graph: CodeGraph, documents: Documents, changes: Iterable[Change] = ()) -> Self:
+        return cls(documents, Links.of(graph), History.of(changes, graph.imports))
+
+    def rank(
+        self,
+        query: str,
+        now: datetime,
+        seeds: Iterable[str] = (),
+        weights: Weights = Weights(),  # frozen
+        limit: int | None = None,
+    ) -> list[RankedFile]:
+        """Return the best files, all without a limit; equal ones by path. Unknown seeds are passed over."""
+        signals = self.signals(query, seeds, utc("now", now))
+        factors = {field.name: getattr(weights, field.name) for field in fields(weights)}
+        parts = np.stack([signals[name] * factor for name, factor in factors.items()])
+        parts = np.round(parts, SCORE_DECIMALS)
+        total = np.round(parts.sum(axis=0), SCORE_DECIMALS)
+        # A stable sort leaves equal files in the order of their paths.
+        best = np.argsort(-total, kind="stable")[:limit]
+        columns = zip(total[best].tolist(), parts[:, best].T.tolist(), strict=True)
+        return [
+            RankedFile(
+                self.links.paths[place],
+                score,
+                {name: part for name, part in zip(factors, column, strict=True) if part},
+            )
+            for place, (score, column) in zip(best.tolist(), columns, strict=True)
+        ]
+
+    def signals(self, query: str, seeds: Iterable[str], now: datetime) -> dict[str, Signal]:
+        """Return each signal as an array of shape (n_files,), in the order of the sorted paths."""
+        words = query_terms(query)
+        bm25 = Bm25()
+        content = scaled(self.documents.content.scores(words, bm25))
+        path = scaled(self.documents.paths.scores(words, Bm25(b=0.5)))
+        symbols = scaled(self.documents.symbols.scores(words, bm25))
+        similar = scaled(self._similar(words, now))
+        wanted = set(seeds)
+        seed = np.array([float(known in wanted) for known in self.links.paths])
+        start = (content + 0.6 * path + 0.3 * symbols + 0.5 * similar) ** 3 + 20 * seed
+        return {
+            "content": content,
+            "path": path,
+            "symbols": symbols,
+            "similar": similar,
+            "recency": scaled(self._recency(now)),
+            "cochange": scaled(self._cochange(start, now)),
+            "graph": scaled(self.links.spread(start, 0.5)),
+            "seed": seed,
+        }
+
+    def _ages(self, now: datetime) -> Signal:
+        if not len(self.history.days):
+            return self.history.days
+        return np.maximum(0.0, (now - self.history.start) / _DAY - self.history.days)
+
+    def _similar(self, words: Mapping[str, float], now: datetime) -> Signal:
+        """Give a file what past changes that say the same gave it, a small one more than a large one."""
+        history = self.history
+        found = history.messages.scores(words, Bm25())
+        if len(found) > SIMILAR_CHANGES:
+            found = np.where(found >= np.partition(found, -SIMILAR_CHANGES)[-SIMILAR_CHANGES], found, 0.0)
+        share = found / np.sqrt(history.sizes) * 0.5 ** (self._ages(now) / 1000)
+        return np.bincount(history.files, weights=share[history.changes], minlength=len(history.paths))
+
+    def _recency(self, now: datetime) -> Signal:
+        history = self.history
+        fresh = 0.5 ** (self._ages(now) / 90) / np.sqrt(history.sizes)
+        counted = np.bincount(history.files, weights=fresh[history.changes], minlength=len(history.paths))
+        return np.log1p(counted)
+
+    def _cochange(self, start: Signal, now: datetime) -> Signal:
+        """Spread from files over the changes that touched them to what else those touched."""
+        history = self.history
+        weight = 0.5 ** (self._ages(now) / 365)
+        mass = np.bincount(history.changes, weights=start[history.files], minlength=len(history.sizes))
+        touched = np.bincount(history.files, minlength=len(history.paths))
+        share = mass * weight / history.sizes**1.5
+        gained = np.bincount(history.files, weights=share[history.changes], minlength=len(history.paths))
+        return gained / np.sqrt(np.maximum(1, touched))
+
+
+def query_terms(query: str) -> dict[str, float]:
+    """Return the terms of a task; those of its first line, its title, count double."""
+    counted = {term: 1.0 + np.log(count) for term, count in terms(query).items()}
+    for term in terms(query.strip().partition("\n")[0]):
+        counted[term] += 1.0
+    return {term: float(weight) for term, weight in counted.items()}
+
+
+def scaled(values: Signal) -> Signal:
+    highest = float(values.max()) if len(values) else 0.0
+    return values / highest if highest > 0 else values

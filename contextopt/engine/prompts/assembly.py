@@ -1,0 +1,311 @@
+"""One decision of what enters one prompt: filter, score, allocate, truncate, render, count."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from contextopt.engine.prompts.budget import allocate
+from contextopt.engine.prompts.config import (
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    SCORED_STAGE,
+    SEARCH_STAGE,
+    ContextConfig,
+)
+from contextopt.engine.prompts.filters import filter_records
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.prompts.rendering import FittedHeader, fit_header, join_lines, order_records
+from contextopt.engine.prompts.scoring import Scored, frequency, precedence, rank, recency, score_float
+from contextopt.engine.prompts.selection import DUPLICATE_OF, Query, Selection, select
+from contextopt.engine.prompts.truncation import Cut, truncate
+from contextopt.engine.prompts.values import (
+    Assembled,
+    Certificate,
+    ContextFilters,
+    ContextStats,
+    DateRange,
+    FilterCounts,
+    LedgerEntry,
+    RecordSummary,
+    SpaceContext,
+    TokenAllocation,
+    check_distinct,
+)
+from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.text.validation import utc
+
+STAGE_3_RECORDS = 10
+LEDGER_DROPPED = 100
+"""How many of the dropped the ledger names."""
+NOT_LOADED = "not_loaded"
+"""Why a counted candidate was dropped that the caller did not hand over, though all it handed over fitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What one assembly was asked for."""
+
+    space: SpaceContext
+    config: ContextConfig
+    now: datetime
+    tokenizer: Tokenizer
+    query: Query | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Records in rank order, how many there are in all, and the record limit of the stage."""
+
+    ranked: list[Scored]
+    counts: FilterCounts
+    max_records: int | None
+
+    @property
+    def unseen(self) -> int:
+        """Candidates that were counted and not handed over."""
+        return self.counts.filtered - len(self.ranked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What fits, rendered and counted, and what repeated a record that ranks higher."""
+
+    cut: Cut
+    selection: Selection
+    order: tuple[int, ...]
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """What stage 3 would have sent; `tokens` is None where stage 3 could not have been assembled."""
+
+    text: str | None = None
+    tokens: int | None = None
+    order: tuple[int, ...] = ()
+
+
+def assemble(
+    space: SpaceContext,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    *,
+    system_tokens: int | None = None,
+    history_tokens: int | None = None,
+    counts: FilterCounts | None = None,
+    baseline: tuple[RecordSummary, ...] | None = None,
+    query: Query | None = None,
+) -> Assembled:
+    """Decide what enters the prompt, and prove it.
+
+    Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a
+    bigger set that a database filtered and counted: they are filtered again, and the counts are believed
+    for the rest. `baseline` holds the space's last records by date, for the comparison of stage 4 with
+    stage 3; without it they are looked for among `space.records`. Stage 5 ranks by `query`, and without
+    one it is stage 4.
+
+    Raises:
+        BudgetExceeded: system and history leave the response less than its reservation.
+        InvalidValue: a naive `now`, a negative size, a record that is there twice.
+    """
+    if baseline is not None:
+        check_distinct("baseline", baseline)
+    if config.stage == SEARCH_STAGE and query is None:
+        config = config.replace(stage=SCORED_STAGE)
+    request = _Request(space, config, utc("now", now), tokenizer, query)
+    allocation = allocate(config, system_tokens, history_tokens)
+    header = fit_header(space, allocation.context, tokenizer)
+    candidates = _candidates(request, counts)
+    chosen = _choose(request, candidates, header, allocation.context)
+    stage3 = _Baseline()
+    if config.stage >= SCORED_STAGE:
+        budget = _stage3_budget(config, system_tokens, history_tokens)
+        stage3 = _render_baseline(request, space.records if baseline is None else baseline, header, budget)
+    return Assembled(
+        text=chosen.text,
+        allocation=allocation,
+        stats=_stats(candidates, chosen, header, allocation, stage3),
+        certificate=_certify(chosen, tokenizer),
+        ledger=_ledger(chosen, request),
+        order=chosen.order,
+        baseline_text=stage3.text,
+        baseline_order=stage3.order,
+        wants_more_candidates=(candidates.unseen > 0 and not chosen.cut.dropped)
+        or _lacks_texts(chosen, query),
+    )
+
+
+def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
+    config, records = request.config, request.space.records
+    if config.stage == HEADER_STAGE:
+        return _Candidates([], FilterCounts(0), 0)
+    if config.stage == LAST_RECORDS_STAGE:
+        limit = STAGE_3_RECORDS if config.max_records is None else min(STAGE_3_RECORDS, config.max_records)
+        ranked, found = _last_records(records, request.now)
+        return _Candidates(ranked, _believe(counts, found), limit)
+    window = DateRange.ending_at(request.now, config.window_in_force)
+    kept, outside_window, deleted = filter_records(records, ContextFilters(window))
+    found = FilterCounts(len(kept), outside_window, deleted)
+    if config.stage == SEARCH_STAGE and request.query is not None:
+        ranked = rank_by_query(kept, request.query.relevant, request.now, config)
+    else:
+        ranked = rank(kept, request.now, config)
+    return _Candidates(ranked, _believe(counts, found), config.record_limit)
+
+
+def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
+    """Prefer the database's counts, which may lag behind its rows, but never below what is at hand."""
+    if counts is None:
+        return found
+    return FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
+
+
+def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[list[Scored], FilterCounts]:
+    """Return the records newest first, as stage 3 takes them: no window, no score, no pins."""
+    window = DateRange.ending_at(now, None)
+    present = [record for record in records if not record.deleted]
+    dated = [record for record in present if record.date in window]
+    dated.sort(key=lambda record: (record.date, record.id), reverse=True)
+    counts = FilterCounts(len(dated), len(present) - len(dated), len(records) - len(present))
+    return [Scored(record, 0) for record in dated], counts
+
+
+def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
+    """Cut the ranking, render it, count the exact text; drop the last record until the count holds."""
+    tokenizer = request.tokenizer
+    room = budget_tokens - _cost_before_records(header, budget_tokens, tokenizer)
+    selection = _select(request, candidates.ranked, room)
+    cut = truncate(selection.ranked, room, candidates.max_records)
+    while cut.kept:
+        records = order_records(cut.kept, request.config.record_order)
+        text = join_lines(header.text, records)
+        tokens = tokenizer.count(text)
+        if tokens <= budget_tokens:
+            return _Chosen(cut, selection, tuple([record.id for record in records]), text, tokens)
+        cut = cut.without_last()
+    return _Chosen(cut, selection, (), header.text, header.tokens)
+
+
+def _select(request: _Request, ranked: list[Scored], room_tokens: int) -> Selection:
+    if request.config.stage != SEARCH_STAGE or request.query is None:
+        return Selection(tuple(ranked), (), {})
+    return select(ranked, request.query, request.config, request.tokenizer, room_tokens)
+
+
+def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
+    """Count the header with the blank line after it; one that had to be cut leaves nothing to records."""
+    return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
+
+
+def _lacks_texts(chosen: _Chosen, query: Query | None) -> bool:
+    if query is None or not query.details:
+        return False
+    return any(scored.record.id not in query.details for scored in chosen.cut.kept)
+
+
+def _stage3_budget(
+    config: ContextConfig, system_tokens: int | None, history_tokens: int | None
+) -> int | None:
+    try:
+        return allocate(config, system_tokens, history_tokens, stage=LAST_RECORDS_STAGE).context
+    except BudgetExceeded:
+        # Possible where stage 3's share is set below stage 4's, and with it the total.
+        return None
+
+
+def _render_baseline(
+    request: _Request,
+    records: tuple[RecordSummary, ...],
+    header: FittedHeader,
+    budget_tokens: int | None,
+) -> _Baseline:
+    """Assemble stage 3 for comparison, its tokens added up from the records' own where that is exact."""
+    if budget_tokens is None:
+        return _Baseline()
+    tokenizer = request.tokenizer
+    if header.is_cut or header.tokens > budget_tokens:
+        header = fit_header(request.space, budget_tokens, tokenizer)
+    header_tokens = _cost_before_records(header, budget_tokens, tokenizer)
+    ranked, _ = _last_records(records, request.now)
+    kept = truncate(ranked, budget_tokens - header_tokens, STAGE_3_RECORDS).kept
+    ordered = order_records(kept, request.config.record_order)
+    text = join_lines(header.text, ordered)
+    order = tuple([record.id for record in ordered])
+    if kept and tokenizer.is_additive:
+        return _Baseline(text, header_tokens + sum([scored.record.tokens for scored in kept]), order)
+    return _Baseline(text, tokenizer.count(text), order)
+
+
+def _stats(
+    candidates: _Candidates,
+    chosen: _Chosen,
+    header: FittedHeader,
+    allocation: TokenAllocation,
+    baseline: _Baseline,
+) -> ContextStats:
+    filtered = candidates.counts.filtered
+    included = len(chosen.cut.kept)
+    dropped = filtered - included
+    duplicates = len(chosen.selection.duplicates)
+    cut_off = dropped - duplicates
+    reasons = {DUPLICATE_OF: duplicates, chosen.cut.reason or NOT_LOADED: cut_off}
+    return ContextStats(
+        records_filtered=filtered,
+        records_included=included,
+        records_dropped=dropped,
+        tokens_used=chosen.tokens,
+        tokens_available=allocation.context,
+        utilisation=chosen.tokens / allocation.context if allocation.context else None,
+        compression_ratio=included / filtered if filtered else None,
+        truncated=cut_off > 0 or header.is_cut,
+        outside_window=candidates.counts.outside_window,
+        deleted=candidates.counts.deleted,
+        dropped_by_reason={reason: count for reason, count in reasons.items() if count},
+        stage3_tokens=baseline.tokens,
+        tokens_saved=None if baseline.tokens is None else baseline.tokens - chosen.tokens,
+    )
+
+
+def _certify(chosen: _Chosen, tokenizer: Tokenizer) -> Certificate:
+    digest = hashlib.sha256(chosen.text.encode()).hexdigest()
+    return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest)
+
+
+def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
+    """Name all the kept and the best of the dropped, in rank order."""
+    cut, repeated = chosen.cut, chosen.selection
+    kept = [_entry(scored, request, "") for scored in cut.kept]
+    dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]
+    if not repeated.duplicates:
+        return (*kept, *dropped)
+    fallen = sorted((*cut.dropped, *repeated.duplicates), key=precedence, reverse=True)[:LEDGER_DROPPED]
+    originals = [repeated.originals.get(scored.record.id) for scored in fallen]
+    dropped = [
+        _entry(scored, request, cut.reason if original is None else DUPLICATE_OF, original)
+        for scored, original in zip(fallen, originals, strict=True)
+    ]
+    return (*kept, *dropped)
+
+
+def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | None = None) -> LedgerEntry:
+    record = scored.record
+    parts: dict[str, float] = {}
+    if request.config.stage >= SCORED_STAGE:
+        parts = {"recency": recency(record.date, request.now), "frequency": frequency(record.view_count)}
+    if request.config.stage == SEARCH_STAGE and request.query is not None:
+        parts |= request.query.relevant.get(record.id, NOT_RELEVANT).to_parts()
+    return LedgerEntry(
+        id=record.id,
+        source=record.source,
+        external_id=record.external_id,
+        score=score_float(scored.score),
+        parts=parts,
+        tokens=record.tokens,
+        kept=not reason,
+        reason=reason,
+        pinned=record.pinned,
+        duplicate_of=duplicate_of,
+    )

@@ -1,0 +1,38 @@
+"""How the total is divided between system, history, context and response."""
+
+from contextopt.engine.prompts.config import ContextConfig
+from contextopt.engine.prompts.values import TokenAllocation
+from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.engine.text.validation import MAX_INT, check_optional_int
+
+
+def allocate(
+    config: ContextConfig,
+    system_tokens: int | None = None,
+    history_tokens: int | None = None,
+    *,
+    stage: int | None = None,
+) -> TokenAllocation:
+    """Divide the total; the response keeps its reservation whatever the others need.
+
+    A size that is not given takes its whole share. A size over its share is taken from the context first;
+    what a size leaves of its share goes to the response, never to the context. `stage` divides as another
+    stage than the config's would.
+
+    Raises:
+        BudgetExceeded: not even context 0 leaves the response its reservation.
+    """
+    check_optional_int("system_tokens", system_tokens, 0, MAX_INT)
+    check_optional_int("history_tokens", history_tokens, 0, MAX_INT)
+    stage = config.stage if stage is None else stage
+    system = config.system_tokens if system_tokens is None else system_tokens
+    history = config.history_tokens if history_tokens is None else history_tokens
+    total = config.total_for(stage)
+    reserved = (
+        max(config.system_tokens, system) + max(config.history_tokens, history) + config.response_tokens
+    )
+    context = max(0, min(config.context_share(stage), total - reserved))
+    response = total - system - history - context
+    if response < config.response_tokens:
+        raise BudgetExceeded(config.response_tokens - response, config.response_tokens)
+    return TokenAllocation(total, system, history, context, response)

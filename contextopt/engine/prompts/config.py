@@ -1,0 +1,138 @@
+"""How one context is put together: stage, window, weights, token shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, Self
+
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.validation import (
+    check_choice,
+    check_int,
+    check_optional_int,
+    check_text,
+    check_weight,
+)
+
+type RecordOrder = Literal["score", "stable"]
+type JsonValue = str | int | None
+
+HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE = 2, 3, 4, 5
+STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE)
+RECORD_ORDERS = ("score", "stable")
+MIN_RESPONSE_TOKENS = 1000
+MAX_PART_TOKENS = 200_000
+MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
+MAX_WINDOW_DAYS = 3650
+MAX_RECORD_LIMIT = 1000
+MAX_ENCODING_CHARS = 64
+MAX_NOTES_CHARS = 100_000
+
+_WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
+_DECIMALS = (*_WEIGHTS, "neighbour_share")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """Settings of one assembly; sizes are in tokens where the name does not say otherwise.
+
+    None means "all" for a window, a record limit or the notes. `total_tokens` None means the sum of the
+    parts, so that raising one part raises the total. The semantic, lexical, neighbour and question
+    settings are for stage 5 alone: the question decides there, not the calendar.
+    """
+
+    stage: int = 4
+    window_days: int | None = 14
+    max_records: int | None = 20
+    recency_weight: Decimal = Decimal("0.7")
+    frequency_weight: Decimal = Decimal("0.3")
+    system_tokens: int = 800
+    history_tokens: int = 1000
+    response_tokens: int = MIN_RESPONSE_TOKENS
+    context_tokens: int = 2000
+    stage3_context_tokens: int = 4000
+    total_tokens: int | None = None
+    encoding: str = "cl100k_base"
+    record_order: RecordOrder = "score"
+    semantic_weight: Decimal = Decimal(9)
+    lexical_weight: Decimal = Decimal(6)
+    neighbour_share: Decimal = Decimal("0.4")
+    question_window_days: int | None = None
+    question_max_records: int | None = None
+    question_notes_chars: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("stage", self.stage, STAGES)
+        for window in ("window_days", "question_window_days"):
+            check_optional_int(window, getattr(self, window), 1, MAX_WINDOW_DAYS)
+        for limit in ("max_records", "question_max_records"):
+            check_optional_int(limit, getattr(self, limit), 1, MAX_RECORD_LIMIT)
+        for weight in _WEIGHTS:
+            check_weight(weight, getattr(self, weight))
+        for part in ("system_tokens", "history_tokens", "context_tokens", "stage3_context_tokens"):
+            check_int(part, getattr(self, part), 0, MAX_PART_TOKENS)
+        check_int("response_tokens", self.response_tokens, MIN_RESPONSE_TOKENS, MAX_PART_TOKENS)
+        check_optional_int("total_tokens", self.total_tokens, MIN_RESPONSE_TOKENS, MAX_TOTAL_TOKENS)
+        check_text("encoding", self.encoding)
+        if not 1 <= len(self.encoding) <= MAX_ENCODING_CHARS:
+            raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
+        check_choice("record_order", self.record_order, RECORD_ORDERS)
+        check_weight("neighbour_share", self.neighbour_share, high=1)
+        check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
+
+    @property
+    def window_in_force(self) -> int | None:
+        """Days that records of this stage may be old; None for all. Stage 5 has a window of its own."""
+        return self.question_window_days if self.stage == SEARCH_STAGE else self.window_days
+
+    @property
+    def record_limit(self) -> int | None:
+        """Records that this stage may keep; None for no limit. Stage 5 has a limit of its own."""
+        return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
+
+    def context_share(self, stage: int) -> int:
+        """Tokens that the context may take at most in this stage."""
+        return self.stage3_context_tokens if stage == LAST_RECORDS_STAGE else self.context_tokens
+
+    def total_for(self, stage: int) -> int:
+        """All tokens of the prompt and its answer."""
+        if self.total_tokens is not None:
+            return self.total_tokens
+        return self.system_tokens + self.history_tokens + self.context_share(stage) + self.response_tokens
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with these fields changed, validated again."""
+        _check_names(changes)
+        values: dict[str, Any] = dict(changes)
+        return replace(self, **values)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return a plain JSON object; the decimals are strings, since a float would not be exact."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {name: str(values[name]) for name in _DECIMALS}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; fields that are absent keep their default."""
+        _check_names(values)
+        read: dict[str, Any] = dict(values)
+        for name in _DECIMALS:
+            if name in read:
+                read[name] = _decimal(name, read[name])
+        return cls(**read)
+
+
+def _check_names(values: Mapping[str, Any]) -> None:
+    known = {field.name for field in fields(ContextConfig)}
+    for name in values:
+        if name not in known:
+            raise InvalidValue(str(name)[:80], "is not a setting of a context")
+
+
+def _decimal(field: str, value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise InvalidValue(field, "must be a number, or a number as text")
+    try:
+        return Decimal(str(value))
+    except InvalidOperation:
+        raise InvalidValue(field, "must be a number, or a number as text") from None

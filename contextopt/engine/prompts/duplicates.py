@@ -1,0 +1,96 @@
+"""Records that say the same as one that is in already.
+
+Two texts are near-duplicates when their runs of three words overlap by nine tenths (Jaccard), and nothing
+that carries a fact tells them apart: numbers, versions, identifiers and negations must be the same. Texts
+under eight words must be the same word by word.
+
+Source: Broder 1997, On the resemblance and containment of documents (shingles, resemblance).
+"""
+
+import re
+from collections import Counter
+
+from contextopt.engine.text.cleaning import flatten
+
+RESEMBLANCE = 0.9
+SHINGLE_WORDS = 3
+MIN_WORDS = 8
+MAX_CHARS = 20_000
+"""Of longer texts this much is compared, and the length."""
+
+_WORD = re.compile(r"\w+(?:[.'’/_:-]\w+)*")
+_NEGATIONS = frozenset(
+    {
+        *("no", "not", "never", "none", "nor", "neither", "without", "cannot"),
+        *("ikke", "ingen", "intet", "aldri", "uten", "ei", "hverken", "verken"),
+    }
+)
+
+type Shingles = frozenset[tuple[str, ...]]
+
+
+class SeenTexts:
+    """The texts that are in so far; each further one is let in unless it repeats one of them."""
+
+    def __init__(self) -> None:
+        self._exact: dict[tuple[str, ...], int] = {}
+        self._words: dict[int, tuple[str, ...]] = {}
+        self._shingles: dict[int, Shingles] = {}
+
+    def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
+        """Let the text in and return None, or return the first one in that it nearly repeats.
+
+        With `always` it is let in whatever it repeats.
+        """
+        words = _words(text)
+        shingles = _shingles(words)
+        original = None if always else self._original_of(words, shingles)
+        if original is None:
+            self._exact.setdefault(words, text_id)
+            self._words[text_id] = words
+            self._shingles[text_id] = shingles
+        return original
+
+    def _original_of(self, words: tuple[str, ...], shingles: Shingles) -> int | None:
+        if (same := self._exact.get(words)) is not None:
+            return same
+        alike = [one for one, others in self._shingles.items() if _resemble(shingles, others)]
+        facts = _facts(words) if alike else None
+        return next((one for one in alike if _facts(self._words[one]) == facts), None)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = _WORD.findall(flatten(text[:MAX_CHARS]).casefold())
+    if len(text) > MAX_CHARS:
+        words.append(f"and {len(text)} characters")
+    # A text of signs alone is compared as it stands.
+    return tuple(words) or (flatten(text[:MAX_CHARS]),)
+
+
+def _shingles(words: tuple[str, ...]) -> Shingles:
+    if len(words) < MIN_WORDS:
+        return frozenset()
+    return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
+
+
+def _resemble(one: Shingles, other: Shingles) -> bool:
+    """Whether what two texts share is at least nine tenths of what is in either."""
+    # Of sets of unlike sizes not even the smaller one as a whole is enough, and most are that.
+    if not one or min(len(one), len(other)) < RESEMBLANCE * max(len(one), len(other)):
+        return False
+    shared = len(one & other)
+    return shared >= RESEMBLANCE * (len(one) + len(other) - shared)
+
+
+def _facts(words: tuple[str, ...]) -> Counter[str]:
+    """Count the words that a paraphrase may not change."""
+    return Counter(word for word in words if _is_fact(word))
+
+
+def _is_fact(word: str) -> bool:
+    return (
+        word in _NEGATIONS
+        or word.endswith(("n't", "n’t"))
+        or any(char.isdigit() for char in word)
+        or not word.isalpha()
+    )

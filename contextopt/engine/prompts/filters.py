@@ -1,0 +1,20 @@
+"""Which records may be candidates at all."""
+
+from typing import NamedTuple
+
+from contextopt.engine.prompts.values import ContextFilters, RecordSummary
+
+
+class FilterResult(NamedTuple):
+    """The candidates, in the order given, and how many fell out for each cause."""
+
+    kept: tuple[RecordSummary, ...]
+    outside_window: int
+    deleted: int
+
+
+def filter_records(records: tuple[RecordSummary, ...], filters: ContextFilters) -> FilterResult:
+    """Keep what is not deleted and inside the window; a pinned record passes whatever its date."""
+    present = [record for record in records if filters.include_deleted or not record.deleted]
+    kept = tuple(record for record in present if record.pinned or record.date in filters.date_range)
+    return FilterResult(kept, len(present) - len(kept), len(records) - len(present))

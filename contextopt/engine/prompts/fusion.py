@@ -1,0 +1,93 @@
+"""Two rankings made one: by words and by meaning, without losing what only one of them found."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from contextopt.engine.text.errors import InvalidValue
+
+RRF_K = 2
+"""How little the first places differ. Cormack, Clarke and Büttcher, SIGIR 2009, take 60, for many rankings;
+of two, what one has first would be lost among what both have somewhere."""
+WORDS_WEIGHT = 1.5
+"""What a place by words counts beside one by meaning. Both are measured, on records that are looked for again
+and on questions to dialogues, with two models: benchmarks, section finding."""
+
+
+class Fused[Key](NamedTuple):
+    """A row's place. `score` orders; `relevance` is it from 0 to 1, where 1 is best in both rankings.
+
+    Ranks count from 1 and are None where the ranking does not have the row.
+    """
+
+    id: Key
+    score: float
+    relevance: float
+    lexical_rank: int | None
+    vector_rank: int | None
+
+
+def reciprocal_rank[Key: (int, tuple[str, int])](
+    lexical: Mapping[Key, float], vector: Mapping[Key, float]
+) -> list[Fused[Key]]:
+    """Fuse by places, so that neither scale matters: words give 1.5 / (2 + place), meaning 1 / (2 + place).
+
+    Both map ids to scores, the higher the better; equal scores share a place. The result is ordered by
+    score, then by lexical score, cosine and id, and does not depend on the order of the mappings.
+    """
+    by_words, by_meaning = ranks(lexical), ranks(vector)
+    best = _worth(1, WORDS_WEIGHT) + _worth(1, 1.0)
+    fused = []
+    for row_id in by_words.keys() | by_meaning.keys():
+        word_rank, vector_rank = by_words.get(row_id), by_meaning.get(row_id)
+        score = _worth(word_rank, WORDS_WEIGHT) + _worth(vector_rank, 1.0)
+        fused.append(Fused(row_id, score, score / best, word_rank, vector_rank))
+    return _ordered(fused, lexical, vector)
+
+
+def _worth(rank: int | None, weight: float) -> float:
+    return 0.0 if rank is None else weight / (RRF_K + rank)
+
+
+def weighted[Key: (int, tuple[str, int])](
+    lexical: Mapping[Key, float], vector: Mapping[Key, float], *, alpha: float
+) -> list[Fused[Key]]:
+    """Fuse by scores: `alpha` of the cosine and the rest of the lexical score over the best one's.
+
+    Raises:
+        InvalidValue: alpha is not from 0 to 1.
+    """
+    if not 0 <= alpha <= 1:
+        raise InvalidValue("hybrid_alpha", "must be from 0 to 1")
+    by_words, by_meaning = ranks(lexical), ranks(vector)
+    shares = share_of_best(lexical)
+    fused = []
+    for row_id in by_words.keys() | by_meaning.keys():
+        score = alpha * vector.get(row_id, 0.0) + (1 - alpha) * shares.get(row_id, 0.0)
+        fused.append(Fused(row_id, score, score, by_words.get(row_id), by_meaning.get(row_id)))
+    return _ordered(fused, lexical, vector)
+
+
+def ranks[Key](scores: Mapping[Key, float]) -> dict[Key, int]:
+    """Return each row's place from 1; equal scores share the better place."""
+    places: dict[Key, int] = {}
+    last_score, place = float("inf"), 0
+    for position, (row_id, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1):
+        if score < last_score:
+            last_score, place = score, position
+        places[row_id] = place
+    return places
+
+
+def share_of_best[Key](scores: Mapping[Key, float]) -> dict[Key, float]:
+    """Return each score over the highest, from 0 to 1; all 0 where the highest is not above 0."""
+    best = max(scores.values(), default=0.0)
+    return {row_id: max(0.0, score) / best if best > 0 else 0.0 for row_id, score in scores.items()}
+
+
+def _ordered[Key: (int, tuple[str, int])](
+    fused: list[Fused[Key]], lexical: Mapping[Key, float], vector: Mapping[Key, float]
+) -> list[Fused[Key]]:
+    newest_first = sorted(fused, key=lambda row: row.id, reverse=True)
+    return sorted(
+        newest_first, key=lambda row: (-row.score, -lexical.get(row.id, 0.0), -vector.get(row.id, 0.0))
+    )

@@ -1,0 +1,85 @@
+"""The best passages of a long text: what a question is about, in the text's own order.
+
+A text is split at the ends of sentences and lines, overlong runs at blanks. Passages are taken by how many
+of the question's terms they hold, a rare term of this text counting for more, then from the beginning.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from contextopt.engine.text.cleaning import ELLIPSIS, flatten, grapheme_boundary, unbroken
+from contextopt.engine.text.lexical import distinct_terms
+
+MAX_PASSAGE_CHARS = 400
+MAX_TEXT_CHARS = 200_000
+"""What stands beyond this is not looked at."""
+GAP = f" {ELLIPSIS} "
+
+_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+
+
+def best_passages(text: str, query: Collection[str], max_chars: int) -> str:
+    """Return at most `max_chars` characters of a text as one line, "…" where something is left out.
+
+    `query` holds terms as `lexical.terms` gives them. Without any in the text the beginning is returned.
+    A text that fits is returned whole, its blanks as they are.
+    """
+    if len(text) <= max_chars:
+        return unbroken(text)
+    passages = list(split_passages(text[:MAX_TEXT_CHARS]))
+    chosen = _choose(passages, _worth(passages, query), max_chars)
+    if not chosen:
+        return _beginning(passages[0] if passages else "", max_chars)
+    joined = _join(passages, sorted(chosen))
+    return joined if len(text) <= MAX_TEXT_CHARS or joined.endswith(ELLIPSIS) else joined + GAP.rstrip()
+
+
+def split_passages(text: str) -> Iterator[str]:
+    """Yield the sentences and lines of a text, flattened; overlong ones in pieces cut at blanks."""
+    for raw in _END.split(text):
+        passage = flatten(raw)
+        while len(passage) > MAX_PASSAGE_CHARS:
+            end = passage.rfind(" ", MAX_PASSAGE_CHARS // 2, MAX_PASSAGE_CHARS)
+            end = grapheme_boundary(passage, MAX_PASSAGE_CHARS) if end < 0 else end
+            end = end or len(passage)
+            yield passage[:end].rstrip()
+            passage = passage[end:].lstrip()
+        if passage:
+            yield passage
+
+
+def _worth(passages: Sequence[str], query: Collection[str]) -> list[float]:
+    wanted = set(query)
+    held = [wanted & distinct_terms(passage) for passage in passages]
+    containing = Counter(term for found in held for term in found)
+    rarity = {term: math.log(1 + len(passages) / count) for term, count in containing.items()}
+    return [sum(rarity[term] for term in sorted(found)) for found in held]
+
+
+def _choose(passages: Sequence[str], worth: Sequence[float], max_chars: int) -> set[int]:
+    """Take the worthiest that fit; what is left of the room goes to those that follow a taken one."""
+    left = max_chars - len(GAP)
+    chosen: set[int] = set()
+    ranked = sorted(range(len(passages)), key=lambda at: (-worth[at], at))
+    hits = [at for at in ranked if worth[at] > 0]
+    for at in [*hits, *(hit + 1 for hit in hits), *range(len(passages))]:
+        if at < len(passages) and at not in chosen and len(passages[at]) + len(GAP) <= left:
+            chosen.add(at)
+            left -= len(passages[at]) + len(GAP)
+    return chosen
+
+
+def _join(passages: Sequence[str], chosen: Sequence[int]) -> str:
+    text = f"{ELLIPSIS} " if chosen[0] else ""
+    for before, at in zip([None, *chosen], chosen, strict=False):
+        text += "" if before is None else " " if at == before + 1 else GAP
+        text += passages[at]
+    return text if chosen[-1] == len(passages) - 1 else text + GAP.rstrip()
+
+
+def _beginning(passage: str, max_chars: int) -> str:
+    if max_chars < 1:
+        return ""
+    return passage[: grapheme_boundary(passage, max_chars - 1)].rstrip() + ELLIPSIS

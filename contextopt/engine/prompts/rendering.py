@@ -1,0 +1,176 @@
+"""The text of a context: a header about the space, a blank line, one line a record.
+
+::
+
+    Space: Platform team
+    How we run the clusters, and what went wrong when.
+    Categories: incidents, decisions
+
+    - [decision] Move to PostgreSQL 18 (2026-03-02) #database #upgrade: Agreed after the second…
+
+Whatever a record holds, it is one line: a record cannot pose as a second one, or as the header.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from contextopt.engine.prompts.config import RecordOrder
+from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.prompts.values import LINE_START, RecordSummary, SpaceContext
+from contextopt.engine.text.cleaning import ELLIPSIS, flatten, flatten_to, grapheme_boundary
+from contextopt.engine.text.tokens import MAX_CHARS_PER_TOKEN, Tokenizer
+from contextopt.engine.text.validation import utc
+
+TITLE_CHARS = 120
+TYPE_CHARS = 32
+TAG_CHARS = 32
+MAX_TAGS = 8
+EXCERPT_CHARS = 100
+UNTITLED = "Untitled"
+
+_FIRST_GUESS_CHARS = 64
+
+
+def summary_line(
+    title: str,
+    type: str,
+    date: datetime,
+    tags: Iterable[str],
+    notes: str,
+    *,
+    notes_chars: int = EXCERPT_CHARS,
+) -> str:
+    """Return `- [type] title (YYYY-MM-DD) #tag1 #tag2: excerpt` with its line break; the date is UTC's.
+
+    Parts that are empty leave nothing behind, save the title, which becomes "Untitled". Titles are cut at
+    120 characters, types and tags at 32; of the tags the first 8 that are not empty count, without "#" of
+    their own. `notes_chars` is the limit of the excerpt.
+
+    Raises:
+        InvalidValue: the date is naive or outside the years 1 to 9999.
+    """
+    return record_line(title, type, date, tags, flatten_to(notes, notes_chars))
+
+
+def record_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
+    """Return a record's line with an excerpt that is one printable line already; see `summary_line`."""
+    shown_type = flatten_to(type, TYPE_CHARS)
+    bracket = f"[{shown_type}] " if shown_type else ""
+    shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
+    ending = f": {excerpt}\n" if excerpt else "\n"
+    day = utc("date", date).date().isoformat()
+    return f"{LINE_START}{bracket}{shown_title} ({day}){_hashtags(tags)}{ending}"
+
+
+def _hashtags(tags: Iterable[str]) -> str:
+    shown = (flatten_to(tag.lstrip("# "), TAG_CHARS) for tag in tags)
+    return "".join(f" #{tag}" for tag in islice(filter(None, shown), MAX_TAGS))
+
+
+class Header(NamedTuple):
+    """The three parts of a header, each one line of flat text."""
+
+    name: str
+    description: str
+    categories: str
+
+    def __str__(self) -> str:
+        lines = (
+            f"Space: {self.name}\n" if self.name else "",
+            f"{self.description}\n" if self.description else "",
+            f"Categories: {self.categories}\n" if self.categories else "",
+        )
+        return "".join(lines)
+
+
+def header_parts(space: SpaceContext) -> Header:
+    categories = filter(None, map(flatten, space.categories))
+    return Header(flatten(space.name) or UNTITLED, flatten(space.description), ", ".join(categories))
+
+
+def header(space: SpaceContext) -> str:
+    """Return the space's own lines, each ending in a line break."""
+    return str(header_parts(space))
+
+
+class FittedHeader(NamedTuple):
+    """A header within its budget."""
+
+    text: str
+    tokens: int
+    is_cut: bool
+
+
+def fit_header(space: SpaceContext, budget_tokens: int, tokenizer: Tokenizer) -> FittedHeader:
+    """Return the header, cut to the budget: the description first, then the categories, then the name.
+
+    A cut is at a grapheme and ends in "…"; at budget 0 the text is empty.
+    """
+    parts = header_parts(space)
+
+    def fits(candidate: Header) -> bool:
+        text = str(candidate)
+        return len(text) <= budget_tokens * MAX_CHARS_PER_TOKEN and tokenizer.count(text) <= budget_tokens
+
+    is_cut = not fits(parts)
+    if is_cut:
+        parts = _cut_header(parts, fits)
+    text = str(parts)
+    return FittedHeader(text, tokenizer.count(text), is_cut)
+
+
+def _cut_header(parts: Header, fits: Callable[[Header], bool]) -> Header:
+    for field in ("description", "categories", "name"):
+        without = parts._replace(**{field: ""})
+        if fits(without):
+            return _longest(parts, field, fits)
+        parts = without
+    return parts
+
+
+def _longest(parts: Header, field: str, fits: Callable[[Header], bool]) -> Header:
+    """Search for the longest beginning of one part that fits; nothing of it always does.
+
+    From short to long, so that no candidate is counted that is much longer than the outcome.
+    """
+    whole = getattr(parts, field)
+
+    def shortened(chars: int) -> Header:
+        beginning = whole[: grapheme_boundary(whole, chars)].rstrip()
+        return parts._replace(**{field: beginning + ELLIPSIS if chars else ""})
+
+    low, high = 0, _FIRST_GUESS_CHARS
+    while high < len(whole) and fits(shortened(high)):
+        low, high = high, 2 * high
+    high = min(high, len(whole)) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(shortened(middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return shortened(low)
+
+
+def order_records(kept: Sequence[Scored], record_order: RecordOrder) -> list[RecordSummary]:
+    """Return the chosen records as they are rendered.
+
+    "score": as ranked. "stable": by date, then id, oldest first, so that a prompt that gains a new record
+    grows at its end and keeps its prefix.
+    """
+    records = [scored.record for scored in kept]
+    if record_order == "stable":
+        records.sort(key=lambda record: (record.date, record.id))
+    return records
+
+
+def render(space: SpaceContext, records: Iterable[RecordSummary]) -> str:
+    """Return the whole text, with nothing cut."""
+    return join_lines(header(space), records)
+
+
+def join_lines(header_text: str, records: Iterable[RecordSummary]) -> str:
+    lines = "".join([record.line for record in records])
+    return f"{header_text}\n{lines}" if lines else header_text

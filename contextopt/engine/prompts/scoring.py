@@ -1,0 +1,111 @@
+"""Relevance of a record as an exact integer.
+
+Floats misorder exact ties: by the default weights nine days of age weigh as much as seven views, yet in
+binary the two sums often differ in the last bit. So a score is computed in whole microseconds and whole
+thousandths of a weight, and only shown as a decimal.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+from contextopt.engine.prompts.config import ContextConfig
+from contextopt.engine.prompts.values import RecordSummary
+from contextopt.engine.text.validation import WEIGHT_DECIMALS, utc
+
+MAX_PART = 10
+"""Recency and frequency each run from 0 to this."""
+WEIGHT_SCALE: int = 10**WEIGHT_DECIMALS
+MICROSECOND = timedelta(microseconds=1)
+HORIZON_US = timedelta(days=30) // MICROSECOND
+"""At this age recency has fallen to 0."""
+SCORE_SCALE = WEIGHT_SCALE * HORIZON_US
+"""An integer score divided by this is the score as shown."""
+
+_DAY_US = timedelta(days=1) // MICROSECOND
+_SECOND_US = timedelta(seconds=1) // MICROSECOND
+
+
+class Coefficients(NamedTuple):
+    """The whole formula in integers, for the engine and for SQL alike::
+
+        score = recency * max(0, HORIZON_US - max(0, age_us)) + frequency * min(10, view_count)
+
+    At the greatest weights a score is 5.2e17, inside a 64-bit integer.
+    """
+
+    recency: int
+    frequency: int
+
+
+class Scored(NamedTuple):
+    """A record and its integer score."""
+
+    record: RecordSummary
+    score: int
+
+
+def coefficients(config: ContextConfig) -> Coefficients:
+    """Return the weights as integers: `recency` a microsecond short of the horizon, `frequency` a view."""
+    return Coefficients(
+        recency=int(config.recency_weight * WEIGHT_SCALE) * MAX_PART,
+        frequency=int(config.frequency_weight * WEIGHT_SCALE) * HORIZON_US,
+    )
+
+
+def age_us(date: datetime, now: datetime) -> int:
+    """Return the age in microseconds; a date ahead of `now` has age 0."""
+    age = now - date
+    return max(0, age.days * _DAY_US + age.seconds * _SECOND_US + age.microseconds)
+
+
+def recency(date: datetime, now: datetime) -> float:
+    """Return 10 for today, 5 for 15 days ago, 0 from 30 days on; the fraction of a day counts."""
+    return MAX_PART * max(0, HORIZON_US - age_us(date, now)) / HORIZON_US
+
+
+def frequency(view_count: int) -> float:
+    """Return one for each view, 10 at most."""
+    return float(min(MAX_PART, view_count))
+
+
+def score(record: RecordSummary, now: datetime, config: ContextConfig) -> int:
+    """Return the integer score; `score_float` and `score_decimal` show it."""
+    return _score(record, utc("now", now), coefficients(config))
+
+
+def _score(record: RecordSummary, now: datetime, weights: Coefficients) -> int:
+    left = HORIZON_US - age_us(record.date, now)
+    return weights.recency * (left if left > 0 else 0) + weights.frequency * min(MAX_PART, record.view_count)
+
+
+def score_float(value: int) -> float:
+    return value / SCORE_SCALE
+
+
+def score_decimal(value: int) -> Decimal:
+    return Decimal(value) / SCORE_SCALE
+
+
+def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig) -> list[Scored]:
+    """Sort best first: score, then the newer date, then the higher id; pinned ones before all others."""
+    scored = [Scored(record, value) for record, value in score_all(records, now, config)]
+    scored.sort(key=precedence, reverse=True)
+    return scored
+
+
+def score_all(
+    records: Iterable[RecordSummary], now: datetime, config: ContextConfig
+) -> Iterator[tuple[RecordSummary, int]]:
+    """Yield each record with its integer score, in the order given."""
+    now = utc("now", now)
+    weights = coefficients(config)
+    for record in records:
+        yield record, _score(record, now, weights)
+
+
+def precedence(scored: Scored) -> tuple[bool, int, datetime, int]:
+    """Return the key that sorts candidates, the greatest first."""
+    record = scored.record
+    return record.pinned, scored.score, record.date, record.id

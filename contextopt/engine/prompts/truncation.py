@@ -1,0 +1,42 @@
+"""Where the ranking is cut."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextopt.engine.prompts.scoring import Scored
+
+OVER_BUDGET = "over_budget"
+OVER_RECORD_LIMIT = "over_record_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A ranking cut in two: `kept` is a prefix of it, `dropped` the rest, all for the one reason."""
+
+    kept: tuple[Scored, ...]
+    dropped: tuple[Scored, ...]
+    reason: str = ""
+
+    def without_last(self) -> "Cut":
+        """Move the last record kept to the dropped: the rendered text was over the budget."""
+        return Cut(self.kept[:-1], self.kept[-1:] + self.dropped, OVER_BUDGET)
+
+
+def truncate(ranked: Sequence[Scored], budget_tokens: int, max_records: int | None) -> Cut:
+    """Take records in order while the next one fits; the first that does not ends it.
+
+    A later, smaller one is never taken instead: no dropped record outranks a kept one. Pinned records
+    count like all others. `budget_tokens` is what the records alone may take.
+    """
+    used = 0
+    for position, scored in enumerate(ranked):
+        if position == max_records:
+            return _cut_at(ranked, position, OVER_RECORD_LIMIT)
+        used += scored.record.tokens
+        if used > budget_tokens:
+            return _cut_at(ranked, position, OVER_BUDGET)
+    return Cut(tuple(ranked), ())
+
+
+def _cut_at(ranked: Sequence[Scored], position: int, reason: str) -> Cut:
+    return Cut(tuple(ranked[:position]), tuple(ranked[position:]), reason)

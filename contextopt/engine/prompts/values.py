@@ -1,0 +1,246 @@
+"""The values that go into an assembly and come out of it. All are immutable and validated when made."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Self
+
+from contextopt.engine.prompts.config import ContextConfig
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.validation import (
+    MAX_INT,
+    check_bool,
+    check_int,
+    check_optional_int,
+    check_text,
+    utc,
+)
+
+__all__ = [
+    "CLOCK_SKEW",
+    "Assembled",
+    "Certificate",
+    "ContextConfig",
+    "ContextFilters",
+    "ContextStats",
+    "DateRange",
+    "FilterCounts",
+    "LedgerEntry",
+    "RecordSummary",
+    "SpaceContext",
+    "TokenAllocation",
+]
+
+CLOCK_SKEW = timedelta(hours=24)
+"""How far ahead of `now` a date may be and still count as age 0."""
+
+LINE_START = "- "
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """A record as the prompt shows it: one line, its exact token count, and what the score needs.
+
+    `line` starts with "- " and ends with its only line break, so lines can be counted apart and added up.
+    `date` is kept in UTC.
+    """
+
+    id: int
+    date: datetime
+    view_count: int
+    line: str
+    tokens: int
+    pinned: bool = False
+    deleted: bool = False
+    source: str = ""
+    external_id: str = ""
+
+    def __post_init__(self) -> None:
+        check_int("id", self.id, 0, MAX_INT)
+        object.__setattr__(self, "date", utc("date", self.date))
+        check_int("view_count", self.view_count, 0, MAX_INT)
+        check_int("tokens", self.tokens, 1, MAX_INT)
+        check_text("line", self.line)
+        if not self.line.startswith(LINE_START) or self.line.find("\n") != len(self.line) - 1:
+            raise InvalidValue("line", 'must start with "- " and end with its only line break')
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceContext:
+    """A space as the prompt shows it, with the records that may enter."""
+
+    name: str
+    description: str
+    categories: tuple[str, ...]
+    records: tuple[RecordSummary, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_text("name", self.name)
+        check_text("description", self.description)
+        if not isinstance(self.categories, tuple):
+            raise InvalidValue("categories", "must be a tuple of texts")
+        for category in self.categories:
+            check_text("categories", category)
+        check_distinct("records", self.records)
+
+
+def check_distinct(field: str, records: tuple[RecordSummary, ...]) -> None:
+    """Refuse a record that is there twice: it would be rendered and counted twice."""
+    if not isinstance(records, tuple):
+        raise InvalidValue(field, "must be a tuple of records")
+    seen: set[int] = set()
+    for record in records:
+        if record.id in seen:
+            raise InvalidValue(field, f"must hold each record once; {record.id} is there again")
+        seen.add(record.id)
+
+
+@dataclass(frozen=True, slots=True)
+class DateRange:
+    """From `start` (None: the beginning of time) to `end`, both included, in UTC."""
+
+    start: datetime | None
+    end: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "end", utc("end", self.end))
+        if self.start is None:
+            return
+        object.__setattr__(self, "start", utc("start", self.start))
+        if self.start > self.end:
+            raise InvalidValue("start", "must not be after the end")
+
+    @classmethod
+    def ending_at(cls, now: datetime, window_days: int | None) -> Self:
+        """Return the window of so many days before `now`; its end leaves room for clock skew.
+
+        A window that would reach past the years 1 to 9999 ends there.
+        """
+        check_optional_int("window_days", window_days, 1, MAX_INT)
+        now = utc("now", now)
+        end = min(now, datetime.max.replace(tzinfo=UTC) - CLOCK_SKEW) + CLOCK_SKEW
+        if window_days is None or window_days > (now - datetime.min.replace(tzinfo=UTC)).days:
+            return cls(None, end)
+        return cls(now - timedelta(days=window_days), end)
+
+    def __contains__(self, moment: datetime) -> bool:
+        return (self.start is None or self.start <= moment) and moment <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFilters:
+    """What may be a candidate."""
+
+    date_range: DateRange
+    include_deleted: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("include_deleted", self.include_deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCounts:
+    """How a database already filtered a bigger set than the records it handed over.
+
+    `filtered` counts every candidate, pinned records outside the window included.
+    """
+
+    filtered: int
+    outside_window: int = 0
+    deleted: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("filtered", self.filtered, 0, MAX_INT)
+        check_int("outside_window", self.outside_window, 0, MAX_INT)
+        check_int("deleted", self.deleted, 0, MAX_INT)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAllocation:
+    """How the total is divided; the four parts add up to it."""
+
+    total: int
+    system: int
+    history: int
+    context: int
+    response: int
+
+
+class LedgerEntry(NamedTuple):
+    """One candidate and what became of it.
+
+    A named tuple, since an assembly makes over a hundred of them and a frozen dataclass takes four
+    times as long. `parts` are the unweighted parts of the score, each 0 to 10; `reason` is empty when
+    the record was kept. Stage 3 does not score: there the score is 0 and there are no parts.
+    """
+
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    kept: bool
+    reason: str
+    pinned: bool
+    duplicate_of: int | None = None
+    """The record that this one repeats, where that is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextStats:
+    """Figures of one assembly.
+
+    `records_included + records_dropped == records_filtered`, and the reasons add up to the dropped;
+    what was outside the window or deleted is counted apart. `tokens_saved` is signed: below zero this
+    stage cost more than stage 3 would have.
+    """
+
+    records_filtered: int
+    records_included: int
+    records_dropped: int
+    tokens_used: int
+    tokens_available: int
+    utilisation: float | None
+    """Used / available; None when nothing was available."""
+    compression_ratio: float | None
+    """Included / filtered; None when nothing was filtered."""
+    truncated: bool
+    """Something fell to the record limit or the budget, be it the end of the description."""
+    outside_window: int
+    deleted: int
+    dropped_by_reason: dict[str, int]
+    stage3_tokens: int | None = None
+    tokens_saved: int | None = None
+    assembly_ms: float | None = None
+    """Set by the caller: the engine has no clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Proof of size: tokens counted on the exact text, and the SHA-256 of its UTF-8 bytes."""
+
+    tokens: int
+    encoding: str
+    tokenizer_version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The outcome of one assembly.
+
+    `order` holds the ids as rendered; `ledger` names all that were kept and the best hundred that were
+    not, in rank order. `baseline_text` is what stage 3 would have sent (stage 4 only).
+    `wants_more_candidates` says that every record given was taken although the caller counted more, or that
+    one was taken without the texts that the question's others have: it loaded too few.
+    """
+
+    text: str
+    allocation: TokenAllocation
+    stats: ContextStats
+    certificate: Certificate
+    ledger: tuple[LedgerEntry, ...]
+    order: tuple[int, ...]
+    baseline_text: str | None = None
+    baseline_order: tuple[int, ...] = ()
+    wants_more_candidates: bool = False

@@ -1,0 +1,96 @@
+"""Two ways to measure what an agent is sent: the rendered text exactly, or four characters a token."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from contextopt.engine.text.tokens import HEURISTIC_CHARS_PER_TOKEN, MAX_CHARS_PER_TOKEN, Tokenizer
+from contextopt.engine.text.validation import check_choice
+
+type CounterName = Literal["tokenizer", "heuristic"]
+
+COUNTERS = ("tokenizer", "heuristic")
+
+
+class Measurable(Protocol):
+    """Something that is sent as text and made of fields."""
+
+    def render(self) -> str: ...
+
+    def field_chars(self) -> Iterable[int]:
+        """Characters of each field's contents, without paths, headings and the task."""
+        ...
+
+
+class Counter(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def count(self, measured: Measurable) -> int: ...
+
+    def count_text(self, text: str) -> int: ...
+
+    def fits(self, measured: Measurable, budget_tokens: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedCounter:
+    """Counts the text as it is sent, headings included."""
+
+    tokenizer: Tokenizer
+
+    @property
+    def name(self) -> str:
+        return self.tokenizer.name
+
+    @property
+    def version(self) -> str:
+        return self.tokenizer.version
+
+    def count(self, measured: Measurable) -> int:
+        return self.tokenizer.count(measured.render())
+
+    def count_text(self, text: str) -> int:
+        return self.tokenizer.count(text)
+
+    def fits(self, measured: Measurable, budget_tokens: int) -> bool:
+        text = measured.render()
+        # Megabytes against a small budget need no counting.
+        if len(text) > budget_tokens * MAX_CHARS_PER_TOKEN:
+            return False
+        return self.tokenizer.count(text) <= budget_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class HeuristicCounter:
+    """Four characters a token, rounded up field by field, over contents alone: for comparisons."""
+
+    name: str = "heuristic"
+    version: str = "1"
+
+    def count(self, measured: Measurable) -> int:
+        return sum(_quarter(chars) for chars in measured.field_chars())
+
+    def count_text(self, text: str) -> int:
+        return _quarter(len(text))
+
+    def fits(self, measured: Measurable, budget_tokens: int) -> bool:
+        return self.count(measured) <= budget_tokens
+
+
+def get_counter(name: str, tokenizer: Tokenizer) -> Counter:
+    """Return the counter of that name; the tokenizer is that of the real one.
+
+    Raises:
+        InvalidValue: neither "tokenizer" nor "heuristic".
+    """
+    check_choice("counter", name, COUNTERS)
+    return HeuristicCounter() if name == "heuristic" else RenderedCounter(tokenizer)
+
+
+def _quarter(chars: int) -> int:
+    return math.ceil(chars / HEURISTIC_CHARS_PER_TOKEN)

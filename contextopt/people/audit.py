@@ -1,0 +1,66 @@
+"""The log of changes, written in the transaction of the change: never one without the other."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from contextopt.people.models import SUBJECT_MAX, AuditEvent, Team
+
+# What a log must not hold, whatever a caller passes.
+SECRET_NAMES = ("secret", "token_hash", "password", "token")
+TEXT_MAX = 500
+# Whom the log names when a change comes from the product itself.
+SYSTEM = "system"
+ACTOR_MAX = 160
+
+
+@transaction.atomic
+def note_event(
+    *,
+    team_id: int,
+    actor: str,
+    action: str,
+    subject: str,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> AuditEvent:
+    """Write down one change; of the values before and after, those that differ are kept.
+
+    Raises:
+        ValueError: a value is a secret by its name.
+    """
+    old, new = dict(before or {}), dict(after or {})
+    for name in (*old, *new):
+        if name in SECRET_NAMES:
+            raise ValueError(f"{name} is a secret, and the log is read by others")
+    same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
+    return AuditEvent.objects.create(
+        team_id=team_id,
+        actor=actor[:ACTOR_MAX],
+        action=action,
+        subject=subject[:SUBJECT_MAX],
+        before={name: _plain(value) for name, value in old.items() if name not in same},
+        after={name: _plain(value) for name, value in new.items() if name not in same},
+    )
+
+
+def _plain(value: object) -> Any:
+    """Return a value as JSON has it, long texts cut."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value[:100]]
+    return str(value)[:TEXT_MAX]
+
+
+def list_events(team: Team, *, action: str = "", actor: str = "") -> QuerySet[AuditEvent]:
+    """Return the team's log; an action such as `key` stands for all that are about keys."""
+    found = AuditEvent.objects.of(team)
+    if action:
+        found = found.filter(action__startswith=f"{action}." if "." not in action else action)
+    return found.filter(actor=actor) if actor else found

@@ -1,0 +1,79 @@
+"""Limits on guessing: passwords by address and account, API keys by address. Only what failed counts.
+
+A stranger must not lock people out. From where somebody logged in lately, they are limited by their own
+attempts there alone, however many others guess at their account or share their address.
+"""
+
+from datetime import timedelta
+from typing import Any
+from unicodedata import normalize
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from contextopt.people import throttles
+from contextopt.people.addresses import client_address
+from contextopt.people.models import Throttle
+from contextopt.people.throttles import Bucket, Busy, Limit
+
+PAIR = Limit("account at address", 5, timedelta(seconds=30))
+ADDRESS = Limit("address", 10, timedelta(seconds=6))
+ACCOUNT = Limit("account", 30, timedelta(seconds=10))
+WRONG_KEYS = Limit("wrong keys", 30, timedelta(seconds=2))
+KNOWN_FOR = timedelta(days=30)
+
+
+class LogInGate:
+    """The first authentication backend: it knows nobody, and refuses before the next one hashes.
+
+    Here it holds for every page that authenticates; the shell and the tests' own log-in have no request.
+    """
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,  # noqa: ARG002 Django's signature
+    ) -> None:
+        """Raises: TooManyAttempts."""
+        if request is not None and username:
+            throttles.take(*_read(request, username))
+
+
+def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:
+    """Give back what the log-in took, and know the address from now on."""
+    buckets, _busy = _read(request, user.get_username())
+    throttles.give_back(buckets)
+    known = _known_key(*_pair(request, user.get_username()))
+    Throttle.objects.update_or_create(pk=known, defaults={"free_at": timezone.now() + KNOWN_FOR})
+
+
+def count_wrong_key(request: HttpRequest) -> None:
+    """Count a request that no key let in; one that sent none is not counted.
+
+    It is asked last, so a valid key never waits for the wrong ones of its neighbours. Keys are hashed fast,
+    so there is nothing to save by refusing earlier.
+
+    Raises:
+        TooManyAttempts: the address has sent too many wrong keys.
+    """
+    if "Authorization" in request.headers or "X-API-Key" in request.headers:
+        bucket = WRONG_KEYS.of(client_address(request))
+        throttles.take([bucket], throttles.read_busy([bucket.key]))
+
+
+def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
+    """Return the buckets that count for a log-in, and what is in them."""
+    account, address = _pair(request, name)
+    known, pair = _known_key(account, address), PAIR.of(account, address)
+    buckets = [ADDRESS.of(address), ACCOUNT.of(account), pair]
+    busy = throttles.read_busy([known, *(bucket.key for bucket in buckets)])
+    return [pair] if known in busy else buckets, busy
+
+
+def _pair(request: HttpRequest, name: str) -> tuple[str, str]:
+    return normalize("NFKC", name).casefold(), client_address(request)
+
+
+def _known_key(account: str, address: str) -> str:
+    return throttles.hash_parts("known", account, address)

@@ -1,0 +1,290 @@
+"""Who may do what: users, teams, memberships and API keys."""
+
+import hashlib
+import secrets
+from datetime import timedelta
+from typing import ClassVar, Self
+from zoneinfo import available_timezones
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+KEY_PREFIX = "ctx_"
+# A key's last use is written at most this often, so that reading costs no write.
+LAST_USED_RESOLUTION = timedelta(minutes=1)
+
+
+def validate_time_zone(name: str) -> None:
+    if name not in available_timezones():
+        raise ValidationError(f"{name!r} is not a time zone; give a name such as Europe/Oslo")
+
+
+class User(AbstractUser):
+    """A person who logs in. What they may do is said by their memberships."""
+
+
+class TeamQuerySet(models.QuerySet["Team"]):
+    def ensure_default(self) -> "Team":
+        """Return the team that commands work in, made when it is missing."""
+        team, _ = self.get_or_create(slug="default", defaults={"name": "Default team"})
+        return team
+
+    def visible_to(self, user: User) -> Self:
+        """Teams that the user is a member of, oldest first."""
+        return self.filter(memberships__user=user).order_by("created_at", "id")
+
+
+class Team(models.Model):
+    """The unit of isolation: spaces, keys and assemblies belong to one team."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=120)
+    time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_time_zone])
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TeamQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.TextChoices):
+    """Roles from the least to the most; each may do what those before it may."""
+
+    VIEWER = "viewer", "Viewer"
+    REVIEWER = "reviewer", "Reviewer"
+    EDITOR = "editor", "Editor"
+    ADMIN = "admin", "Admin"
+
+    def includes(self, needed: "Role") -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+
+class Membership(models.Model):
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, models.DB_CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "user"], name="membership_once"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team} ({self.role})"
+
+    def allows(self, needed: Role) -> bool:
+        return Role(self.role).includes(needed)
+
+
+class Scope(models.TextChoices):
+    """What an API key may do; each scope includes those before it."""
+
+    READ = "read", "Read"
+    WRITE = "write", "Write"
+    ADMIN = "admin", "Admin"
+
+    def includes(self, needed: "Scope") -> bool:
+        order = list(Scope)
+        return order.index(self) >= order.index(needed)
+
+
+def hash_key(secret: str) -> str:
+    """Return the SHA-256 of a key, in hex.
+
+    A key has 256 random bits, so a fast hash is enough: there is nothing to guess.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def usable(self) -> Self:
+        """Keys that are neither revoked nor expired."""
+        now = timezone.now()
+        return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
+
+    def create_with_secret(
+        self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
+    ) -> tuple["ApiKey", str]:
+        """Make a key and return it with its secret, of which a hash is stored."""
+        secret = KEY_PREFIX + secrets.token_urlsafe(32)
+        key = self.create(
+            team=team,
+            name=name,
+            scope=scope,
+            created_by=created_by,
+            prefix=secret[:12],
+            secret_hash=hash_key(secret),
+            **fields,
+        )
+        return key, secret
+
+
+class ApiKey(models.Model):
+    """A secret that lets software act for a team. Only its hash is stored."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="api_keys")
+    name = models.CharField(max_length=120)
+    scope = models.CharField(max_length=8, choices=Scope, default=Scope.WRITE)
+    prefix = models.CharField(max_length=16, editable=False)
+    secret_hash = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = "API key"
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=models.Q(scope__in=Scope.values), name="api_key_scope"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def allows(self, needed: Scope) -> bool:
+        return Scope(self.scope).includes(needed)
+
+    def touch(self) -> None:
+        """Note that the key was used, at most once a minute."""
+        now = timezone.now()
+        if self.last_used_at is None or now - self.last_used_at > LAST_USED_RESOLUTION:
+            ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
+
+    def revoke(self) -> None:
+        """Refuse the key from now on. Revoking twice keeps the first moment."""
+        ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
+        self.refresh_from_db(fields=["revoked_at"])
+
+
+class StoredResponse(models.Model):
+    """The answer to a write that carried an Idempotency-Key, given again when the write is repeated."""
+
+    api_key = models.ForeignKey(ApiKey, models.DB_CASCADE, related_name="stored_responses")
+    idempotency_key = models.CharField(max_length=255)
+    request_hash = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    body = models.BinaryField(default=b"")
+    content_type = models.CharField(max_length=80, default="application/json")
+    location = models.TextField(blank=True)
+    # The records that it shows: a purge erases them here. None says that nobody has looked.
+    record_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["api_key", "idempotency_key"], name="stored_response_once"),
+        ]
+        # Expired answers are swept by age.
+        indexes: ClassVar = [models.Index(fields=["created_at"], name="stored_response_age")]
+
+    def __str__(self) -> str:
+        return self.idempotency_key
+
+
+ACTION_MAX = 40
+SUBJECT_MAX = 200
+
+
+class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
+    def of(self, team: Team) -> Self:
+        return self.filter(team=team)
+
+
+class AuditEvent(models.Model):
+    """One change, written in the transaction that makes it. A trigger refuses to change it."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="audit_events", db_index=False)
+    at = models.DateTimeField(default=timezone.now)
+    actor = models.CharField(max_length=160)
+    action = models.CharField(max_length=ACTION_MAX, help_text="what was done, such as key.created")
+    subject = models.CharField(max_length=SUBJECT_MAX, help_text="to what, by its name")
+    before = models.JSONField(default=dict, help_text="the values that changed, as they were")
+    after = models.JSONField(default=dict, help_text="the values that changed, as they are")
+
+    objects = AuditEventQuerySet.as_manager()
+
+    class Meta:
+        # A team's log, newest first.
+        indexes: ClassVar = [models.Index(fields=["team", "-at", "-id"], name="audit_event_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.subject}"
+
+
+INVITED_MAX = 120
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def usable(self) -> Self:
+        """Invitations that were neither accepted nor revoked, and have not expired."""
+        return self.filter(accepted_at=None, revoked_at=None, expires_at__gt=timezone.now())
+
+    def create_with_token(self, **fields: object) -> tuple["Invitation", str]:
+        """Make an invitation and return it with its token, which is stored nowhere."""
+        token = secrets.token_urlsafe(32)
+        return self.create(token_hash=hash_key(token), **fields), token
+
+
+class Invitation(models.Model):
+    """Lets one person into the team, once. Only the hash of its token is stored."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="invitations")
+    role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
+    name = models.CharField(max_length=INVITED_MAX, help_text="whom it is for, as the team knows them")
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.CharField(max_length=160)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    accepted_by = models.ForeignKey(User, models.DB_SET_NULL, null=True, related_name="invitations")
+    revoked_at = models.DateTimeField(null=True)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role"),
+            models.CheckConstraint(
+                condition=Q(accepted_at=None) | Q(revoked_at=None), name="invitation_one_end"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} to {self.team} ({self.role})"
+
+    @property
+    def state(self) -> str:
+        if self.accepted_at:
+            return "accepted"
+        if self.revoked_at:
+            return "revoked"
+        return "open" if self.expires_at > timezone.now() else "expired"
+
+
+class Throttle(models.Model):
+    """How busy one limit is for one address or account, in one moment of time.
+
+    Each attempt moves `free_at` further off; past it the row says nothing and is swept. Its key is a keyed
+    hash, so that the table tells no names and no addresses.
+    """
+
+    key = models.CharField(max_length=64, primary_key=True)
+    free_at = models.DateTimeField()
+
+    class Meta:
+        # The sweep looks for what is over.
+        indexes: ClassVar = [models.Index(fields=["free_at"], name="throttle_free_at")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,104 @@
+"""Limits on attempts, held by the database: one row for each address or account that is busy.
+
+Each limit is a leaky bucket (generic cell rate algorithm), so its whole state is one moment: a refusal reads
+a row and writes nothing, and the wait is known to the second.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import F
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from contextopt.errors import TooManyAttempts
+from contextopt.people.models import Throttle
+
+type Busy = dict[str, datetime]
+
+# Written out, since refusing is to be cheap: building it anew took longer than the database takes to answer.
+BUSY_SQL = "SELECT key, free_at FROM contextopt_throttle WHERE key = ANY(%s) AND free_at > %s"
+# Two attempts at the same moment are both counted, or one of them finds no room.
+TAKE_SQL = """
+INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s + %(every)s)
+    ON CONFLICT (key) DO UPDATE SET free_at = greatest(held.free_at, %(now)s) + %(every)s
+ WHERE held.free_at + %(every)s <= %(now)s + %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Allows `burst` attempts at once, then one more each time that `every` has passed."""
+
+    name: str
+    burst: int
+    every: timedelta
+
+    @property
+    def most(self) -> timedelta:
+        return self.burst * self.every
+
+    def of(self, *parts: str) -> "Bucket":
+        """Return the limit's bucket of an address, an account, or both."""
+        return Bucket(self, hash_parts(self.name, *parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    limit: Limit
+    key: str
+
+    def wait(self, free_at: datetime, now: datetime) -> timedelta:
+        return free_at + self.limit.every - self.limit.most - now
+
+
+def read_busy(keys: Sequence[str]) -> Busy:
+    """Return those of the keys that say something now."""
+    with connection.cursor() as cursor:
+        cursor.execute(BUSY_SQL, [list(keys), timezone.now()])
+        return dict(cursor.fetchall())
+
+
+def take(buckets: Sequence[Bucket], busy: Busy) -> None:
+    """Count an attempt against every bucket; `busy` was just read.
+
+    Raises:
+        TooManyAttempts: one of them has no room.
+    """
+    now = timezone.now()
+    waits = [bucket.wait(busy[bucket.key], now) for bucket in buckets if bucket.key in busy]
+    _refuse_for(max(waits, default=timedelta()))
+    for bucket in buckets:
+        if not _take_one(bucket, now):
+            _refuse_for(bucket.limit.every)
+
+
+def give_back(buckets: Sequence[Bucket]) -> None:
+    """Undo what `take` counted: the attempt was right."""
+    for bucket in buckets:
+        Throttle.objects.filter(pk=bucket.key).update(free_at=F("free_at") - bucket.limit.every)
+
+
+def sweep_throttles() -> None:
+    Throttle.objects.filter(free_at__lt=timezone.now()).delete()
+
+
+def hash_parts(*parts: str) -> str:
+    return salted_hmac("contextopt.throttles", "\0".join(parts), algorithm="sha256").hexdigest()
+
+
+def _take_one(bucket: Bucket, now: datetime) -> bool:
+    limit = bucket.limit
+    values: dict[str, Any] = {"key": bucket.key, "now": now, "every": limit.every, "most": limit.most}
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE_SQL, values)
+        return bool(cursor.rowcount)
+
+
+def _refuse_for(wait: timedelta) -> None:
+    if wait > timedelta():
+        raise TooManyAttempts(math.ceil(wait.total_seconds()))

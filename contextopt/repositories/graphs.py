@@ -1,0 +1,186 @@
+"""Indexes of repositories in memory: made from the database once, and from then on brought up to date."""
+
+import gc
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from threading import RLock
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Case, F, TextField, Value, When
+from pydantic_core import from_json, to_json
+
+from contextopt.engine.code.graph import PARSER_VERSION, CodeGraph, build_graph
+from contextopt.engine.code.relevance import Change, Ranker
+from contextopt.engine.code.repository import Reading, RepositoryIndex, read_file
+from contextopt.errors import Conflict
+from contextopt.repositories.checkouts import NO_FILE
+from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+from contextopt.repositories.storedfiles import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
+
+# So often a repository is read again whose contents were replaced meanwhile.
+READ_TRIES = 4
+# One of ten thousand files takes some 300 MB.
+KEPT_REPOSITORIES = 4
+LOAD_ROWS = 2_000
+
+
+class IndexedFile(NamedTuple):
+    """Which content a file has; `blob_id` is none of one that was skipped."""
+
+    oid: str
+    skipped: str
+    blob_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """A repository in one state, ready to be asked."""
+
+    state: UUID
+    files: Mapping[str, IndexedFile]
+    index: RepositoryIndex
+    ranker: Ranker
+
+
+class ContentGone(Exception):
+    """A content was replaced or deleted after the list of files that names it had been read."""
+
+
+def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
+    """Return what `read` gives, of the repository as it is by then where it was changed meanwhile.
+
+    Raises:
+        Conflict: it changes faster than it is read.
+        Repository.DoesNotExist: it was deleted.
+    """
+    for _ in range(READ_TRIES):
+        try:
+            return read()
+        except ContentGone:
+            repository.refresh_from_db()
+    raise Conflict("the repository is being changed; ask again when that is over")
+
+
+_kept: OrderedDict[int, LoadedIndex] = OrderedDict()
+# Building takes seconds; requests that come meanwhile wait for the one that builds.
+_lock = RLock()
+
+
+def load_index(repository: Repository) -> LoadedIndex:
+    """Return the index of a repository's present state; what has not changed since is not loaded again.
+
+    Raises:
+        Conflict, Repository.DoesNotExist: as `read_unchanged`.
+    """
+    with _lock:
+        kept = _kept.get(repository.pk)
+        if kept is None or kept.state != repository.state:
+            kept = _kept[repository.pk] = read_unchanged(repository, lambda: _load(repository, kept))
+        _kept.move_to_end(repository.pk)
+        while len(_kept) > KEPT_REPOSITORIES:
+            _kept.popitem(last=False)
+        return kept
+
+
+def _load(repository: Repository, before: LoadedIndex | None) -> LoadedIndex:
+    rows = RepositoryFile.objects.of(repository).exclude(skipped__in=NO_FILE)
+    listed = rows.values_list("path", "oid", "skipped", "blob_id")
+    files = {path: IndexedFile(oid, skipped, blob) for path, oid, skipped, blob in listed}
+    with paused_collector():
+        known = before.files if before is not None else {}
+        changed = _readings({path: file for path, file in files.items() if known.get(path) != file})
+        if before is None:
+            index = RepositoryIndex.build(changed)
+        else:
+            index = before.index.updated(changed, sorted(known.keys() - files.keys()))
+        history = RepositoryHistory.objects.filter(repository=repository).first()
+        ranker = index.ranker(load_changes(history.changes) if history is not None else ())
+    return LoadedIndex(repository.state, files, index, ranker)
+
+
+def _readings(files: Mapping[str, IndexedFile]) -> dict[str, Reading]:
+    blobs = _blobs({path: file.blob_id for path, file in files.items() if file.blob_id is not None})
+    return {
+        path: skipped_reading(path, file.skipped) if file.blob_id is None else blobs[file.blob_id]
+        for path, file in files.items()
+    }
+
+
+def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
+    """Return what the contents say, by id; what another version of the parser read is read again."""
+    paths = {blob: path for path, blob in wanted.items()}
+    numbers = sorted(paths)
+    loaded: dict[int, Reading] = {}
+    for start in range(0, len(numbers), LOAD_ROWS):
+        some = CodeBlob.objects.filter(pk__in=numbers[start : start + LOAD_ROWS])
+        rows = some.filter(parser=PARSER_VERSION).values_list("pk", "parsed", "definitions", "terms")
+        loaded |= {pk: reading_of(*texts) for pk, *texts in rows}
+    outdated = [number for number in numbers if number not in loaded]
+    for start in range(0, len(outdated), LOAD_ROWS):
+        some = CodeBlob.objects.filter(pk__in=outdated[start : start + LOAD_ROWS])
+        loaded |= {pk: read_file(paths[pk], bytes(text)) for pk, text in some.values_list("pk", "content")}
+    if len(loaded) < len(numbers):
+        raise ContentGone
+    return loaded
+
+
+def load_graph(repository: Repository) -> CodeGraph:
+    """Return the graph of the stored files, by way of the index where one is in memory.
+
+    Its files may lack their symbols.
+
+    Raises:
+        Conflict, Repository.DoesNotExist: as `read_unchanged`.
+    """
+    return read_unchanged(repository, lambda: _load_graph(repository))
+
+
+def _load_graph(repository: Repository) -> CodeGraph:
+    if repository.pk in _kept:
+        return load_index(repository).index.graph
+    rows = RepositoryFile.objects.of(repository).exclude(skipped__in=NO_FILE)
+    if rows.filter(blob__isnull=False).exclude(blob__parser=PARSER_VERSION).exists():
+        return load_index(repository).index.graph
+    defined = Case(
+        When(blob__kind__in=PACKAGE_KINDS, then=F("blob__definitions")),
+        default=Value(""),
+        output_field=TextField(),
+    )
+    listed = list(rows.values_list("path", "skipped", "blob__parsed", defined))
+    if any(parsed is None and not skipped for _, skipped, parsed, _ in listed):
+        raise ContentGone
+    with paused_collector():
+        return build_graph(
+            {
+                path: skipped_reading(path, skipped).parsed if skipped else load_parsed(parsed, symbols)
+                for path, skipped, parsed, symbols in listed
+            }
+        )
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the collector of circles from looking again and again through objects that are all kept."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def dump_changes(changes: Iterable[Change]) -> str:
+    return to_json([[change.date, change.message, change.paths] for change in changes]).decode()
+
+
+def load_changes(text: str) -> list[Change]:
+    """Return what `dump_changes` wrote."""
+    return [
+        Change(datetime.fromisoformat(date), message, tuple(paths))
+        for date, message, paths in from_json(text)
+    ]

@@ -1,0 +1,416 @@
+"""Reading a repository's files into the database: only what is new or changed is parsed.
+
+All writes of a team's repositories take turns, so that a content is never dropped while another
+repository takes it up.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from operator import attrgetter
+from time import perf_counter
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from contextopt.engine.code.graph import PARSER_VERSION, CodeGraph
+from contextopt.engine.code.graph.circles import find_circles
+from contextopt.engine.code.relevance import Change
+from contextopt.errors import Conflict, InvalidInput
+from contextopt.locks import Lock, hold_team, wait_turn
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import Team
+from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
+from contextopt.repositories.graphs import dump_changes, load_changes, load_graph
+from contextopt.repositories.inputs import REPOSITORY_FILES_MAX
+from contextopt.repositories.models import (
+    REPOSITORY_NAME_MAX,
+    CodeBlob,
+    Repository,
+    RepositoryFile,
+    RepositoryHistory,
+)
+from contextopt.repositories.storedfiles import StoredReading, blob_id, kind_of
+from contextopt.repositories.workers import parse_contents
+
+# Fewer are read sooner than other processes are started.
+PARALLEL_FROM = 300
+PROCESSES_MAX = 4
+WRITE_ROWS = 500
+UNRESOLVED_LISTED = 1_000
+CIRCLES_LISTED = 100
+
+type Read = Callable[[Iterable[Entry]], Iterator[tuple[Entry, bytes | None]]]
+type BlobKey = tuple[str, str]
+type Progress = Callable[[str], None]
+
+
+def say_nothing(_text: str) -> None:
+    """Take progress that nobody is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What an indexing found; `parsed` are the contents that had not been seen before."""
+
+    repository: Repository
+    graph: CodeGraph
+    skipped: Sequence[tuple[str, str]]
+    changed: int
+    removed: int
+
+    def to_json(self) -> dict[str, Any]:
+        unresolved = self.graph.unresolved[:UNRESOLVED_LISTED]
+        return {
+            "name": self.repository.name,
+            "revision": self.repository.revision,
+            "files": self.repository.files,
+            "symbols": self.repository.symbols,
+            "imports": self.repository.imports,
+            "unresolved": self.repository.unresolved,
+            "unresolved_imports": [
+                {"path": item.path, "line": item.line, "target": item.target} for item in unresolved
+            ],
+            "circles": [list(group) for group in find_circles(self.graph.imports)[:CIRCLES_LISTED]],
+            "skipped": [{"path": path, "reason": reason} for path, reason in self.skipped],
+            "changed": self.changed,
+            "removed": self.removed,
+            "parsed": self.repository.parsed,
+            "seconds": round(self.repository.seconds, 3),
+        }
+
+
+class _Stored(NamedTuple):
+    """A file as the database has it."""
+
+    oid: str
+    size: int
+    skipped: str
+    blob_id: int | None
+
+
+def index_checkout(
+    *, team: Team, checkout: Checkout, rev: str | None, actor: str, on_progress: Progress = say_nothing
+) -> IndexReport:
+    """Bring the repository of a folder up to a revision, made if it is not there; see `Snapshot`.
+
+    Raises:
+        InvalidInput: there is no such revision.
+        UnusableSource: git failed.
+    """
+    started = perf_counter()
+    snapshot = checkout.snapshot(rev)
+    repository = ensure_repository(team=team, folder=str(checkout.folder), actor=actor)
+    changes = _changes_up_to(checkout, snapshot, repository)
+    writing = _Writing(repository, dict(snapshot.entries), checkout.read, on_progress)
+    # Outside the turn: it may take minutes, and what is parsed when it is interrupted stays.
+    writing.prepare()
+    with team_turn(team.pk):
+        repository.refresh_from_db()
+        writing.write()
+        _store_history(repository, snapshot.revision, changes)
+        repository.revision, repository.revision_at = snapshot.revision, snapshot.moment
+        return writing.finish(started)
+
+
+@transaction.atomic
+def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str) -> IndexReport:
+    """Make a repository of posted files.
+
+    Raises:
+        Conflict: the team has one of that name.
+    """
+    started = perf_counter()
+    with team_turn(team.pk):
+        if Repository.objects.filter(team=team, name=name).exists():
+            raise Conflict(f"there is a repository {name!r} already")
+        repository = Repository.objects.create(team=team, name=name, created_by=actor[:160])
+        return _write_posted(repository, files, set(), started)
+
+
+@transaction.atomic
+def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: Iterable[str]) -> IndexReport:
+    """Replace, add and remove files of a posted repository; what is not there need not be removed.
+
+    Raises:
+        Conflict: the repository is read from a folder.
+        InvalidInput: it would have too many files.
+    """
+    started = perf_counter()
+    if not repository.is_posted:
+        raise Conflict("the repository is read from a folder: index it again where that is")
+    with team_turn(repository.team_id):
+        repository.refresh_from_db()
+        return _write_posted(repository, files, set(deleted), started)
+
+
+def delete_repository(*, repository: Repository, actor: str = SYSTEM) -> None:
+    """Remove a repository, and the contents that no other has."""
+    with team_turn(repository.team_id):
+        Repository.objects.filter(pk=repository.pk).delete()
+        # Those of an indexing that was interrupted go too.
+        CodeBlob.objects.filter(team=repository.team_id, files=None).delete()
+        note_event(
+            team_id=repository.team_id, actor=actor, action="repository.deleted", subject=repository.name
+        )
+
+
+def _write_posted(
+    repository: Repository, files: Mapping[str, str], deleted: set[str], started: float
+) -> IndexReport:
+    contents = {path: text.encode() for path, text in files.items()}
+    entries = {path: Entry(path, blob_id(content), len(content)) for path, content in contents.items()}
+    known = {
+        path: Entry(path, item.oid, item.size, item.skipped)
+        for path, item in stored_files(repository).items()
+        if path not in deleted
+    }
+
+    def read(wanted: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | None]]:
+        return ((entry, contents.get(entry.path)) for entry in wanted)
+
+    if len(known | entries) > REPOSITORY_FILES_MAX:
+        raise InvalidInput.of("files", f"a repository has at most {REPOSITORY_FILES_MAX:,} posted files")
+    writing = _Writing(repository, known | entries, read, say_nothing, processes=1)
+    writing.write()
+    return writing.finish(started)
+
+
+def stored_files(repository: Repository) -> dict[str, _Stored]:
+    rows = RepositoryFile.objects.filter(repository=repository)
+    listed = rows.values_list("path", "oid", "size", "skipped", "blob_id", "blob__parser")
+    # What another version of the parser read counts as changed.
+    return {
+        path: _Stored(oid if parser in (None, PARSER_VERSION) else "", size, skipped, blob)
+        for path, oid, size, skipped, blob, parser in listed
+    }
+
+
+@contextmanager
+def team_turn(team_id: int) -> Iterator[None]:
+    """Open a transaction that no other writer of the team's repositories runs beside.
+
+    Raises:
+        NotFound: the team was deleted meanwhile.
+    """
+    with transaction.atomic():
+        hold_team(team_id)
+        wait_turn(Lock.REPOSITORIES, team_id)
+        yield
+
+
+def ensure_repository(*, team: Team, folder: str, actor: str) -> Repository:
+    """Return the team's repository of a folder, made under a free name if it is not there."""
+    with team_turn(team.pk):
+        found = Repository.objects.filter(team=team, folder=folder).first()
+        if found is not None:
+            return found
+        base = name_of(folder)
+        taken = set(
+            Repository.objects.filter(team=team, name__startswith=base).values_list("name", flat=True)
+        )
+        numbers = (f"{base}-{number}" for number in range(2, len(taken) + 3))
+        name = next(name for name in (base, *numbers) if name not in taken)
+        return Repository.objects.create(team=team, name=name, folder=folder, created_by=actor[:160])
+
+
+def name_of(folder: str) -> str:
+    """Return the name that a folder's repository gets: its last part, in plain characters."""
+    last = os.path.basename(folder.rstrip("/")).removesuffix(".git")  # noqa: PTH119 - it need not exist here
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[: REPOSITORY_NAME_MAX - 8] or "repository"
+
+
+@dataclass(slots=True)
+class _Writing:
+    """One change of a repository's files: what is wanted, against what is stored."""
+
+    repository: Repository
+    entries: dict[str, Entry]
+    read: Read
+    on_progress: Progress
+    processes: int = PROCESSES_MAX
+    parsed: int = 0
+    stored: dict[str, _Stored] = field(default_factory=dict)
+    stored_state: UUID | None = None
+    changed: dict[str, Entry] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Parse and store what is new, without changing the repository."""
+        if self.stored_state != self.repository.state:
+            self._compare()
+        self._write_blobs()
+
+    def _compare(self) -> None:
+        self.stored, self.stored_state = stored_files(self.repository), self.repository.state
+        self.changed = {
+            path: entry
+            for path, entry in self.entries.items()
+            if (known := self.stored.get(path)) is None or not _is_same(entry, known)
+        }
+        self.removed = sorted(self.stored.keys() - self.entries.keys())
+
+    def write(self) -> None:
+        # A content that was prepared may have been dropped since; here none can be any more.
+        self.prepare()
+        before = {self.stored[path].blob_id for path in (*self.changed, *self.removed) if path in self.stored}
+        self._write_files()
+        _drop_orphans({blob for blob in before if blob is not None})
+
+    def _key(self, entry: Entry) -> BlobKey:
+        return kind_of(entry.path), entry.oid
+
+    def _write_blobs(self) -> None:
+        """Parse and store the contents that the team does not have yet."""
+        wanted = {self._key(entry): entry for entry in self.changed.values() if not entry.skipped}
+        known = _blob_ids(self.repository.team_id, wanted)
+        missing = [entry for key, entry in wanted.items() if key not in known]
+        reasons: dict[BlobKey, str] = {}
+        rows: list[CodeBlob] = []
+        for entry, content, reading in parse_contents(self.read(missing), self._processes_for(missing)):
+            if reading.skipped:
+                reasons[self._key(entry)] = reading.skipped
+                continue
+            rows.append(_blob_row(self.repository.team_id, entry, content, reading))
+            self.parsed += 1
+            if len(rows) >= WRITE_ROWS:
+                _save_blobs(rows)
+                rows.clear()
+                self.on_progress(f"{self.parsed:,} of {len(missing):,} files parsed")
+        _save_blobs(rows)
+        for path, entry in self.changed.items():
+            if not entry.skipped and (reason := reasons.get(self._key(entry))):
+                # Noted among the entries too: it need not be read a second time.
+                self.changed[path] = self.entries[path] = Entry(path, entry.oid, entry.size, reason)
+
+    def _processes_for(self, missing: Sequence[Entry]) -> int:
+        return min(self.processes, os.cpu_count() or 1) if len(missing) >= PARALLEL_FROM else 1
+
+    def _write_files(self) -> None:
+        wanted = {self._key(entry): entry for entry in self.changed.values() if not entry.skipped}
+        blobs = _blob_ids(self.repository.team_id, wanted)
+        rows = [
+            RepositoryFile(
+                repository=self.repository,
+                path=path,
+                oid=entry.oid,
+                size=entry.size,
+                skipped=entry.skipped,
+                blob_id=None if entry.skipped else blobs[self._key(entry)],
+            )
+            for path, entry in self.changed.items()
+        ]
+        RepositoryFile.objects.bulk_create(
+            rows,
+            batch_size=2_000,
+            update_conflicts=True,
+            unique_fields=["repository", "path"],
+            update_fields=["oid", "size", "skipped", "blob"],
+        )
+        for start in range(0, len(self.removed), 5_000):
+            gone = self.removed[start : start + 5_000]
+            RepositoryFile.objects.filter(repository=self.repository, path__in=gone).delete()
+
+    def finish(self, started: float) -> IndexReport:
+        """Count what there is now and note it with the repository."""
+        if self.changed or self.removed or self.parsed:
+            self.repository.state = uuid4()
+        graph = load_graph(self.repository)
+        repository = self.repository
+        skipped = sorted(
+            RepositoryFile.objects.filter(repository=repository)
+            .exclude(skipped="")
+            .values_list("path", "skipped")
+        )
+        broken = [(item.path, f"{item.reason}, line {item.line}") for item in graph.skipped if item.line]
+        total = RepositoryFile.objects.filter(repository=repository).aggregate(total=Sum("blob__symbols"))
+        repository.files = len(graph.files) - sum(bool(file.skipped) for file in graph.files.values())
+        repository.symbols = total["total"] or 0
+        repository.imports = sum(map(len, graph.imports.values()))
+        repository.unresolved = len(graph.unresolved)
+        repository.skipped = len(skipped)
+        repository.parsed = self.parsed
+        repository.indexed_at = timezone.now()
+        repository.seconds = perf_counter() - started
+        repository.save()
+        return IndexReport(
+            repository, graph, sorted([*skipped, *broken]), len(self.changed), len(self.removed)
+        )
+
+
+def _is_same(entry: Entry, known: _Stored) -> bool:
+    # What was found unreadable once its content was seen is not looked at again.
+    return (
+        known.oid == entry.oid
+        and (known.skipped == entry.skipped or not entry.skipped)
+        and (bool(entry.oid) or (known.size, known.skipped) == (entry.size, entry.skipped))
+    )
+
+
+def _blob_ids(team_id: int, keys: Iterable[BlobKey]) -> dict[BlobKey, int]:
+    """Return those of the contents that this version of the parser has read."""
+    wanted = set(keys)
+    oids = sorted({oid for _, oid in wanted})
+    found: dict[BlobKey, int] = {}
+    for start in range(0, len(oids), 5_000):
+        rows = CodeBlob.objects.filter(
+            team_id=team_id, parser=PARSER_VERSION, oid__in=oids[start : start + 5_000]
+        )
+        found |= {(kind, oid): pk for kind, oid, pk in rows.values_list("kind", "oid", "id")}
+    return {key: pk for key, pk in found.items() if key in wanted}
+
+
+def _blob_row(team_id: int, entry: Entry, content: bytes, reading: StoredReading) -> CodeBlob:
+    return CodeBlob(
+        team_id=team_id,
+        kind=kind_of(entry.path),
+        oid=entry.oid,
+        parser=PARSER_VERSION,
+        symbols=reading.symbols,
+        content=content,
+        parsed=reading.parsed,
+        definitions=reading.definitions,
+        terms=reading.terms,
+    )
+
+
+def _save_blobs(rows: Sequence[CodeBlob]) -> None:
+    CodeBlob.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["team", "kind", "oid"],
+        update_fields=["parser", "symbols", "content", "parsed", "definitions", "terms"],
+    )
+
+
+def _drop_orphans(blobs: Iterable[int]) -> None:
+    """Delete those of the contents that no file has any more."""
+    candidates = sorted(blobs)
+    for start in range(0, len(candidates), 5_000):
+        some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])
+        some.filter(files=None).delete()
+
+
+def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:
+    """Return the newest changes up to a revision; None if those are stored already."""
+    stored = RepositoryHistory.objects.filter(repository=repository).first()
+    if not snapshot.revision or (stored is not None and stored.revision == snapshot.revision):
+        return None
+    if stored is None or not checkout.is_ancestor(stored.revision, snapshot.revision):
+        return checkout.changes(snapshot.revision)
+    found = checkout.changes(snapshot.revision, since=stored.revision) + load_changes(stored.changes)
+    return sorted(found, key=attrgetter("date"), reverse=True)[:HISTORY_COMMITS]
+
+
+def _store_history(repository: Repository, revision: str, changes: Sequence[Change] | None) -> None:
+    if changes is None:
+        return
+    RepositoryHistory.objects.update_or_create(
+        repository=repository,
+        defaults={"revision": revision, "commits": len(changes), "changes": dump_changes(changes)},
+    )

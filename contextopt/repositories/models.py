@@ -1,0 +1,147 @@
+"""Repositories: their files as last read, what each content says, and what their history tells."""
+
+from typing import ClassVar, Self
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Length
+from django.utils import timezone
+
+from contextopt.people.models import Team
+
+models.CharField.register_lookup(Length)
+
+REPOSITORY_NAME_MAX = 120
+# A path is part of an index row, which has 2,704 bytes.
+REPOSITORY_PATH_MAX = 600
+FOLDER_MAX = 4_096
+OID_MAX = 64
+KIND_MAX = 80
+SKIPPED_MAX = 80
+
+
+class RepositoryQuerySet(models.QuerySet["Repository"]):
+    def of(self, team: Team) -> Self:
+        """The team's repositories, by name."""
+        return self.filter(team=team).order_by("name")
+
+
+class Repository(models.Model):
+    """A tree of files that tasks are about: read from a folder of this machine, or posted.
+
+    `state` is another after every change of the files, so that what was computed from them is known to be
+    old. The counts are those of that state.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="repositories")
+    name = models.CharField(max_length=REPOSITORY_NAME_MAX)
+    folder = models.CharField(
+        max_length=FOLDER_MAX, blank=True, help_text="where on this machine it is read; empty when posted"
+    )
+    revision = models.CharField(max_length=OID_MAX, blank=True, help_text="the commit, where there is one")
+    revision_at = models.DateTimeField(null=True, blank=True, help_text="when it was committed")
+    state = models.UUIDField(default=uuid4, editable=False)
+    files = models.PositiveIntegerField(default=0)
+    symbols = models.PositiveIntegerField(default=0)
+    imports = models.PositiveIntegerField(default=0)
+    unresolved = models.PositiveIntegerField(default=0)
+    skipped = models.PositiveIntegerField(default=0)
+    parsed = models.PositiveIntegerField(default=0, help_text="contents parsed when it was last indexed")
+    seconds = models.FloatField(default=0, help_text="what the last indexing took")
+    indexed_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = RepositoryQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "repositories"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "name"], name="repository_name_once"),
+            models.CheckConstraint(condition=Q(name__length__gte=1), name="repository_name"),
+            models.CheckConstraint(condition=Q(seconds__gte=0), name="repository_seconds"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_posted(self) -> bool:
+        return not self.folder
+
+
+class RepositoryHistory(models.Model):
+    """The recent commits of a repository: when, what they say, which files they touched."""
+
+    repository = models.OneToOneField(Repository, models.DB_CASCADE, related_name="history", primary_key=True)
+    revision = models.CharField(max_length=OID_MAX)
+    commits = models.PositiveIntegerField()
+    # JSON as text: jsonb refuses a NUL in a message and takes longer to read.
+    changes = models.TextField()
+
+    class Meta:
+        verbose_name_plural = "repository histories"
+
+    def __str__(self) -> str:
+        return f"history of repository {self.pk}"
+
+
+class CodeBlob(models.Model):
+    """One content and what it says, parsed once however many files, repositories and revisions have it.
+
+    What it says depends on its kind too: its language, or which manifest it is. `oid` is git's name of the
+    content. `parser` is the version of the parser that read it; another one reads it again.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="code_blobs")
+    kind = models.CharField(max_length=KIND_MAX, blank=True)
+    oid = models.CharField(max_length=OID_MAX)
+    parser = models.PositiveSmallIntegerField()
+    symbols = models.PositiveIntegerField(default=0)
+    content = models.BinaryField()
+    # JSON as text, as above. What is defined is the larger part and is asked for less often.
+    parsed = models.TextField()
+    definitions = models.TextField()
+    terms = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "kind", "oid"], name="code_blob_once"),
+            models.CheckConstraint(condition=Q(oid__length__gte=1), name="code_blob_oid"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind or 'text'} {self.oid[:12]}"
+
+
+class RepositoryFileQuerySet(models.QuerySet["RepositoryFile"]):
+    def of(self, repository: Repository) -> Self:
+        """The repository's files, by path."""
+        return self.filter(repository=repository).order_by("path")
+
+
+class RepositoryFile(models.Model):
+    """A file as last read. One that was skipped says why and has no blob."""
+
+    repository = models.ForeignKey(Repository, models.DB_CASCADE, related_name="paths")
+    path = models.CharField(max_length=REPOSITORY_PATH_MAX)
+    oid = models.CharField(max_length=OID_MAX, blank=True)
+    size = models.PositiveBigIntegerField(default=0, help_text="bytes")
+    skipped = models.CharField(max_length=SKIPPED_MAX, blank=True)
+    # Blobs go when no file has them; the database sees to it that none goes before.
+    blob = models.ForeignKey(CodeBlob, models.DO_NOTHING, null=True, blank=True, related_name="files")
+
+    objects = RepositoryFileQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["repository", "path"], name="repository_path_once"),
+            models.CheckConstraint(
+                condition=Q(skipped="", blob__isnull=False) | (~Q(skipped="") & Q(blob=None)),
+                name="repository_file_read_or_skipped",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.path

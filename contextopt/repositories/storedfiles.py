@@ -1,0 +1,119 @@
+"""What one content says, as it is stored; pure, so that many can be read side by side in processes.
+
+Fields are written by their place and not by name: a repository has a hundred thousand symbols, and their
+names would take most of the time to read them.
+"""
+
+import hashlib
+import multiprocessing
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from pydantic_core import from_json, to_json
+
+from contextopt.engine.code.graph import Import, ParsedFile, Symbol, language_of
+from contextopt.engine.code.graph.manifests import read_manifest
+from contextopt.engine.code.relevance import FileTerms
+from contextopt.engine.code.repository import Reading, read_file
+
+# Files of one package see what the others define without an import.
+PACKAGE_KINDS = ("go", "java")
+
+_IMPORT = attrgetter("target", "line", "kind", "names", "level")
+_SYMBOL = attrgetter("name", "kind", "start", "end", "signature", "depth")
+_PARSED = attrgetter(
+    "language", "digest", "lines", "package", "references", "settings", "problems", "version"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReading:
+    """A reading as the database keeps it. One that was skipped has a reason and nothing else."""
+
+    skipped: str
+    symbols: int = 0
+    parsed: str = ""
+    definitions: str = ""
+    terms: str = ""
+
+    @classmethod
+    def of(cls, reading: Reading) -> "StoredReading":
+        parsed = reading.parsed
+        if parsed.skipped:
+            return cls(parsed.skipped)
+        facts = [list(map(_IMPORT, parsed.imports)), *_PARSED(parsed)]
+        return cls(
+            "",
+            len(parsed.symbols),
+            to_json(facts).decode(),
+            to_json(list(map(_SYMBOL, parsed.symbols))).decode(),
+            to_json([reading.terms.content, reading.terms.symbols]).decode(),
+        )
+
+
+def load_parsed(text: str, definitions: str) -> ParsedFile:
+    """Return what `StoredReading.of` wrote as `parsed` and `definitions`; those may be left out as ""."""
+    imports, language, digest, lines, package, references, settings, problems, version = from_json(
+        text, cache_strings="all"
+    )
+    return ParsedFile(
+        language=language,
+        digest=digest,
+        lines=lines,
+        imports=tuple(_import(*item) for item in imports),
+        symbols=tuple(Symbol(*item) for item in from_json(definitions)) if definitions else (),
+        package=package,
+        references=tuple(references),
+        settings=settings,
+        problems=tuple(problems),
+        version=version,
+    )
+
+
+def _import(target: str, line: int, kind: str, names: list[str], level: int) -> Import:
+    return Import(target, line, kind, tuple(names), level)
+
+
+def load_terms(text: str) -> FileTerms:
+    """Return what `StoredReading.of` wrote as `terms`."""
+    content, symbols = from_json(text, cache_strings="all")
+    return FileTerms(content, symbols)
+
+
+def skipped_reading(path: str, reason: str) -> Reading:
+    """Return what is known of a file that was not read: that it is there."""
+    return Reading(ParsedFile(language_of(path), "", skipped=reason), FileTerms({}, {}))
+
+
+def kind_of(path: str) -> str:
+    """Return what of a path decides how a content is read: its language, or which manifest it is."""
+    name = path.rpartition("/")[2]
+    return language_of(path) or (name[:80] if read_manifest(name, "") is not None else "")
+
+
+def blob_id(content: bytes) -> str:
+    """Return git's name of a content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def read_contents(files: Sequence[tuple[str, bytes]]) -> list[StoredReading]:
+    """Read some files; a job for one process of several."""
+    return [StoredReading.of(read_file(path, content)) for path, content in files]
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone; a killed one cannot say so itself."""
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def reading_of(parsed: str, definitions: str, terms: str) -> Reading:
+    return Reading(load_parsed(parsed, definitions), load_terms(terms))

@@ -1,0 +1,65 @@
+"""Contents read in this process or side by side in several, a bounded number of them at a time."""
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any
+
+from contextopt.repositories.checkouts import NOT_READ, Entry
+from contextopt.repositories.storedfiles import StoredReading, end_with_parent, read_contents
+
+PARSE_FILES = 50
+
+
+def parse_contents(
+    contents: Iterable[tuple[Entry, bytes | None]], processes: int
+) -> Iterator[tuple[Entry, bytes, StoredReading]]:
+    """Read contents, side by side where it pays; few of them are in memory at any time."""
+    with _executor(processes) as executor:
+        waiting: deque[tuple[list[tuple[Entry, bytes]], Future[list[StoredReading]]]] = deque()
+        for batch in _batches(contents):
+            present = [(entry, content) for entry, content in batch if content is not None]
+            gone = [entry for entry, content in batch if content is None]
+            yield from ((entry, b"", StoredReading(NOT_READ["denied"])) for entry in gone)
+            job = executor.submit(read_contents, [(entry.path, content) for entry, content in present])
+            waiting.append((present, job))
+            if len(waiting) > 3 * processes:
+                yield from _joined(*waiting.popleft())
+        while waiting:
+            yield from _joined(*waiting.popleft())
+
+
+def _joined(
+    files: Sequence[tuple[Entry, bytes]], job: Future[list[StoredReading]]
+) -> Iterator[tuple[Entry, bytes, StoredReading]]:
+    for (entry, content), reading in zip(files, job.result(), strict=True):
+        yield entry, content, reading
+
+
+def _batches(contents: Iterable[tuple[Entry, bytes | None]]) -> Iterator[list[tuple[Entry, bytes | None]]]:
+    batch: list[tuple[Entry, bytes | None]] = []
+    for item in contents:
+        batch.append(item)
+        if len(batch) == PARSE_FILES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class _Here(Executor):
+    """Does each job at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def _executor(processes: int) -> Executor:
+    if processes == 1:
+        return _Here()
+    # A fork would copy the database pool's threads in the middle of whatever they do.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)

@@ -1,0 +1,76 @@
+"""Which embedder the settings ask for, and the ones that are loaded."""
+
+from pathlib import Path
+from threading import Lock
+
+from django.conf import settings
+
+from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable
+from contextopt.workclock import loading
+
+WORDLLAMA = "wordllama-256"
+MINILM = "onnx:all-MiniLM-L6-v2-int8"
+
+_loaded: dict[str, Embedder] = {}
+_lock = Lock()
+
+
+def configured_embedder() -> str:
+    """Return the name of the embedder that the settings ask for, without loading it."""
+    match settings.EMBEDDING_MODEL:
+        case "minilm":
+            return MINILM
+        case "onnx":
+            return f"onnx:{Path(settings.EMBEDDING_MODEL_PATH).name}"
+        case "endpoint":
+            return f"endpoint:{settings.EMBEDDING_ENDPOINT_MODEL}:{settings.EMBEDDING_DIMENSIONS}"
+        case _:
+            return WORDLLAMA
+
+
+def get_embedder(name: str) -> Embedder:
+    """Return the embedder of this name, one a process.
+
+    Also one that the settings no longer ask for, as long as they still say where it is.
+
+    Raises:
+        EmbeddingUnavailable: it cannot be loaded.
+    """
+    if (found := _loaded.get(name)) is not None:
+        return found
+    with loading(), _lock:
+        if name not in _loaded:
+            _loaded[name] = _load(name)
+        return _loaded[name]
+
+
+def _load(name: str) -> Embedder:
+    """Import and load; what one process does not use costs it nothing."""
+    if name == WORDLLAMA:
+        from contextopt.search.embedders.bundled import WordLlamaEmbedder
+
+        return WordLlamaEmbedder()
+    if name == MINILM:
+        from contextopt.search.embedders.encoders import load_minilm
+
+        return load_minilm()
+    if settings.EMBEDDING_MODEL_PATH and name == f"onnx:{Path(settings.EMBEDDING_MODEL_PATH).name}":
+        from contextopt.search.embedders.encoders import load_folder
+
+        return load_folder(Path(settings.EMBEDDING_MODEL_PATH))
+    kind, _, rest = name.partition(":")
+    model, _, dimensions = rest.rpartition(":")
+    if kind == "endpoint" and settings.EMBEDDING_BASE_URL:
+        from contextopt.search.embedders.endpoints import Endpoint, EndpointEmbedder
+
+        return EndpointEmbedder(
+            Endpoint(
+                base_url=settings.EMBEDDING_BASE_URL,
+                api_key=settings.EMBEDDING_API_KEY,
+                model=model,
+                dimensions=int(dimensions),
+                batch=settings.EMBEDDING_BATCH,
+                timeout_seconds=settings.EMBEDDING_TIMEOUT,
+            )
+        )
+    raise EmbeddingUnavailable(f"the settings do not say where the embedding model {name} is")

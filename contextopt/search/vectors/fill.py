@@ -1,0 +1,384 @@
+"""Keeping vectors up to date: what was written, what a new model has still to see, and the change of models.
+
+Every step is a small batch that asks the database what is missing, so it may stop anywhere and run twice.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from time import monotonic
+
+import structlog
+from django.db import connection, transaction
+from django.utils import timezone
+
+from contextopt.locks import Lock, wait_turn
+from contextopt.search import registry
+from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, get_embedder
+from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
+from contextopt.search.registry import Searchable
+from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
+from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, prepare, store
+
+log = structlog.get_logger(__name__)
+
+# Below this, comparing all vectors is as fast as an index, and exact.
+INDEX_ROWS = 5_000
+# Rows that a fast model embeds at once; a slow one takes as many as it can within seconds.
+BATCH_ROWS = 2_000
+SLOW_BATCH_ROWS = 64
+FAST_MODELS = ("wordllama-256",)
+DROP_ROWS = 10_000
+# A search that began under the old model may still ask for its vectors.
+RETIRED_FOR = timedelta(minutes=1)
+
+
+@dataclass(slots=True)
+class Work:
+    """What was done so far. `embedded` counts vectors, `unchanged` rows whose vector was right already."""
+
+    embedded: int = 0
+    unchanged: int = 0
+
+    def add(self, prepared: Prepared, left: Collection[int]) -> None:
+        """Count what was stored of a batch, which is all but what was left."""
+        self.embedded += sum(text.id not in left for text in prepared.texts)
+        self.unchanged += len(prepared.unchanged)
+
+
+type OnProgress = Callable[[Work], object]
+
+
+def _say_nothing(_: Work) -> None:
+    return None
+
+
+def work_through(
+    *, seconds: float, index_seconds: float | None, work: Work, on_progress: OnProgress = _say_nothing
+) -> bool:
+    """Do what is due, in batches, until nothing is or the time is over; return whether nothing is.
+
+    Args:
+        seconds: when to stop beginning batches.
+        index_seconds: how long to wait for an index that the server builds, None until it stands.
+
+    Raises:
+        EmbeddingUnavailable: the configured model cannot be loaded or reached; what could be done was.
+    """
+    ends = monotonic() + seconds
+    models = choose_models()
+    while embed_next(models, work):
+        on_progress(work)
+        if monotonic() > ends:
+            return False
+    if not all(_index(fill, wait_seconds=index_seconds) for fill in _unindexed(models)):
+        return False
+    return _switch(models) and _clear_retired(ends)
+
+
+def choose_models() -> list[EmbeddingModel]:
+    """Return the models to feed: the one in force, and the one that the settings ask for instead.
+
+    The very first is in force at once. A model that is no longer asked for before it was is retired.
+
+    Raises:
+        EmbeddingUnavailable: the very first model cannot be loaded or reached.
+    """
+    wanted = configured_embedder()
+    fed = list(EmbeddingModel.objects.fed())
+    # The one being built is later than the one in force.
+    newest = {model.state: model.name for model in fed}
+    if newest.get(EmbeddingState.BUILDING, newest.get(EmbeddingState.ACTIVE)) != wanted:
+        try:
+            fed = _choose(wanted, get_embedder(wanted).dimensions)
+        except EmbeddingUnavailable as error:
+            if not fed:
+                raise
+            log.warning("embedding_model_unavailable", model=wanted, problem=str(error))
+    _open_fills(fed)
+    return fed
+
+
+@transaction.atomic
+def _choose(wanted: str, dimensions: int) -> list[EmbeddingModel]:
+    wait_turn(Lock.EMBEDDING_CHOICE)
+    for other in EmbeddingModel.objects.filter(state=EmbeddingState.BUILDING).exclude(name=wanted):
+        _retire(other)
+    found, is_new = EmbeddingModel.objects.get_or_create(
+        name=wanted, defaults={"dimensions": dimensions, "state": EmbeddingState.RETIRED}
+    )
+    if found.state == EmbeddingState.RETIRED:
+        is_first = not EmbeddingModel.objects.active().exists()
+        found.state = EmbeddingState.ACTIVE if is_first else EmbeddingState.BUILDING
+        found.activated_at = timezone.now() if is_first else None
+        found.retired_at = None
+        found.save(update_fields=["state", "activated_at", "retired_at"])
+        # It saw no writes while it was retired; what is still right is not embedded again.
+        found.fills.all().delete()
+        log.info("embedding_model_chosen", model=wanted, state=found.state, is_new=is_new)
+    return list(EmbeddingModel.objects.fed())
+
+
+def _open_fills(models: Sequence[EmbeddingModel]) -> None:
+    """Have a fill for each model and table; one more app may have come, with rows of its own."""
+    known = set(EmbeddingFill.objects.filter(model__in=models).values_list("model_id", "searchable"))
+    for model in models:
+        for searchable in registry.all():
+            if (model.pk, searchable.name) not in known:
+                EmbeddingFill.objects.get_or_create(
+                    model=model, searchable=searchable.name, defaults={"total": _count_live(searchable)}
+                )
+
+
+def _count_live(searchable: Searchable) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
+        count: int = cursor.fetchone()[0]
+        return count
+
+
+def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
+    """Embed the next batch, what was written before what a model has still to see; false when all is done.
+
+    Raises:
+        EmbeddingUnavailable: no model that has something to do can be reached.
+    """
+    problem: EmbeddingUnavailable | None = None
+    limit = min(batch_rows(model) for model in models)
+    lines = list(EmbeddingTodo.objects.filter(model=None).order_by("id")[:limit])
+    if lines:
+        embed_lines(lines, models, work)
+        return True
+    for model in models:
+        try:
+            if _catch_up(model, work) or _fill_next(model, work):
+                return True
+        except EmbeddingUnavailable as error:
+            problem = error
+    if problem is not None:
+        raise problem
+    return False
+
+
+def batch_rows(model: EmbeddingModel) -> int:
+    return BATCH_ROWS if model.name in FAST_MODELS else SLOW_BATCH_ROWS
+
+
+def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel], work: Work) -> bool:
+    """Embed what the lines note under each of the models, and delete them. Another model that is fed, and
+    one of these that cannot be reached while others can, is left lines of its own.
+
+    So is each that could not touch a row because somebody is deleting it; false if that was so with all.
+
+    Raises:
+        EmbeddingUnavailable: none of the models can be reached; nothing was changed.
+    """
+    prepared: list[Prepared] = []
+    reached: list[int] = []
+    problem: EmbeddingUnavailable | None = None
+    for model in models:
+        try:
+            prepared += _prepare_lines(lines, model)
+            reached.append(model.pk)
+        except EmbeddingUnavailable as error:
+            problem = error
+    if problem is not None and not reached:
+        raise problem
+    with transaction.atomic():
+        left = sum(_store(batch, work) for batch in prepared)
+        # Read here: a model that begins later than this sees the rows themselves.
+        _leave_lines(lines, EmbeddingModel.objects.fed().exclude(pk__in=reached))
+        EmbeddingTodo.objects.filter(pk__in=[line.pk for line in lines]).delete()
+    return left < len({(line.searchable, line.row_id) for line in lines}) * len(reached)
+
+
+def _store(prepared: Prepared, work: Work) -> int:
+    """Store a batch, and leave lines for those of its rows that could not be touched; return how many."""
+    left = store(prepared)
+    EmbeddingTodo.objects.bulk_create(
+        EmbeddingTodo(model=prepared.model, searchable=prepared.searchable.name, corpus_id=corpus, row_id=row)
+        for row, corpus in left.items()
+    )
+    work.add(prepared, left)
+    return len(left)
+
+
+def _leave_lines(lines: Sequence[EmbeddingTodo], models: Iterable[EmbeddingModel]) -> None:
+    EmbeddingTodo.objects.bulk_create(
+        EmbeddingTodo(model=model, searchable=line.searchable, corpus_id=line.corpus_id, row_id=line.row_id)
+        for model in models
+        for line in lines
+        if line.model_id is None
+    )
+
+
+def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> list[Prepared]:
+    known = {searchable.name: searchable for searchable in registry.all()}
+    ordered = sorted(lines, key=lambda line: line.searchable)
+    return [
+        prepare(known[name], model, sorted({line.row_id for line in group}))
+        for name, group in groupby(ordered, key=lambda line: line.searchable)
+        if name in known
+    ]
+
+
+def _catch_up(model: EmbeddingModel, work: Work) -> bool:
+    """Embed what was written while the model could not be reached, or the row not be touched."""
+    lines = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
+    return bool(lines) and embed_lines(lines, [model], work)
+
+
+def _fill_next(model: EmbeddingModel, work: Work) -> bool:
+    """Embed the next rows that were there before the model was."""
+    fill = model.fills.filter(is_filled=False).order_by("id").first()
+    if fill is None:
+        return False
+    searchable = registry.get(fill.searchable)
+    ids = _next_ids(searchable, fill.filled_to, batch_rows(model))
+    prepared = prepare(searchable, model, ids)
+    with transaction.atomic():
+        _store(prepared, work)
+        fill.filled_to = ids[-1] if ids else fill.filled_to
+        fill.walked += len(ids)
+        fill.is_filled = not ids
+        fill.save(update_fields=["filled_to", "walked", "is_filled"])
+    return True
+
+
+def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id FROM {searchable.table} t
+             WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
+            """,
+            [after, limit],
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def ensure_embedded(
+    searchable: Searchable, corpus_id: int, *, limit: int, on_progress: OnProgress = _say_nothing
+) -> Work:
+    """Embed what one corpus lacks under the model in force, `limit` rows at most, here and now.
+
+    For commands, which ask right after an import, with no worker about.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached.
+    """
+    work = Work()
+    models = choose_models()
+    active = [model for model in models if model.state == EmbeddingState.ACTIVE]
+    done = 0
+    while done < limit:
+        count = min(batch_rows(active[0]), limit - done)
+        mine = EmbeddingTodo.objects.filter(searchable=searchable.name, corpus_id=corpus_id)
+        lines = list(mine.filter(model=None).order_by("id")[:count])
+        if not lines:
+            break
+        embed_lines(lines, active, work)
+        done += len(lines)
+        on_progress(work)
+    if done < limit and active[0].fills.filter(searchable=searchable.name, is_filled=False).exists():
+        _embed_unseen(searchable, corpus_id, active[0], limit - done, work, on_progress)
+    return work
+
+
+def _embed_unseen(
+    searchable: Searchable,
+    corpus_id: int,
+    model: EmbeddingModel,
+    limit: int,
+    work: Work,
+    on_progress: OnProgress,
+) -> None:
+    """Embed rows that were there before the model was, and that its fill has not come to."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id FROM {searchable.table} t
+             WHERE t.{searchable.corpus_column} = %s AND ({searchable.live_sql}) AND NOT EXISTS (
+                   SELECT FROM {searchable.embedding_table} e
+                    WHERE e.{searchable.owner_column} = t.id AND e.model_id = %s)
+             ORDER BY t.id DESC LIMIT %s
+            """,
+            [corpus_id, model.pk, limit],
+        )
+        ids = [row[0] for row in cursor.fetchall()]
+    size = batch_rows(model)
+    for start in range(0, len(ids), size):
+        prepared = prepare(searchable, model, ids[start : start + size])
+        with transaction.atomic():
+            _store(prepared, work)
+        on_progress(work)
+
+
+def _unindexed(models: Sequence[EmbeddingModel]) -> list[EmbeddingFill]:
+    fills = EmbeddingFill.objects.filter(model__in=models, is_indexed=False).select_related("model")
+    known = {searchable.name for searchable in registry.all()}
+    return [fill for fill in fills.order_by("id") if fill.searchable in known]
+
+
+def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
+    """Build the index over a table that has grown past comparing all; false while it is being built."""
+    searchable = registry.get(fill.searchable)
+    if not has_more_than(searchable, fill.model, INDEX_ROWS):
+        return True
+    if not index_is_ready(searchable, fill.model) and not build_index(
+        searchable, fill.model, wait_seconds=wait_seconds
+    ):
+        return False
+    EmbeddingFill.objects.filter(pk=fill.pk).update(is_indexed=True)
+    return True
+
+
+@transaction.atomic
+def _switch(models: Sequence[EmbeddingModel]) -> bool:
+    """Put the new model in force when it has seen every row; return whether none is waiting."""
+    building = next((model for model in models if model.state == EmbeddingState.BUILDING), None)
+    if building is None:
+        return True
+    locked = {
+        model.state: model
+        for model in EmbeddingModel.objects.select_for_update(no_key=True).filter(
+            pk__in=[model.pk for model in models]
+        )
+    }
+    todo = EmbeddingTodo.objects.filter(model=building)
+    is_behind = building.fills.filter(is_filled=False).exists() or todo.exists()
+    if EmbeddingState.BUILDING not in locked or is_behind:
+        return False
+    if EmbeddingState.ACTIVE in locked:
+        _retire(locked[EmbeddingState.ACTIVE])
+    building.state = EmbeddingState.ACTIVE
+    building.activated_at = timezone.now()
+    building.save(update_fields=["state", "activated_at"])
+    log.info("embedding_model_switched", model=building.name)
+    return True
+
+
+def _retire(model: EmbeddingModel) -> None:
+    model.state = EmbeddingState.RETIRED
+    model.retired_at = timezone.now()
+    model.save(update_fields=["state", "retired_at"])
+    EmbeddingTodo.objects.filter(model=model).delete()
+
+
+def _clear_retired(ends: float) -> bool:
+    """Drop the indexes and vectors of retired models, after a while; its fills say that there are some."""
+    gone = EmbeddingFill.objects.filter(
+        model__state=EmbeddingState.RETIRED, model__retired_at__lt=timezone.now() - RETIRED_FOR
+    )
+    known = {searchable.name: searchable for searchable in registry.all()}
+    for fill in gone.select_related("model").order_by("id"):
+        searchable = known.get(fill.searchable)
+        if searchable is not None:
+            if not drop_index(searchable, fill.model):
+                return False
+            while drop_some(searchable, fill.model, limit=DROP_ROWS):
+                if monotonic() > ends:
+                    return False
+        fill.delete()
+    return True

@@ -1,0 +1,141 @@
+"""Indexes over vectors, each of one model and table, built beside the writes, and again where that broke off.
+
+One is an HNSW graph, for the nearest of many. Where rows are searched by their dates, the other holds whole
+vectors in the order of dates: comparing all of a window is one walk along it.
+"""
+
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+import psycopg
+import structlog
+from django.conf import settings
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import DiskFull, OutOfMemory
+from psycopg.pq import ExecStatus
+
+from contextopt.locks import Lock, take_for_session
+from contextopt.search.models import EmbeddingModel
+from contextopt.search.registry import Searchable
+
+log = structlog.get_logger(__name__)
+
+# The graph is built in memory as long as it fits; past that each row costs many times as much.
+BUILD_MEMORY = "512MB"
+
+
+def indexes_of(searchable: Searchable, model: EmbeddingModel) -> dict[str, str]:
+    """Return what the vectors of a model should have: the names of the indexes, and what each is made as."""
+    size, condition = int(model.dimensions), f"WHERE model_id = {int(model.pk)}"
+    table, owner = searchable.embedding_table, searchable.owner_column
+    named = f"{searchable.name}_embedding"
+    indexes = {
+        f"{named}_hnsw_{model.pk}": (
+            f"{table} USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops) {condition}"
+        )
+    }
+    if searchable.has_dated_index(size):
+        indexes[f"{named}_dated_{model.pk}"] = (
+            f"{table} (corpus_id, date) INCLUDE ({owner}, embedding) {condition}"
+        )
+    return indexes
+
+
+def index_is_ready(searchable: Searchable, model: EmbeddingModel) -> bool:
+    return all(_is_valid(name) for name in indexes_of(searchable, model))
+
+
+def _is_valid(name: str) -> bool | None:
+    """Whether the index is whole; None when there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+        row = cursor.fetchone()
+        return None if row is None else bool(row[0])
+
+
+def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:
+    """Have the server build what is missing; return whether all stand after the time, None being any.
+
+    A build takes minutes where there are millions of rows, and a job must not. So the server is asked and
+    left: it finishes by itself, holding a lock that says so. What was broken off, by a restart say, stays
+    behind as an invalid index, and is dropped and built again by the next call.
+    """
+    with _own_connection() as own:
+        if not _take_lock(own, searchable, model):
+            return False
+        for name, definition in indexes_of(searchable, model).items():
+            state = _is_valid(name)
+            if state is False:
+                own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            if state is not True and not _create(own, name, definition, wait_seconds):
+                return False
+    log.info("embedding_index_built", searchable=searchable.name, model=model.name)
+    return True
+
+
+def _create(own: psycopg.Connection, name: str, definition: str, wait_seconds: float | None) -> bool:
+    statement = f"CREATE INDEX CONCURRENTLY {name} ON {definition}"
+    own.execute(f"SET maintenance_work_mem = '{BUILD_MEMORY}'")
+    # Closing the connection must not end the build.
+    own.execute("SET client_connection_check_interval = 0")
+    try:
+        return _run_for(own, statement, wait_seconds)
+    except (DiskFull, OutOfMemory):
+        # Workers share memory that a container may not have; alone it takes longer, and needs none.
+        own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        own.execute("SET max_parallel_maintenance_workers = 0")
+        return _run_for(own, statement, wait_seconds)
+
+
+def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None) -> bool:
+    """Send a statement and wait; return whether it was done in time. What is not done goes on.
+
+    Raises:
+        psycopg.Error: it failed.
+    """
+    ends = None if wait_seconds is None else monotonic() + wait_seconds
+    own.pgconn.send_query(statement.encode())
+    while own.pgconn.is_busy():
+        left = None if ends is None else max(0.0, ends - monotonic())
+        if not select.select([own.pgconn.socket], [], [], left)[0]:
+            return False
+        own.pgconn.consume_input()
+    result = own.pgconn.get_result()
+    if result is not None and result.status != ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
+    while own.pgconn.get_result() is not None:
+        pass
+    return True
+
+
+def drop_index(searchable: Searchable, model: EmbeddingModel) -> bool:
+    """Drop a retired model's indexes; return false while somebody is building one."""
+    with _own_connection() as own:
+        if not _take_lock(own, searchable, model):
+            return False
+        for name in indexes_of(searchable, model):
+            own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    return True
+
+
+def _take_lock(own: psycopg.Connection, searchable: Searchable, model: EmbeddingModel) -> bool:
+    return take_for_session(own, Lock.VECTOR_INDEX, searchable.name, model.pk)
+
+
+@contextmanager
+def _own_connection() -> Iterator[psycopg.Connection]:
+    """Connect outside the pool: a build needs its own settings, and may outlive its caller.
+
+    Raises:
+        DatabaseError: the server cannot be reached, or refused a statement; as from the pool's connections.
+    """
+    params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
+    with connection.wrap_database_errors:
+        own = psycopg.connect(make_conninfo(**params), autocommit=True, connect_timeout=3)
+        try:
+            yield own
+        finally:
+            own.close()

@@ -1,0 +1,287 @@
+"""Search by meaning: the nearest vectors of one corpus, among the rows that pass the filters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from django.db import connection, transaction
+
+from contextopt.search import registry
+from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
+from contextopt.search.models import EmbeddingState
+from contextopt.search.planner import expected_rows
+from contextopt.search.registry import Searchable
+
+# Up to so many rows, comparing all is as fast as the graph, and exact.
+EXACT_ROWS = 5_000
+# A row visited by way of the graph takes as long as so many that are compared one after the other. The graph
+# is of all corpora: where few of its rows come into question it visits many for each.
+GRAPH_VISIT = 28
+# And one that is looked up by its key as so many that stand side by side in the order of dates.
+LOOKED_UP = 4
+# What the records say differently by now, deleted ones say, is passed over: so many more are taken.
+SPARE_ROWS = 20
+# The best of so many times as many of the newest bound what the best of all can be: sorting takes as long
+# as comparing does, and nine tenths of the rows are out of it by that.
+SAMPLED = 10
+COUNTED_ROWS = 50_000
+# How many neighbours the graph keeps in view, and how many rows it visits at most for a filter.
+EF_SEARCH = 120
+SCAN_ROWS = 20_000
+# For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
+BY_GRAPH = f"""
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
+       set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)
+"""
+AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cache_mode', 'auto', true)"
+
+
+@dataclass(frozen=True)
+class QueryVector:
+    """A question's vector, (d,), of unit length, and the model it can be compared under.
+
+    `indexed` gives, for the searchables whose vectors of this model have an index, about how many it has.
+    """
+
+    model_id: int
+    dimensions: int
+    values: Vectors
+    indexed: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> str:
+        """The vector as PostgreSQL writes it."""
+        return f"[{','.join(map('%.6g'.__mod__, self.values.tolist()))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """SQL on the alias t that a row must fulfil, with its named parameters; the empty one lets all pass.
+
+    `dates` are the first and the last, None being any, where it says no more than that.
+    """
+
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    dates: tuple[datetime | None, datetime | None] | None = None
+
+
+NO_CONDITION = Condition(dates=(None, None))
+
+_ACTIVE_SQL = f"""
+SELECT m.id, m.name, m.dimensions,
+       ARRAY(SELECT f.searchable::text FROM contextopt_embeddingfill f
+              WHERE f.model_id = m.id AND f.is_indexed),
+       ARRAY(SELECT greatest(c.reltuples, 0)::float8 FROM unnest(%s::text[]) WITH ORDINALITY AS t(name, place)
+               JOIN pg_class c ON c.oid = to_regclass(t.name) ORDER BY t.place)
+  FROM contextopt_embeddingmodel m WHERE m.state = '{EmbeddingState.ACTIVE}'
+"""
+
+
+def embed_query(text: str) -> QueryVector | None:
+    """Return the text's vector under the model in force; None when there is none, or nothing to embed.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached.
+    """
+    if not text.strip():
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    model_id, name, dimensions, indexed, sizes = row
+    vector = get_embedder(name).embed([text])[0]
+    if vector.shape != (dimensions,):
+        raise EmbeddingUnavailable(f"{name} gives {vector.size} dimensions, not {dimensions}")
+    if not np.any(vector):
+        return None
+    rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}
+    return QueryVector(model_id, dimensions, vector, {name: rows[name] for name in indexed if name in rows})
+
+
+def nearest(
+    searchable: Searchable,
+    corpus_id: int,
+    vector: QueryVector,
+    *,
+    condition: Condition = NO_CONDITION,
+    limit: int,
+    rows: float | None = None,
+) -> list[tuple[int, float]]:
+    """Return the `limit` live rows of the corpus that are nearest, as (id, cosine from 0 to 1), best first.
+
+    Exact where so few rows come into question that comparing all of them is the faster way, or the indexes
+    are not there yet; else by the graph, which may miss a few. It never gives fewer than there are. `rows` is
+    about how many of the corpus fulfil the condition, where that is known.
+    """
+    if limit < 1:
+        return []
+    statement = _Statement(searchable, corpus_id, vector, condition, limit)
+    if searchable.name not in vector.indexed:
+        return statement.compare_all()
+    rows = statement.count() if rows is None else rows
+    by_date = condition.dates is not None and searchable.has_dated_index(vector.dimensions)
+    if not is_best_compared(searchable, vector, rows, limit=limit, by_date=by_date):
+        found = statement.ask_graph()
+    elif by_date:
+        found = statement.compare_by_date()
+    else:
+        return statement.compare_all()
+    return found if len(found) == limit else statement.compare_all()
+
+
+def is_best_compared(
+    searchable: Searchable, vector: QueryVector, rows: float, *, limit: int, by_date: bool = False
+) -> bool:
+    """Whether it is faster to compare all `rows` that come into question than to ask the graph."""
+    visited = limit * max(1.0, vector.indexed[searchable.name] / max(1.0, rows))
+    looked_up = rows / LOOKED_UP if by_date else rows
+    return rows <= EXACT_ROWS or looked_up <= GRAPH_VISIT * visited
+
+
+def distance_sql(searchable: Searchable, corpus_id: int, vector: QueryVector) -> tuple[str, dict[str, Any]]:
+    """Return the SQL of a row's distance on the alias t, null without a vector, with its parameters."""
+    return _Statement(searchable, corpus_id, vector, NO_CONDITION, 0).distance_of_each()
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    searchable: Searchable
+    corpus_id: int
+    vector: QueryVector
+    condition: Condition
+    limit: int
+
+    def count(self) -> float:
+        """Return about how many rows come into question; of a corpus as a whole not beyond what matters."""
+        if self.condition.sql:
+            sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
+            return expected_rows(sql, self._params())
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"""
+                SELECT count(*) FROM (
+                    SELECT FROM {self.searchable.embedding_table} e
+                     WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {COUNTED_ROWS}) s
+                """,
+                {"model": self.vector.model_id, "corpus": self.corpus_id},
+            )
+            rows: float = cursor.fetchone()[0]
+            return rows
+
+    def compare_all(self) -> list[tuple[int, float]]:
+        """Compare every row that passes; they are found before any vector is looked at.
+
+        Looked up as one list, neighbours in the index of keys come by one descent: a join takes twice as
+        long. What is added hides the order from the graph, which would break off before the end.
+        """
+        return self._run(
+            f"""
+            SELECT e.{self._owner}, {self._distance()} + 0 AS distance
+              FROM {self.searchable.embedding_table} e
+             WHERE e.{self._owner} = ANY(ARRAY(
+                       SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()}))
+               AND {self._own_vectors()}
+             ORDER BY distance LIMIT %(vector_limit)s
+            """
+        )
+
+    def compare_by_date(self) -> list[tuple[int, float]]:
+        """Compare what the vectors' own dates let pass, along the index that holds them in that order.
+
+        Whether the best of them pass is asked afterwards: a vector hears late of a new date or a deletion.
+        """
+        dated = f"""{self.searchable.embedding_table} e
+                     WHERE {self._own_vectors()} AND {self._dates_sql()}"""
+        taken = self.limit + SPARE_ROWS
+        return self._run(
+            f"""
+            SELECT near.{self._owner}, near.distance
+              FROM (SELECT e.{self._owner}, {self._distance()} + 0 AS distance
+                      FROM {dated}
+                       AND {self._distance()} <= (
+                           SELECT max(distance) FROM (
+                               SELECT {self._distance()} + 0 AS distance FROM (
+                                   SELECT e.embedding FROM {dated}
+                                    ORDER BY e.corpus_id DESC, e.date DESC LIMIT {SAMPLED * taken}) AS e
+                                ORDER BY distance LIMIT {taken}) AS sample)
+                     ORDER BY distance LIMIT {taken}) AS near
+              JOIN {self.searchable.table} t ON t.id = near.{self._owner}
+             WHERE {self._passing_sql()}
+             ORDER BY near.distance LIMIT %(vector_limit)s
+            """
+        )
+
+    def distance_of_each(self) -> tuple[str, dict[str, Any]]:
+        distance = f"""(SELECT {self._distance()} FROM {self.searchable.embedding_table} e
+                         WHERE e.{self._owner} = t.id AND {self._own_vectors()})"""
+        return distance, {"vector": self.vector.text, "vector_corpus": self.corpus_id}
+
+    def ask_graph(self) -> list[tuple[int, float]]:
+        """Go through the graph in the order of distance until enough rows pass, or too many were visited."""
+        with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+            cursor.execute(BY_GRAPH, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
+            found = self._run(
+                f"""
+                SELECT e.{self._owner}, {self._distance()} AS distance
+                  FROM {self.searchable.embedding_table} e
+                  JOIN {self.searchable.table} t ON t.id = e.{self._owner}
+                 WHERE {self._own_vectors()} AND {self._passing_sql()}
+                 ORDER BY distance LIMIT %(vector_limit)s
+                """
+            )
+            cursor.execute(AS_BEFORE)
+        return found
+
+    def _run(self, statement: str) -> list[tuple[int, float]]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                statement, {**self._params(), "vector": self.vector.text, "vector_limit": self.limit}
+            )
+            rows = [(row, to_cosine(distance)) for row, distance in cursor.fetchall()]
+        return sorted(rows, key=lambda row: (-row[1], -row[0]))
+
+    @property
+    def _owner(self) -> str:
+        return self.searchable.owner_column
+
+    def _own_vectors(self) -> str:
+        return f"e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s"
+
+    def _dates_sql(self) -> str:
+        """Return the condition on the vectors' dates; its bounds are among the parameters."""
+        first, last = self.condition.dates or (None, None)
+        bounds = [("e.date >= %(vector_first)s", first), ("e.date <= %(vector_last)s", last)]
+        return " AND ".join(sql for sql, bound in bounds if bound is not None) or "true"
+
+    def _passing_sql(self) -> str:
+        searchable = self.searchable
+        always = f"({searchable.live_sql}) AND t.{searchable.corpus_column} = %(vector_corpus)s"
+        return f"{always} AND ({self.condition.sql})" if self.condition.sql else always
+
+    def _params(self) -> dict[str, Any]:
+        first, last = self.condition.dates or (None, None)
+        return {
+            **self.condition.params,
+            "vector_corpus": self.corpus_id,
+            "vector_first": first,
+            "vector_last": last,
+        }
+
+    def _distance(self) -> str:
+        # The index is over this very expression, and partial: dimensions and model have to be literals. The
+        # inner query reads the vector once; a prepared statement's plan would read it for every row.
+        size = int(self.vector.dimensions)
+        vector = f"(SELECT %(vector)s::text::halfvec({size}))"
+        return f"((e.embedding::halfvec({size})) <=> {vector})"
+
+
+def to_cosine(distance: float) -> float:
+    """Return the cosine from 0 to 1; what points away is as far as what stands across."""
+    return min(1.0, max(0.0, 1.0 - distance))

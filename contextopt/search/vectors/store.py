@@ -1,0 +1,236 @@
+"""Vectors in the database: which rows lack a current one, and how new ones get there."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+
+import numpy as np
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+from django.utils import timezone
+
+from contextopt.copying import copy_in
+from contextopt.locks import Lock, wait_turn
+from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
+from contextopt.search.embedders.values import TEXT_MAX
+from contextopt.search.models import EmbeddingModel
+from contextopt.search.registry import Searchable
+
+# The head and the end of what PostgreSQL's COPY takes as binary, and the day its clock begins.
+COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+COPY_END = struct.pack(">h", -1)
+POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A row as it is embedded; `hash` is of all that the vector depends on."""
+
+    id: int
+    corpus_id: int
+    text: str
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a batch changes: vectors to store, and rows whose vector goes. Other vectors stay as they are."""
+
+    searchable: Searchable
+    model: EmbeddingModel
+    texts: tuple[Text, ...]
+    vectors: Vectors
+    gone: tuple[int, ...]
+    unchanged: tuple[int, ...]
+
+
+def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> Prepared:
+    """Embed those of the rows whose vector is missing or of another text. Writes nothing.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached, or is not what it was.
+    """
+    live = _read_texts(searchable, ids)
+    known = _read_hashes(searchable, model, ids)
+    changed = [text for text in live if known.get(text.id) != text.hash]
+    vectors = _embed(model, [text.text for text in changed])
+    has_vector = vectors.any(axis=1)
+    kept = known.keys() & {text.id for text in live}
+    empty = {text.id for text, has in zip(changed, has_vector, strict=True) if not has}
+    return Prepared(
+        searchable=searchable,
+        model=model,
+        texts=tuple(text for text, has in zip(changed, has_vector, strict=True) if has),
+        vectors=vectors[has_vector],
+        gone=tuple((known.keys() - kept) | (empty & known.keys())),
+        unchanged=tuple(text.id for text in live if known.get(text.id) == text.hash),
+    )
+
+
+def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
+    if not texts:
+        return np.zeros((0, model.dimensions), np.float32)
+    vectors = get_embedder(model.name).embed(texts)
+    if vectors.shape != (len(texts), model.dimensions):
+        raise EmbeddingUnavailable(
+            f"{model.name} gives {vectors.shape[1]} dimensions, not {model.dimensions} as before"
+        )
+    return vectors
+
+
+def store(prepared: Prepared) -> dict[int, int]:
+    """Write what was prepared, inside the caller's transaction; return rows that were left out, with corpora.
+
+    Those are being deleted by somebody just now. Waiting for them while holding others could end in a
+    deadlock, and they may stay after all: they have to be seen to later.
+    """
+    searchable, model = prepared.searchable, prepared.model
+    wait_turn(Lock.VECTORS, model.pk)
+    with connection.cursor() as cursor:
+        changed = [*(text.id for text in prepared.texts), *prepared.gone]
+        dates = _hold(cursor, searchable, changed)
+        cursor.execute(
+            f"DELETE FROM {searchable.embedding_table}"
+            f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
+            [model.pk, list(dates)],
+        )
+        with copy_in(cursor, _copy_sql(searchable)) as copy:
+            copy.write(_encode(prepared, dates))
+        if searchable.has_windows and prepared.unchanged:
+            changed += _date_anew(cursor, prepared, dates)
+        missing = [row for row in changed if row not in dates]
+        return _read_corpora(cursor, searchable, missing) if missing else {}
+
+
+def _read_corpora(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
+    """Return the corpora of those of the rows that are there; what is not went with its vectors."""
+    cursor.execute(
+        f"SELECT id, {searchable.corpus_column} FROM {searchable.table} WHERE id = ANY(%s)", [list(ids)]
+    )
+    return dict(cursor.fetchall())
+
+
+def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
+    """Keep those of the rows that nobody is deleting from being deleted; return them with their dates."""
+    cursor.execute(
+        f"SELECT id, {searchable.date_column} FROM {searchable.table}"
+        " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE SKIP LOCKED",
+        [list(ids)],
+    )
+    return dict(cursor.fetchall())
+
+
+def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
+    """Give vectors that stay the dates that their rows have now; add those to `dates`, and return all."""
+    searchable = prepared.searchable
+    cursor.execute(
+        f"""
+        SELECT t.id FROM {searchable.embedding_table} e
+          JOIN {searchable.table} t ON t.id = e.{searchable.owner_column}
+         WHERE e.model_id = %s AND e.{searchable.owner_column} = ANY(%s)
+           AND e.date <> t.{searchable.date_column}
+        """,
+        [prepared.model.pk, list(prepared.unchanged)],
+    )
+    moved = [row for (row,) in cursor.fetchall()]
+    if not moved:
+        return []
+    held = _hold(cursor, searchable, moved)
+    cursor.execute(
+        f"""
+        UPDATE {searchable.embedding_table} e SET date = t.date
+          FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, date)
+         WHERE e.{searchable.owner_column} = t.id AND e.model_id = %s
+        """,
+        [list(held), list(held.values()), prepared.model.pk],
+    )
+    dates |= held
+    return moved
+
+
+def _copy_sql(searchable: Searchable) -> str:
+    columns = ["model_id", "corpus_id", searchable.owner_column, "content_hash", "created_at", "embedding"]
+    if searchable.has_windows:
+        columns.append("date")
+    return f"COPY {searchable.embedding_table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+
+
+def _encode(prepared: Prepared, dates: Mapping[int, datetime]) -> bytes:
+    """Return those of the rows that have a date as COPY's binary format has them.
+
+    As text they take twenty times as long.
+    """
+    now = _microseconds(timezone.now())
+    size, is_dated = prepared.model.dimensions, prepared.searchable.has_windows
+    # A half vector is its length, a reserved field, and the numbers, all of two bytes.
+    halves = prepared.vectors.astype(">f2")
+    rows = [COPY_HEAD]
+    for text, half in zip(prepared.texts, halves, strict=True):
+        if text.id in dates:
+            rows += (
+                struct.pack(
+                    ">hiqiqiqi", 6 + is_dated, 8, prepared.model.pk, 8, text.corpus_id, 8, text.id, 16
+                ),
+                text.hash,
+                struct.pack(">iqihh", 8, now, 4 + 2 * size, size, 0),
+                half.tobytes(),
+                struct.pack(">iq", 8, _microseconds(dates[text.id])) if is_dated else b"",
+            )
+    return b"".join([*rows, COPY_END])
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - POSTGRES_EPOCH) // timedelta(microseconds=1)
+
+
+def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
+    """Return the live ones among the rows."""
+    texts = ", ".join(f"left(t.{column}, {TEXT_MAX})" for column in searchable.text_columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id, t.{searchable.corpus_column}, concat_ws(E'\\n', {texts})
+              FROM {searchable.table} t WHERE t.id = ANY(%s) AND ({searchable.live_sql}) ORDER BY t.id
+            """,
+            [list(ids)],
+        )
+        return [
+            Text(row, corpus, text[:TEXT_MAX], blake2b(text[:TEXT_MAX].encode(), digest_size=16).digest())
+            for row, corpus, text in cursor.fetchall()
+        ]
+
+
+def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> dict[int, bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT {searchable.owner_column}, content_hash FROM {searchable.embedding_table}
+             WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)
+            """,
+            [model.pk, list(ids)],
+        )
+        return {row: bytes(found) for row, found in cursor.fetchall()}
+
+
+def drop_some(searchable: Searchable, model: EmbeddingModel, *, limit: int) -> int:
+    """Delete some of a retired model's vectors; return how many there were."""
+    table = searchable.embedding_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM {table} WHERE model_id = %s LIMIT %s))",
+            [model.pk, limit],
+        )
+        dropped: int = cursor.rowcount
+        return dropped
+
+
+def has_more_than(searchable: Searchable, model: EmbeddingModel, count: int) -> bool:
+    """Whether the model has more than so many vectors of this table."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT FROM {searchable.embedding_table} WHERE model_id = %s OFFSET %s LIMIT 1",
+            [model.pk, count],
+        )
+        return cursor.fetchone() is not None

@@ -1,0 +1,139 @@
+"""How many documents of a corpus have each word: counted anew by a job when the corpus has changed."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from contextopt.locks import Lock, wait_turn
+from contextopt.search.models import SearchCorpus
+from contextopt.search.registry import Searchable, SearchFilters
+
+# A corpus that is larger is judged by its newest documents; ten seconds would buy the third digit.
+SAMPLE = 200_000
+# A word that one document has needs no line: what is not listed counts as that.
+LISTED_FROM = 2
+# Longer words are hashes and data; the index of the table takes up to 2,700 bytes.
+LEXEME_MAX_BYTES = 255
+# So much of a corpus may change before its words are counted again.
+CHANGE_SHARE = 0.05
+CHANGE_MIN = 10
+# Edits change no total, so a corpus is counted again after this in any case.
+COUNT_LIFE = timedelta(days=1)
+
+
+def count_words(searchable: Searchable, corpus_id: int, *, now: datetime | None = None) -> SearchCorpus:
+    """Count the corpus's documents and words and replace what was counted before. Twice is once."""
+    live, parameters = searchable.passing(corpus_id, SearchFilters())
+    with transaction.atomic(), connection.cursor() as cursor:
+        wait_turn(Lock.WORDS, searchable.name, corpus_id)
+        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
+        documents: int = cursor.fetchone()[0]
+        sample = (
+            f"SELECT t.search_vector FROM {searchable.table} t WHERE {live}"
+            f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {SAMPLE}"
+        ).replace("%(search_corpus)s", str(int(corpus_id)))
+        cursor.execute(f"SELECT coalesce(avg(length(search_vector)), 0) FROM ({sample}) AS s")
+        mean_length = float(cursor.fetchone()[0])
+        corpus, _ = SearchCorpus.objects.update_or_create(
+            searchable=searchable.name,
+            corpus_id=corpus_id,
+            defaults={
+                "documents": documents,
+                "mean_length": mean_length,
+                "counted_at": now or timezone.now(),
+            },
+        )
+        _replace(corpus, sample, scale=max(1.0, documents / SAMPLE))
+    return corpus
+
+
+def _replace(corpus: SearchCorpus, sample: str, *, scale: float) -> None:
+    corpus.frequencies.all().delete()
+    with connection.cursor() as cursor:
+        # The corpus's own word begins with a blank.
+        cursor.execute(
+            """
+            INSERT INTO contextopt_documentfrequency (corpus_id, lexeme, documents)
+            SELECT %s, word, round(ndoc * %s::float8) FROM ts_stat(%s)
+             WHERE ndoc >= %s AND left(word, 1) <> ' ' AND octet_length(word) <= %s
+            """,
+            [corpus.pk, scale, sample, LISTED_FROM, LEXEME_MAX_BYTES],
+        )
+
+
+def ensure_counted(searchable: Searchable, corpus_id: int) -> None:
+    """Count the corpus's words unless the last count is still about right."""
+    corpus = SearchCorpus.objects.of(searchable.name, corpus_id).first()
+    if corpus is None or _has_changed(searchable, corpus):
+        tidy_index(searchable)
+        count_words(searchable, corpus_id)
+
+
+def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
+    where, parameters = searchable.passing(corpus.corpus_id, SearchFilters())
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {where}", parameters)
+        change = abs(int(cursor.fetchone()[0]) - corpus.documents)
+    return change >= max(CHANGE_MIN, CHANGE_SHARE * corpus.documents)
+
+
+def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
+    """Count what has changed, until `ends_at`; return how many corpora were counted."""
+    drop_gone_corpora(searchable)
+    tidy_index(searchable)
+    counted = 0
+    for corpus_id in changed_corpora(searchable, now=timezone.now()):
+        if timezone.now() >= ends_at:
+            break
+        count_words(searchable, corpus_id)
+        counted += 1
+    return counted
+
+
+def changed_corpora(searchable: Searchable, *, now: datetime) -> Iterator[int]:
+    """Yield the corpora whose words should be counted again, those never counted first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT n.corpus_id
+              FROM (SELECT t.{searchable.corpus_column} AS corpus_id, count(*) AS documents
+                      FROM {searchable.table} t WHERE {searchable.live_sql} GROUP BY 1) AS n
+              LEFT JOIN contextopt_searchcorpus c
+                ON c.searchable = %s AND c.corpus_id = n.corpus_id
+             WHERE c.id IS NULL OR c.counted_at < %s
+                OR abs(n.documents - c.documents) >= greatest({CHANGE_MIN}, {CHANGE_SHARE} * c.documents)
+             ORDER BY c.counted_at NULLS FIRST, n.corpus_id
+            """,
+            [searchable.name, now - COUNT_LIFE],
+        )
+        yield from [row[0] for row in cursor.fetchall()]
+
+
+def drop_gone_corpora(searchable: Searchable) -> int:
+    """Delete the counts of corpora that have no document left; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            DELETE FROM contextopt_searchcorpus c
+             WHERE c.searchable = %s AND NOT EXISTS (
+                   SELECT FROM {searchable.table} t
+                    WHERE t.{searchable.corpus_column} = c.corpus_id AND {searchable.live_sql})
+            """,
+            [searchable.name],
+        )
+        return int(cursor.rowcount)
+
+
+def tidy_index(searchable: Searchable) -> None:
+    """Sort in what was written lately: until then each search reads it from end to end."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT gin_clean_pending_list(i.indexrelid)
+              FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+             WHERE i.indrelid = %s::regclass AND a.amname = 'gin' AND i.indisvalid
+            """,
+            [searchable.table],
+        )

@@ -1,0 +1,370 @@
+"""The half of a search that goes by words: BM25 over a bounded number of candidates.
+
+Words are looked up from the rarest on. All rows that have one of the rarest are weighed, as long as there
+are not too many of them together; of rows that have frequent words alone, those with most of them come
+first, and in a corpus where even that would be much reading, the newest. So the best by BM25 are exact
+whenever the question has a word that is not everywhere, and the work never grows with the corpus.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any, Literal
+
+from django.db import connection
+
+from contextopt.engine.text.lexical import Bm25
+from contextopt.search.registry import Searchable, SearchFilters
+
+QUERY_MAX = 10_000
+"""Characters of a question that are read."""
+TERMS_MAX = 24
+"""The rarest words of a question, in each language, that are weighed."""
+CANDIDATES_MAX = 600
+CANDIDATES_MIN = 200
+CANDIDATES_EACH = 5
+"""So many rows are weighed for each that is asked for, within the two bounds."""
+WEIGHINGS = 4_000
+"""Words times candidates: what bounds the time, since each pair is one look into a row's words."""
+READ_MAX = 8_000
+"""Entries of the index that are read for a word without a second thought."""
+EVERYWHERE = 0.5
+"""Words that are in a greater share of the rows do not tell them apart."""
+NEWEST = 2_000
+WEEKS_MAX = 14
+"""A longer range of dates is not looked up week by week."""
+COUNTED_MAX = 64
+"""A word that is more often in a row counts as so often."""
+# A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
+BM25 = Bm25(k1=0.9, b=0.75)
+
+_AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
+
+type Lexemes = Mapping[str, tuple[str, ...]]
+
+WEEK = timedelta(weeks=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for a word that is there n
+# times: the database counts in one call what unpacking the vector would take twenty times as long for.
+_RANK_LIMIT = 1.64493406685
+_BY_COUNT = tuple(
+    (total - 0.5 / count**2) / _RANK_LIMIT
+    for count, total in enumerate(accumulate(1 / n**2 for n in range(1, COUNTED_MAX + 1)), start=1)
+)
+
+# A literal: an array of parameters takes longer to send than the words of most questions.
+_BY_COUNT_SQL = "'{" + ",".join(map(repr, _BY_COUNT)) + "}'::float8[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of the question in the rows of one language, and in how many documents it is."""
+
+    language: str
+    lexeme: str
+    documents: int
+
+    @property
+    def tsquery(self) -> str:
+        return quoted(self.lexeme)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The words that are weighed, rarest first, and the corpus they are weighed by.
+
+    `is_sampled` says that its documents are not counted yet, so that the numbers are those of a part.
+    """
+
+    terms: tuple[Term, ...]
+    documents: int
+    mean_length: float
+    is_sampled: bool = False
+
+    @property
+    def corpus_rows(self) -> int | None:
+        """Return about how many rows the corpus has; None where that is not known."""
+        return None if self.is_sampled or not self.documents else self.documents
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "term_languages": [term.language for term in self.terms],
+            "term_queries": [term.tsquery for term in self.terms],
+            "term_weights": [
+                BM25.idf(max(self.documents, term.documents), term.documents) for term in self.terms
+            ],
+            "k1": BM25.k1,
+            "b": BM25.b,
+            "mean_length": max(self.mean_length, 1.0),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One look-up of rows that match all of the tsqueries: in the index of words, or among the newest.
+
+    The index finds what several short ones have in common in half the time that one long one takes.
+    """
+
+    tsqueries: tuple[str, ...]
+    source: Literal["words", "newest"] = "words"
+
+
+def quoted(lexeme: str) -> str:
+    """Return the lexeme as a tsquery, whatever characters it has."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def corpus_word(corpus_id: int) -> str:
+    """Return the word that all rows of a corpus have; words of texts never begin with a blank."""
+    return f" {corpus_id}"
+
+
+def week_words(corpus_id: int, start: datetime, end: datetime) -> list[str]:
+    """Return the words of which each row of the corpus dated from start to end has one."""
+    first, last = ((moment - EPOCH) // WEEK for moment in (start, end))
+    return [f"{corpus_word(corpus_id)}w{week}" for week in range(first, last + 1)]
+
+
+def read_lexemes(text: str) -> Lexemes:
+    """Return the words of a question as each language's stemmer has them. Stop words are none."""
+    cleaned = text[:QUERY_MAX].replace("\x00", " ").encode(errors="ignore").decode()
+    if not cleaned.strip():
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT language, tsvector_to_array(contextopt_search_words(contextopt_search_config(language),
+                                                                       %s::text))
+              FROM unnest(ARRAY['en', 'no']) AS language
+            """,
+            [cleaned],
+        )
+        found = {language: tuple(lexemes) for language, lexemes in cursor.fetchall()}
+    return {**found, "no": tuple(dict.fromkeys([*found["no"], *_agents(cleaned)]))}
+
+
+def _agents(text: str) -> Iterator[str]:
+    """Yield what the Norwegian stemmer makes of the other forms of words such as bruker.
+
+    It leaves bruker as bruk, brukeren and brukere as bruker, and brukerne as brukern.
+    """
+    for base in _AGENT.findall(text.lower()):
+        yield from (base, f"{base}er", f"{base}ern")
+
+
+def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:
+    """Return the question's words with their document frequencies, those of the last count."""
+    wanted = sorted({lexeme for found in lexemes.values() for lexeme in found})
+    if not wanted:
+        return Terms((), 0, 0.0)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT c.documents, c.mean_length, f.lexeme, f.documents
+              FROM contextopt_searchcorpus c
+              LEFT JOIN contextopt_documentfrequency f ON f.corpus_id = c.id AND f.lexeme = ANY(%s::text[])
+             WHERE c.searchable = %s AND c.corpus_id = %s
+            """,
+            [wanted, searchable.name, corpus_id],
+        )
+        rows = cursor.fetchall()
+    if rows:
+        documents, mean_length = rows[0][:2]
+        counts = {lexeme: count for _, _, lexeme, count in rows if lexeme is not None}
+    else:
+        documents, mean_length, counts = _count_now(searchable, corpus_id, wanted[: 4 * TERMS_MAX])
+    terms = [
+        Term(language, lexeme, max(1, counts.get(lexeme, 0)))
+        for language, found in lexemes.items()
+        for lexeme in _rarest(found, counts)
+    ]
+    ordered = sorted(terms, key=lambda term: (term.documents, term.lexeme))
+    return Terms(tuple(ordered), documents, mean_length, is_sampled=not rows)
+
+
+def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    return sorted(lexemes, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
+
+
+def _count_now(
+    searchable: Searchable, corpus_id: int, lexemes: Sequence[str]
+) -> tuple[int, float, dict[str, int]]:
+    """Count what has not been counted yet, up to a bound: documents, their mean length, words."""
+    where, parameters = searchable.passing(corpus_id, SearchFilters())
+    words = [f"{quoted(corpus_word(corpus_id))} & {quoted(lexeme)}" for lexeme in lexemes]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT count(*), coalesce(avg(length(words)), 0)::float8
+              FROM (SELECT t.search_vector AS words FROM {searchable.table} t
+                     WHERE {where} LIMIT {2 * CANDIDATES_MAX}) AS sample
+            """,
+            parameters,
+        )
+        documents, mean_length = cursor.fetchone()
+        cursor.execute(
+            f"""
+            SELECT w.lexeme, found.documents
+              FROM unnest(%(lexemes)s::text[], %(words)s::text[]) AS w(lexeme, word)
+             CROSS JOIN LATERAL (
+                   SELECT count(*) AS documents
+                     FROM (SELECT FROM {searchable.table} t
+                            WHERE t.search_vector @@ w.word::tsquery AND {where}
+                            LIMIT {2 * CANDIDATES_MAX}) AS sample) AS found
+            """,
+            {**parameters, "lexemes": list(lexemes), "words": words},
+        )
+        return documents, mean_length, dict(cursor.fetchall())
+
+
+def unpacked(words: str) -> str:
+    """Return the SQL of words, all of one weight, for `terms_sql` to look into.
+
+    A stored vector may be compressed or out of line; this copy is unpacked once and not for each word.
+    """
+    return f"setweight({words}, 'A')"
+
+
+# BM25 of a row p by those of its words that `terms_sql` joins.
+SCORE = """sum(q.weight * n.found * (%(k1)s::float8 + 1)
+           / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
+              + %(b)s::float8 * length(p.words) / %(mean_length)s::float8)))"""
+
+
+def terms_sql(join: Literal["INNER", "LEFT"]) -> str:
+    """Return the SQL that joins to rows p the words of `Terms.parameters` that each has, and how often.
+
+    The rows have the columns language and words, the last made by `unpacked`.
+    """
+    return f"""
+        {join} JOIN unnest(
+               %(term_languages)s::text[], %(term_queries)s::tsquery[], %(term_weights)s::float8[])
+             AS q(language, word, weight) ON q.language = p.language AND p.words @@ q.word
+        {join} JOIN LATERAL (
+             SELECT width_bucket(ts_rank('{{1,1,1,1}}', p.words, q.word)::float8, {_BY_COUNT_SQL}) AS found
+             OFFSET 0) AS n ON true"""
+
+
+def best_by_words(
+    searchable: Searchable,
+    corpus_id: int,
+    terms: Terms,
+    *,
+    filters: SearchFilters,
+    limit: int,
+    passing: float | None = None,
+) -> dict[int, float]:
+    """Return the ids of the best with their BM25, best first. Raises nothing for any text.
+
+    `passing` is about how many rows of the corpus pass the filters, where that is known.
+    """
+    bound = candidates_for(terms, limit)
+    share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
+    place = _place(searchable, corpus_id, filters)
+    steps = list(_steps(terms, place, bound, share, reads_newest=filters.is_by_date))
+    if not steps:
+        return {}
+    pool, parameters = _pool_sql(searchable, steps, corpus_id, filters, bound)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT p.id, {SCORE} AS score FROM ({pool}) AS p {terms_sql('INNER')}"
+            " GROUP BY p.id ORDER BY score DESC, p.id DESC LIMIT %(limit)s",
+            {**terms.parameters(), **parameters, "limit": limit},
+        )
+        return dict(cursor.fetchall())
+
+
+def candidates_for(terms: Terms, limit: int) -> int:
+    """Return how many rows are weighed to find the best `limit`."""
+    each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
+    return max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
+
+
+def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:
+    """Return the condition that a row is of the corpus, and of the weeks asked for if they are few."""
+    start, end = filters.date_from, filters.date_to
+    if searchable.has_windows and start and end and start <= end <= start + WEEKS_MAX * WEEK:
+        return f"({' | '.join(map(quoted, week_words(corpus_id, start, end)))})"
+    return quoted(corpus_word(corpus_id))
+
+
+def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: bool) -> Iterator[Step]:
+    """Yield the look-ups whose rows together are the candidates, the most telling first.
+
+    About `share` of the documents can be candidates. Where other filters than dates hold, the newest that
+    pass may be far between: `reads_newest` says that they are not.
+    """
+    counts = {term.tsquery: term.documents for term in terms.terms}
+    totals = zip(counts, accumulate(counts.values()), strict=True)
+    rare = [word for word, total in totals if total * share <= bound]
+    common = [word for word in counts if word not in rare]
+    if rare:
+        yield Step((place, " | ".join(rare)))
+    if not common:
+        return
+    first = common[0]
+    if counts[first] > READ_MAX and reads_newest:
+        yield Step((" | ".join(common),), "newest")
+        return
+    telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
+    if together := _all_of(terms, telling):
+        yield Step((place, *together))
+    others = [word for word in telling if word != first]
+    # With one other word, that is what was looked up just now.
+    is_looked_up = bool(together) and len(others) == 1
+    if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
+        yield Step((place, first, " | ".join(others)))
+    yield Step((place, first))
+
+
+def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
+    """Return that all words of a language are there, where it has several; none if all are in very many.
+
+    What languages have in common is asked for once. One that has no more than that would find all that the
+    others do.
+    """
+    wanted = []
+    for code in sorted({term.language for term in terms.terms}):
+        own = [term for term in terms.terms if term.language == code and term.tsquery in words]
+        if len(own) > 1 and own[0].documents <= READ_MAX:
+            wanted.append([term.tsquery for term in own])
+    shared = [word for word in wanted[0] if all(word in one for one in wanted)] if wanted else []
+    further = [" & ".join(word for word in one if word not in shared) for one in wanted]
+    if not all(further):
+        return tuple(shared)
+    return (*shared, " | ".join(f"({one})" for one in further)) if further else ()
+
+
+def _pool_sql(
+    searchable: Searchable, steps: Sequence[Step], corpus_id: int, filters: SearchFilters, bound: int
+) -> tuple[str, dict[str, Any]]:
+    """Return the candidates' statement. Its limits are literals: for a parameter the planner guesses."""
+    by_word, parameters = searchable.passing_words(corpus_id, filters)
+    by_date, _ = searchable.passing(corpus_id, filters)
+    selects = []
+    for number, step in enumerate(steps):
+        names = [f"step_{number}_{place}" for place in range(len(step.tsqueries))]
+        parameters |= zip(names, step.tsqueries, strict=True)
+        matches = " AND ".join(f"t.search_vector @@ %({name})s::tsquery" for name in names)
+        source = f"{searchable.table} t WHERE {by_word} AND {matches}"
+        if step.source == "newest":
+            source = f"({_newest_sql(searchable, by_date)}) AS t WHERE {matches}"
+        selects.append(f"(SELECT t.id, t.language, t.search_vector AS words FROM {source} LIMIT {bound})")
+    return (
+        f"""
+        SELECT DISTINCT ON (id) id, language, {unpacked("words")} AS words
+          FROM (SELECT * FROM ({" UNION ALL ".join(selects)}) AS found LIMIT {bound}) AS looked_up
+         ORDER BY id""",
+        parameters,
+    )
+
+
+def _newest_sql(searchable: Searchable, where: str) -> str:
+    return (
+        f"SELECT t.* FROM {searchable.table} t WHERE {where}"
+        f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}"
+    )

@@ -1,0 +1,245 @@
+"""Versioned settings of how a space's context is put together."""
+
+from decimal import Decimal
+from typing import Any, ClassVar, Self
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models, transaction
+from django.db.models import F, Q
+
+from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import FieldProblem, InvalidInput, NotFound
+from contextopt.limits import TOKENS_MAX
+from contextopt.locks import hold_space
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.models import Space
+
+WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
+RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
+# Settings whose null means "all".
+ALL_ALLOWED = ("window_days", "question_window_days", "question_max_records", "question_notes_chars")
+SETTINGS = (
+    "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
+    "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
+    "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
+    "question_window_days", "question_max_records", "question_notes_chars",
+)  # fmt: skip
+
+
+def _size(default: int, *, low: int = 0) -> Any:
+    return models.PositiveIntegerField(
+        default=default, validators=[MinValueValidator(low), MaxValueValidator(TOKENS_MAX)]
+    )
+
+
+def _weight(default: str, *, high: int = 10) -> Any:
+    return models.DecimalField(
+        max_digits=5,
+        decimal_places=3,
+        default=Decimal(default),
+        validators=[MinValueValidator(0), MaxValueValidator(high)],
+    )
+
+
+def _limit(high: int) -> Any:
+    """Return a limit of at least 1; empty means all."""
+    return models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(high)],
+        help_text="Leave empty for all.",
+    )
+
+
+class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
+    def active(self) -> Self:
+        return self.filter(is_active=True)
+
+    @transaction.atomic
+    def publish(
+        self, *, space: Space, created_by: str, note: str = "", **settings: object
+    ) -> "ContextConfig":
+        """Add the next version and make it the active one.
+
+        Settings that are not given are those of the version before it.
+        """
+        hold_space(space.pk)
+        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+        latest = self.filter(space=space).order_by("-version").first()
+        current = self.filter(space=space).active().first() or latest
+        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
+        config = self.model(
+            space=space,
+            version=latest.version + 1 if latest else 1,
+            created_by=created_by,
+            note=note,
+            is_active=True,
+            **{**carried, **settings},
+        )
+        config.full_clean(validate_constraints=False)
+        self.filter(space=space).active().update(is_active=False)
+        config.save(force_insert=True)
+        if current and current.encoding != config.encoding:
+            Space.objects.filter(pk=space.pk).update(recount_from=0)
+        return config
+
+
+class ContextConfig(models.Model):
+    """One immutable version of a space's settings; a trigger refuses any change but of `is_active`."""
+
+    space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
+    version = models.PositiveIntegerField()
+    is_active = models.BooleanField(default=False)
+    window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14, null=True, blank=True)
+    max_records = models.PositiveSmallIntegerField(
+        default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+    )
+    recency_weight = _weight("0.7")
+    frequency_weight = _weight("0.3")
+    system_tokens = _size(800)
+    history_tokens = _size(1_000)
+    response_tokens = _size(1_000, low=1_000)
+    context_tokens = _size(2_000)
+    stage3_context_tokens = _size(4_000)
+    total_tokens = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(4 * TOKENS_MAX)],
+        help_text="Empty: the sum of the four parts.",
+    )  # fmt: skip
+    encoding = models.CharField(max_length=64, default="cl100k_base")
+    record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
+    # For stage 5, where the question decides and not the calendar.
+    semantic_weight = _weight("9")
+    lexical_weight = _weight("6")
+    neighbour_share = _weight("0.4", high=1)
+    question_window_days = _limit(3_650)
+    question_max_records = _limit(1_000)
+    question_notes_chars = _limit(100_000)
+    note = models.CharField(max_length=200, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ContextConfigQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["space", "version"], name="config_version_once"),
+            models.UniqueConstraint(fields=["space"], condition=Q(is_active=True), name="config_active_once"),
+            models.CheckConstraint(condition=Q(window_days__in=[7, 14, 30]), name="config_window"),
+            models.CheckConstraint(
+                condition=Q(max_records__gte=1, max_records__lte=1_000), name="config_max_records"
+            ),
+            models.CheckConstraint(condition=Q(response_tokens__gte=1_000), name="config_response"),
+            models.CheckConstraint(
+                condition=Q(recency_weight__gte=0, recency_weight__lte=10)
+                & Q(frequency_weight__gte=0, frequency_weight__lte=10)
+                & Q(semantic_weight__gte=0, semantic_weight__lte=10)
+                & Q(lexical_weight__gte=0, lexical_weight__lte=10)
+                & Q(neighbour_share__gte=0, neighbour_share__lte=1),
+                name="config_weights",
+            ),
+            models.CheckConstraint(
+                condition=Q(total_tokens=None) | Q(total_tokens__gte=F("response_tokens")),
+                name="config_total",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.space} v{self.version}"
+
+    def clean(self) -> None:
+        """Refuse settings that no assembly could work with."""
+        if self.total_tokens is not None and self.total_tokens < self.response_tokens:
+            raise ValidationError(
+                {"total_tokens": f"must be at least the response's {self.response_tokens:,}"}
+            )
+        try:
+            get_tokenizer(self.encoding)
+        except UnknownEncoding as error:
+            raise ValidationError({"encoding": error.message}) from error
+
+
+# The setting that may be null: none means the sum of the parts.
+NULLABLE = frozenset({"total_tokens"})
+
+
+def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextConfig:
+    """Add the next version and make it the active one; what is not given is carried over.
+
+    Raises:
+        InvalidInput: a setting is none that an assembly could work with; the error names it.
+    """
+    given = data.model_dump(exclude_unset=True, exclude={"note"})
+    for name, value in given.items():
+        if value is None and name not in NULLABLE:
+            raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
+        if value == "all":
+            given[name] = None
+    try:
+        return publish_settings(space=space, created_by=created_by, note=data.note, **given)
+    except ValidationError as error:
+        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
+        raise InvalidInput(problems) from error
+
+
+@transaction.atomic
+def publish_settings(*, space: Space, created_by: str, note: str = "", **settings: object) -> ContextConfig:
+    """Publish the next version and write down what differs from the one before.
+
+    Raises:
+        ValidationError: a setting is none that an assembly could work with.
+    """
+    before = space.configs.active().first()
+    config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
+    _note(space, created_by, "config.published", before, config)
+    return config
+
+
+def _note(space: Space, actor: str, action: str, before: ContextConfig | None, after: ContextConfig) -> None:
+    note_event(
+        team_id=space.team_id,
+        actor=actor,
+        action=action,
+        subject=f"{space.slug} v{after.version}",
+        before=_settings_of(before) if before else None,
+        after=_settings_of(after),
+    )
+
+
+def _settings_of(config: ContextConfig) -> dict[str, Any]:
+    return {"version": config.version, **{name: getattr(config, name) for name in SETTINGS}}
+
+
+def find_config(space: Space, version: int) -> ContextConfig:
+    """Return one version of the space's settings.
+
+    Raises:
+        NotFound: the space has no such version.
+    """
+    config = space.configs.filter(version=version).first()
+    if config is None:
+        raise NotFound(f"There is no version {version} of the settings of {space.slug!r}.")
+    return config
+
+
+@transaction.atomic
+def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> ContextConfig:
+    """Make an earlier version the active one again. The version itself does not change.
+
+    Raises:
+        NotFound: the space has no such version.
+    """
+    hold_space(space.pk)
+    Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+    config = find_config(space, version)
+    before = space.configs.active().exclude(pk=config.pk).first()
+    space.configs.active().exclude(pk=config.pk).update(is_active=False)
+    space.configs.filter(pk=config.pk).update(is_active=True)
+    config.is_active = True
+    if before and before.encoding != config.encoding:
+        Space.objects.filter(pk=space.pk).update(recount_from=0)
+    if before:
+        _note(space, actor, "config.activated", before, config)
+    return config

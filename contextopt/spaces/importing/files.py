@@ -1,0 +1,115 @@
+"""Files of rows: opening them, telling their format, and reading them line by line in bounded memory."""
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from contextopt.spaces.importing.jsonl import read_jsonl
+from contextopt.spaces.importing.lines import Lines, ReturnsAsFeeds, ends_in_return
+from contextopt.spaces.importing.rows import Found, Rejection, UnusableSource
+from contextopt.spaces.importing.tables import read_table
+
+STDIN = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+UTF8_BOM = b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+FORMATS: dict[str, "Format"] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
+}  # fmt: skip
+
+type Format = Literal["jsonl", "csv"]
+
+
+def check_input(name: str) -> None:
+    """Refuse a file that is not there before another is imported. It is not opened: a pipe opens once.
+
+    Raises:
+        UnusableSource: it is missing, a folder, or not ours to read.
+    """
+    if name == STDIN:
+        return
+    if "\0" in name or not Path(name).exists():
+        raise UnusableSource(f"{name!r} does not exist")
+    if Path(name).is_dir():
+        raise UnusableSource(f"{name} is a folder; import_markdown and import_git take folders")
+    if not os.access(name, os.R_OK):
+        raise UnusableSource(f"{name} may not be read")
+
+
+@contextmanager
+def open_input(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-`; what is compressed with gzip is read unpacked.
+
+    Raises:
+        UnusableSource: it is damaged or no UTF-8 text.
+    """
+    if name == STDIN:
+        yield _unpacked(sys.stdin.buffer, name)
+        return
+    with Path(name).open("rb") as file:
+        yield _unpacked(file, name)
+
+
+def read_file(
+    stream: BinaryIO, name: str, *, file: str = "", format: Format | None = None
+) -> Iterator[Found]:
+    """Yield the rows of a JSONL or CSV file; `file` is the name that goes into what is reported.
+
+    The format is that of the name's extension, else that of the first character.
+    """
+    chosen = format or detect_format(name, _peek(stream))
+    if chosen == "csv" and ends_in_return(_peek(stream)):
+        stream = io.BufferedReader(ReturnsAsFeeds(cast(io.BufferedReader, stream)), 2**17)
+    lines = Lines(stream)
+    reader = read_jsonl if chosen == "jsonl" else read_table
+    try:
+        yield from reader(lines, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        yield Rejection(
+            lines.number + 1, "row", f"the compressed data is damaged from here on: {error}", file
+        )
+
+
+def detect_format(name: str, head: bytes) -> Format:
+    for suffix in reversed(Path(name).suffixes):
+        if suffix.lower() != ".gz":
+            if suffix.lower() in FORMATS:
+                return FORMATS[suffix.lower()]
+            break
+    return "jsonl" if head.lstrip()[:1] in (b"{", b"[") else "csv"
+
+
+def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
+    stream = _peekable(file)
+    if _peek(stream).startswith(GZIP_MAGIC):
+        stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), 2**17)
+    try:
+        head = _peek(stream)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UnusableSource(f"{name} is damaged: {error}") from error
+    if head.startswith(UTF16_BOMS):
+        raise UnusableSource(f"{name} is UTF-16; save it as UTF-8")
+    if head.startswith(UTF8_BOM):
+        stream.read(len(UTF8_BOM))
+    return stream
+
+
+def _peekable(file: BinaryIO) -> io.BufferedReader:
+    if isinstance(file, io.BufferedReader):
+        return file
+    return io.BufferedReader(cast(io.RawIOBase, file), 2**17)
+
+
+def _peek(stream: BinaryIO) -> bytes:
+    return cast(io.BufferedReader, stream).peek(4_096)[:4_096]
+
+
+def readable(name: str) -> str:
+    """Return a file's name with a sign in place of bytes that are not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "replace")

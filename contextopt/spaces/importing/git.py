@@ -1,0 +1,245 @@
+"""Commits as records, read from `git log` as it runs."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from contextopt.spaces import models as limits
+from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
+
+FILES_SHOWN = 100
+TAGS_SHOWN = 8
+TOKEN_MAX_BYTES = 4 * 2**20
+CHUNK_BYTES = 2**16
+# Nothing that a repository's own settings say is run: no hooks, watchers, signature or diff programs.
+SAFE_GIT = [
+    "git",
+    "--no-pager",
+    "-c",
+    "safe.directory=*",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+]
+LOG_OPTIONS = [
+    "-z", "--name-only", "--no-renames", "--diff-merges=off", "--root", "--no-color", "--no-notes",
+    "--no-show-signature", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8",
+]  # fmt: skip
+HEADER = ("sha", "date", "author", "email", "subject", "body")
+LOG_FORMAT = "--format=%x00%H%x00%cI%x00%an%x00%ae%x00%s%x00%b%x00"
+
+
+@dataclass(slots=True)
+class Commit:
+    """A commit as far as it is needed: of its files the first so many, and how many there were."""
+
+    header: dict[str, str]
+    files_kept: int
+    files: list[str] = field(default_factory=list)
+    folders: dict[str, None] = field(default_factory=dict)
+    file_count: int = 0
+
+    def add_file(self, path: str) -> None:
+        self.file_count += 1
+        if len(self.files) < self.files_kept:
+            self.files.append(path)
+        folder, slash, _ = path.partition("/")
+        if slash and len(self.folders) < TAGS_SHOWN:
+            self.folders[folder[: limits.TAG_MAX]] = None
+
+
+def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None) -> Iterator[Found]:
+    """Yield a row for each commit, newest first; its line is the number of the commit.
+
+    Raises:
+        UnusableSource: there is no repository, no such revision or no commit yet.
+    """
+    root = find_repository(repository)
+    if rev.startswith("-"):
+        raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
+    if (
+        git_line(root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"])
+        is None
+    ):
+        raise UnusableSource(
+            f"REPO: {repository} has no commits yet" if rev == "HEAD" else f"--rev: there is no {rev!r}"
+        )
+    count = [f"--max-count={limit}"] if limit else []
+    arguments = ["log", *LOG_OPTIONS, LOG_FORMAT, *count, "--end-of-options", rev, "--"]
+    name = root.name.removesuffix(".git") or root.name
+    number = 0
+    try:
+        with run_git(root, arguments) as output:
+            for number, commit in enumerate(parse_log(output, FILES_SHOWN), start=1):
+                yield _commit_row(commit, number, f"git:{name}")
+    except UnusableSource as error:
+        if number == 0:
+            raise
+        yield Rejection(number + 1, "row", f"the history cannot be read from here on: {error}")
+
+
+def find_repository(path: str) -> Path:
+    """Return the top folder of the repository that a folder is in, or the bare repository itself.
+
+    Raises:
+        UnusableSource: the folder is missing or in no repository.
+    """
+    folder = Path(path)
+    if "\0" in path or not folder.is_dir():
+        raise UnusableSource(f"REPO: {path!r} is not a folder on this machine")
+    inside = git_line(folder, ["rev-parse", "--is-bare-repository"])
+    if inside is None:
+        raise UnusableSource(f"REPO: {path} is not in a git repository")
+    asked = "--absolute-git-dir" if inside == "true" else "--show-toplevel"
+    return Path(git_line(folder, ["rev-parse", asked]) or folder.resolve())
+
+
+def read_commit_dates(folder: Path) -> dict[str, str]:
+    """Return when each Markdown file below a folder was last committed, by its path from there.
+
+    Empty outside a repository and without git: the date of the file then speaks.
+    """
+    if git_line(folder, ["rev-parse", "--is-inside-work-tree"]) != "true":
+        return {}
+    dates: dict[str, str] = {}
+    arguments = ["log", *LOG_OPTIONS, "--relative", LOG_FORMAT, "HEAD", "--", "*.md", "*.markdown"]
+    try:
+        with run_git(folder, arguments) as output:
+            for commit in parse_log(output, sys.maxsize):
+                for path in commit.files:
+                    dates.setdefault(path, commit.header["date"])
+    except UnusableSource:
+        return dates
+    return dates
+
+
+@contextmanager
+def run_git(folder: Path, arguments: list[str]) -> Iterator[BinaryIO]:
+    """Run git in a folder and give its output as it comes; it is ended when the reader stops early.
+
+    Raises:
+        UnusableSource: git is not installed, or failed; with its own words.
+    """
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - git, with arguments that are ours or checked
+                [*SAFE_GIT, *arguments], cwd=folder, env=git_environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise UnusableSource("git is not installed") from error
+        with process:
+            try:
+                yield process.stdout  # type: ignore[misc]  # a pipe was asked for
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            raise UnusableSource(_first_complaint(complaints))
+
+
+def git_environment() -> dict[str, str]:
+    """Return the environment without what would point git at another repository or ask a person."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {
+        **kept,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
+
+
+def git_line(folder: Path, arguments: list[str]) -> str | None:
+    """Return the one line that git answers, or None where it has none."""
+    try:
+        with run_git(folder, arguments) as output:
+            return os.fsdecode(output.read()).removesuffix("\n")
+    except UnusableSource:
+        return None
+
+
+def _first_complaint(complaints: IO[bytes]) -> str:
+    complaints.seek(0)
+    text = complaints.read(4_000).decode("utf-8", "replace").strip()
+    return f"git: {text.splitlines()[0].removeprefix('fatal: ')}" if text else "git failed without a word"
+
+
+def parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:
+    """Parse what LOG_FORMAT and `-z --name-only` write.
+
+    An empty token starts a commit; six fields and an empty token follow; then come its files, of which
+    the first has a line break before it.
+    """
+    tokens = _split_tokens(output)
+    next(tokens, None)
+    while (commit := _read_header(tokens, files_kept)) is not None:
+        is_first = True
+        for token in tokens:
+            if not token:
+                break
+            commit.add_file(token.removeprefix("\n") if is_first else token)
+            is_first = False
+        yield commit
+
+
+def _read_header(tokens: Iterator[str], files_kept: int) -> Commit | None:
+    values = [token for _, token in zip(range(len(HEADER) + 1), tokens, strict=False)]
+    if len(values) < len(HEADER):
+        return None
+    return Commit(dict(zip(HEADER, values, strict=False)), files_kept)
+
+
+def _split_tokens(output: BinaryIO) -> Iterator[str]:
+    """Yield what stands between NULs; a token past four megabytes is cut."""
+    pending = b""
+    while chunk := output.read(CHUNK_BYTES):
+        *whole, rest = chunk.split(b"\0")
+        for part in whole:
+            yield (pending + part).decode("utf-8", "replace")
+            pending = b""
+        if len(pending) < TOKEN_MAX_BYTES:
+            pending += rest
+    if pending:
+        yield pending.decode("utf-8", "replace")
+
+
+def _commit_row(commit: Commit, number: int, source: str) -> RawRow:
+    header = commit.header
+    notes = compose_notes(commit)
+    return RawRow(
+        line=number,
+        size=len(notes),
+        fields={
+            "title": cut(" ".join(header["subject"].split()), limits.TITLE_MAX) or "(no subject)",
+            "type": "commit",
+            "date": header["date"],
+            "tags": list(commit.folders),
+            "notes": notes,
+            "source": cut(source, limits.SOURCE_MAX),
+            "external_id": header["sha"],
+            "metadata": {"author": cut(header["author"], 200), "email": cut(header["email"], 200)},
+        },
+    )
+
+
+def compose_notes(commit: Commit) -> str:
+    """Return the message's body, the author and the files, each a paragraph."""
+    files = ", ".join(commit.files)
+    if (more := commit.file_count - len(commit.files)) > 0:
+        files += f" and {more:,} more"
+    author = f"Author: {cut(commit.header['author'], 200)}"
+    tail = "\n\n".join([author, f"Files: {files}"] if files else [author])[: limits.NOTES_MAX // 2]
+    body = cut(commit.header["body"].strip(), limits.NOTES_MAX // 2)
+    return f"{body}\n\n{tail}" if body else tail
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

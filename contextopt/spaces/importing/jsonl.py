@@ -1,0 +1,95 @@
+"""One JSON object a line."""
+
+import json
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+from contextopt.spaces.importing.lines import Lines, decode
+from contextopt.spaces.importing.rows import Found, RawRow, Rejection
+from contextopt.strictjson import DuplicateKey, read_json
+
+
+def read_jsonl(lines: Lines, file: str = "") -> Iterator[Found]:
+    """Yield each line's object; blank lines are passed over.
+
+    An array or object that is spread over the lines of the file is one rejection, and is not read further.
+    """
+    rows = _read_lines(lines, file)
+    head = list(islice(rows, 1))
+    if head and (opened := _opens(head[0].line)):
+        head += islice(rows, 1)
+        if _goes_on(opened, head):
+            yield _spread(opened, head[0].found)
+            return
+    for row in chain(head, rows):
+        yield row.found
+
+
+class ReadLine(NamedTuple):
+    """A line that is not blank, and what became of it."""
+
+    line: bytes
+    found: Found
+
+
+def _read_lines(lines: Lines, file: str) -> Iterator[ReadLine]:
+    for line in lines:
+        if lines.overlong == lines.number:
+            error = f"is longer than {lines.max_bytes:,} bytes"
+            yield ReadLine(line, Rejection(lines.number, "row", error, file))
+        elif not line.isspace():
+            yield ReadLine(line, _read_line(line, lines.number, file))
+
+
+def _opens(line: bytes) -> str:
+    """Return the bracket of the array or object that a line begins and does not end, or nothing."""
+    text = decode(line).strip()
+    if not text.startswith(("[", "{")):
+        return ""
+    try:
+        read_json(text)
+    except json.JSONDecodeError as error:
+        return text[0] if error.pos >= len(text) else ""
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+def _goes_on(opened: str, head: list[ReadLine]) -> bool:
+    """Tell whether the second line is part of what the first one opened, and no row of its own.
+
+    A file whose first row alone is broken is read on.
+    """
+    first, *rest = head
+    if opened == "[":
+        return first.line.strip() == b"[" or any(isinstance(row.found, Rejection) for row in rest)
+    return any(row.line.lstrip().startswith((b'"', b"}")) for row in rest)
+
+
+def _spread(opened: str, first: Found) -> Rejection:
+    name = "array" if opened == "[" else "object"
+    return Rejection(
+        first.line,
+        "row",
+        f"begins a JSON {name} of several lines; expected is one JSON object a line, "
+        'such as {"title": "…"}. The rest is not read',
+        first.file,
+    )
+
+
+def _read_line(line: bytes, number: int, file: str) -> Found:
+    try:
+        value = read_json(decode(line))
+    except RecursionError:
+        return Rejection(number, "row", "is nested too deep", file)
+    except json.JSONDecodeError as error:
+        # The message's own line number is always 1.
+        return Rejection(number, "row", f"is not JSON: {error.msg} at character {error.colno}", file)
+    except DuplicateKey as error:
+        return Rejection(number, "row", str(error), file)
+    except ValueError as error:
+        return Rejection(number, "row", str(error).split(";")[0], file)
+    if not isinstance(value, dict):
+        return Rejection(number, "row", 'must be a JSON object, such as {"title": "…"}', file)
+    return RawRow(number, value, len(line), file)

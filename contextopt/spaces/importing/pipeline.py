@@ -1,0 +1,263 @@
+"""Check rows and write them in batches.
+
+Each batch is one transaction, so an import that was stopped is finished by running it again. Memory is
+bounded by the batch (rows and bytes) and by the number of rejections that are kept in full.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from django.db import DataError, connection
+from pydantic import ValidationError
+
+from contextopt.errors import Conflict
+from contextopt.inputs import field_problems
+from contextopt.people.models import Team
+from contextopt.spaces.importing.rows import Found, RawRow, Rejection, RejectionJson
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.models import Space
+from contextopt.spaces.records import create_space, upsert_records
+
+BATCH_ROWS = 1_000
+BATCH_BYTES = 8 * 2**20
+REJECTIONS_KEPT = 10_000
+ERROR_MAX = 300
+RECORD_FIELDS = frozenset(RecordIn.model_fields)
+
+
+class ReportJson(TypedDict):
+    read: int
+    created: int
+    updated: int
+    unchanged: int
+    rejected: list[RejectionJson]
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Counts of an import so far; `read` is the sum of the others."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rejected_count: int = 0
+    rejected: list[Rejection] = field(default_factory=list)
+    """The first ten thousand rejections."""
+    kept_in_metadata: set[str] = field(default_factory=set)
+    """Names of fields that records do not have."""
+
+    @property
+    def read(self) -> int:
+        return self.created + self.updated + self.unchanged + self.rejected_count
+
+    def reject(self, rejection: Rejection) -> None:
+        self.rejected_count += 1
+        if len(self.rejected) < REJECTIONS_KEPT:
+            self.rejected.append(rejection)
+
+    def to_json(self) -> ReportJson:
+        return {
+            "read": self.read,
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "rejected": [rejection.to_json() for rejection in self.rejected],
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.read:,} read: {self.created:,} created, {self.updated:,} updated, "
+            f"{self.unchanged:,} unchanged, {self.rejected_count:,} rejected"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRow:
+    raw: RawRow
+    data: RecordIn
+
+
+_MAKE_KEYS = """
+DROP TABLE IF EXISTS pg_temp.import_keys;
+CREATE TEMP TABLE import_keys (key bytea PRIMARY KEY, content bytea NOT NULL, line bigint NOT NULL)
+"""
+# What is inserted is not among the rows that the statement sees itself.
+_CLAIM_KEYS = """
+WITH given AS (
+    SELECT *
+      FROM unnest(%s::bytea[], %s::bytea[], %s::bigint[]) WITH ORDINALITY AS g(key, content, line, place)
+), claimed AS (
+    INSERT INTO pg_temp.import_keys SELECT key, content, line FROM given ORDER BY place
+    ON CONFLICT DO NOTHING RETURNING key, content, line
+)
+SELECT g.place - 1, first.line
+  FROM given g
+  JOIN (SELECT * FROM pg_temp.import_keys UNION ALL SELECT * FROM claimed) AS first USING (key)
+ WHERE first.content <> g.content
+"""
+
+
+class GivenKeys:
+    """The keys that the rows of an import gave so far, in a table of the database session's own.
+
+    The first row of a key is the one that counts, however far away the next one is: were it the last, a
+    second import would change the record to the first and back. One that says the same may come again.
+    """
+
+    def __init__(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(_MAKE_KEYS)
+
+    def close(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE pg_temp.import_keys")
+
+    def find_repeats(self, batch: Sequence[CheckedRow]) -> dict[int, int]:
+        """Return, by their places, which rows give a key that another one has, and in which line that is.
+
+        Rows that give none are known by their content: those of one key say the same, and none is lost.
+        """
+        keyed = [(place, row) for place, row in enumerate(batch) if row.raw.fields.get("external_id")]
+        keys = [_digest([row.raw.file, row.data.source, row.data.external_id]) for _, row in keyed]
+        contents = [_digest(row.data.model_dump(mode="json")) for _, row in keyed]
+        with connection.cursor() as cursor:
+            cursor.execute(_CLAIM_KEYS, [keys, contents, [row.raw.line for _, row in keyed]])
+            return {keyed[number][0]: line for number, line in cursor.fetchall()}
+
+
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).digest()
+
+
+def ensure_space(*, team: Team, slug: str, actor: str) -> Space:
+    """Return the team's space of this slug, made when it is missing.
+
+    Raises:
+        ValidationError: the slug cannot name a space.
+    """
+    if space := Space.objects.filter(team=team, slug=slug).first():
+        return space
+    name = slug.replace("-", " ").replace("_", " ").strip().capitalize()
+    data = SpaceIn(slug=slug, name=name or slug)
+    try:
+        return create_space(team=team, data=data, actor=actor)
+    except Conflict:
+        return Space.objects.get(team=team, slug=slug)
+
+
+def import_rows(
+    *,
+    space: Space,
+    rows: Iterable[Found],
+    actor: str,
+    report: ImportReport,
+    on_batch: Callable[[ImportReport], None] | None = None,
+) -> None:
+    """Write the rows and add what became of them to the report, batch by batch."""
+    keys = GivenKeys()
+    for batch in _batches(rows, report):
+        _write_batch(space, _without_repeats(batch, keys, report), actor, report)
+        if on_batch is not None:
+            on_batch(report)
+    keys.close()
+
+
+def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
+    batch: list[CheckedRow] = []
+    size = 0
+    for row in rows:
+        checked = row if isinstance(row, Rejection) else check_row(row, report.kept_in_metadata)
+        if isinstance(checked, Rejection):
+            report.reject(checked)
+            continue
+        batch.append(checked)
+        size += row.size if isinstance(row, RawRow) else 0
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: ImportReport) -> None:
+    """Write a batch; where the database refuses it, halve it until the row at fault is alone."""
+    try:
+        results = upsert_records(space=space, rows=[row.data for row in batch], actor=actor)
+    except DataError as error:
+        if len(batch) == 1:
+            report.reject(_reject(batch[0].raw, "row", f"the database refuses it: {error}"))
+            return
+        middle = len(batch) // 2
+        _write_batch(space, batch[:middle], actor, report)
+        _write_batch(space, batch[middle:], actor, report)
+        return
+    for result in results:
+        setattr(report, result.status, getattr(report, result.status) + 1)
+
+
+def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportReport) -> list[CheckedRow]:
+    repeats = keys.find_repeats(batch)
+    for place, line in sorted(repeats.items()):
+        problem = f"repeats the source and external_id of line {line}, which is kept"
+        report.reject(_reject(batch[place].raw, "external_id", problem))
+    return [row for place, row in enumerate(batch) if place not in repeats]
+
+
+def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
+    """Validate a row and give it an identity.
+
+    Null means not given. Fields that records do not have are kept in the metadata, and their names noted.
+    """
+    fields = {name: value for name, value in row.fields.items() if value is not None}
+    if not fields.keys() <= RECORD_FIELDS:
+        clash = _move_unknown(fields, kept_in_metadata)
+        if clash:
+            return _reject(row, clash, "is given twice: by itself and inside metadata")
+    try:
+        data = RecordIn.model_validate(fields)
+    except ValidationError as error:
+        problems = field_problems(error)
+        first, rest = problems[0], problems[1:]
+        also = [f"{problem.field}: {problem.message}" for problem in rest[:5]]
+        return _reject(row, first.field, "; ".join([_explain(first.message), *also]))
+    if not data.external_id:
+        data.external_id = identify_content(data)
+    return CheckedRow(row, data)
+
+
+def identify_content(data: RecordIn) -> str:
+    """Return an id made of what the row says, so that a row without one is known again.
+
+    Two rows that say exactly the same are therefore one record.
+    """
+    said = json.dumps(data.model_dump(exclude_defaults=True), sort_keys=True, default=str)
+    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+
+
+def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
+    """Move what is no field of a record into its metadata; return a name that is there already, or ""."""
+    metadata = fields.get("metadata", {})
+    if not isinstance(metadata, dict):
+        return ""
+    merged = dict(metadata)
+    for name in [name for name in fields if name not in RECORD_FIELDS]:
+        if name in merged:
+            return name
+        merged[name] = fields.pop(name)
+        if len(kept_in_metadata) < 100:
+            kept_in_metadata.add(name[:100])
+    fields["metadata"] = merged
+    return ""
+
+
+def _explain(message: str) -> str:
+    # Bytes that are no UTF-8 come out of decoding as lone surrogates; see lines.decode.
+    return f"{message}, or bytes that are not UTF-8" if "lone surrogate" in message else message
+
+
+def _reject(row: RawRow, name: str, error: str) -> Rejection:
+    cut = error if len(error) <= ERROR_MAX else error[: ERROR_MAX - 1] + "…"
+    return Rejection(row.line, name, cut, row.file)

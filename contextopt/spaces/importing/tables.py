@@ -1,0 +1,158 @@
+"""CSV: the header names the fields, other columns go to the metadata, an empty cell is not given."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+
+from contextopt.spaces.importing.lines import Lines, decode
+from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
+from contextopt.spaces.inputs import RecordIn
+from contextopt.strictjson import DuplicateKey, read_json
+
+DELIMITERS = ",;\t"
+# Above the longest notes, so that these are refused by name and an unclosed quote still ends somewhere.
+CELL_MAX = 2_000_000
+COLUMNS_MAX = 1_000
+
+
+def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
+    """Yield each row under the line that it starts at; a quoted cell may hold line breaks.
+
+    Raises:
+        UnusableSource: the header is not CSV, names a column twice, or too many of them.
+    """
+    # The limit belongs to the process; the default of 128 KiB is less than notes may have.
+    csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
+    source = (decode(line) for line in lines)
+    header_line = next((line for line in source if not line.isspace()), "")
+    header_number = lines.number
+    reader = StrictReader(_chain(header_line, source), _delimiter(header_line), lines)
+    try:
+        names = _header(next(reader, []))
+    except csv.Error as error:
+        raise UnusableSource(f"line {header_number}: the header is not CSV: {error}") from error
+    while True:
+        before = lines.number
+        found = _next_row(reader, names, lines, file)
+        if found is None:
+            return
+        found = _refuse_overlong(found, lines, before)
+        # Spreadsheets end their files with rows of empty cells.
+        if isinstance(found, Rejection) or found.fields:
+            yield found
+
+
+class StrictReader:
+    """Iterate over rows of cells. What is no CSV raises `csv.Error` in words for who wrote the file.
+
+    Strict, or a quote that is never closed would take the rows below it into its cell in silence.
+    """
+
+    def __init__(self, texts: Iterator[str], delimiter: str, lines: Lines) -> None:
+        self.lines = lines
+        self.delimiter = delimiter
+        self._row: list[str] = []
+        self._cells = csv.reader(self._keep(texts), delimiter=delimiter, strict=True)
+
+    def __iter__(self) -> "StrictReader":
+        return self
+
+    def __next__(self) -> list[str]:
+        self._row.clear()
+        try:
+            return next(self._cells)
+        except csv.Error as error:
+            raise csv.Error(self._explain(str(error))) from error
+
+    def _keep(self, texts: Iterator[str]) -> Iterator[str]:
+        for text in texts:
+            self._row.append(text)
+            yield text
+
+    def _explain(self, message: str) -> str:
+        if "new-line character" in message:
+            return "a carriage return stands alone outside quotes"
+        if "field limit" in message:
+            return f"a cell is longer than {csv.field_size_limit():,} characters; is its quote never closed?"
+        if "unexpected end" in message:
+            return f"the quote that opens in line {self._open_line()} is never closed"
+        return message
+
+    def _open_line(self) -> int:
+        """Return the line in which the last cell of the file begins."""
+        *_, cell = next(csv.reader(self._row, delimiter=self.delimiter))
+        return self.lines.number - cell.removesuffix("\n").count("\n")
+
+
+def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _delimiter(header: str) -> str:
+    """Return the one that occurs most in the header; spreadsheets of many countries write semicolons."""
+    return max(DELIMITERS, key=header.count)
+
+
+def _header(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    known = {name.lower(): name for name in RecordIn.model_fields}
+    names = [known.get(name.lower(), name) for name in names]
+    counts = Counter(filter(None, names))
+    if counts.total() > COLUMNS_MAX:
+        raise UnusableSource(
+            f"the header must name at most {COLUMNS_MAX:,} columns, it names {counts.total():,}"
+        )
+    for name, count in counts.items():
+        if count > 1:
+            raise UnusableSource(f"the header names the column {name!r} twice")
+    return names
+
+
+def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
+    start = lines.number + 1
+    try:
+        cells = next(reader)
+    except StopIteration:
+        return None
+    except csv.Error as error:
+        return Rejection(start, "row", f"is not CSV: {error}", file)
+    if len(cells) > len(names):
+        return Rejection(start, "row", f"has {len(cells)} cells, the header has {len(names)}", file)
+    return _read_cells(dict(zip(names, cells, strict=False)), start, file)
+
+
+def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
+    """Refuse a row that a line past the bound was part of: its text is not there."""
+    if lines.overlong is None or lines.overlong <= before:
+        return found
+    return Rejection(
+        before + 1, "row", f"line {lines.overlong} is longer than {lines.max_bytes:,} bytes", found.file
+    )
+
+
+def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:
+    fields: dict[str, object] = {name: cell for name, cell in cells.items() if name and cell != ""}
+    if (tags := cells.get("tags", "").strip()) and "tags" in fields:
+        fields["tags"] = split_tags(tags)
+    if "metadata" in fields:
+        try:
+            fields["metadata"] = read_json(cells["metadata"])
+        except DuplicateKey as error:
+            return Rejection(line, "metadata", str(error), file)
+        except (ValueError, RecursionError):
+            return Rejection(line, "metadata", "must be a JSON object", file)
+    return RawRow(line, fields, sum(map(len, cells.values())), file)
+
+
+def split_tags(text: str) -> list[object]:
+    """Read a JSON list, or texts between semicolons, or else between commas."""
+    if text.startswith("["):
+        try:
+            value = read_json(text)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, list):
+            return value
+    separator = ";" if ";" in text else ","
+    return [tag.strip() for tag in text.split(separator) if tag.strip()]

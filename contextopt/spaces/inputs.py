@@ -1,0 +1,112 @@
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from contextopt.inputs import (
+    NUMBER,
+    BigInt,
+    Input,
+    Metadata,
+    Moment,
+    Name,
+    Share,
+    Slug,
+    Text,
+    Tokens,
+    Weight,
+    refuse_blank,
+)
+from contextopt.limits import DATE_MIN, TOKENS_MAX
+from contextopt.spaces import models as limits
+
+Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
+Categories = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX)]],
+    Field(max_length=limits.CATEGORIES_MAX),
+]
+Description = Annotated[Text, Field(max_length=limits.DESCRIPTION_MAX)]
+Title = Annotated[Text, Field(max_length=limits.TITLE_MAX), AfterValidator(refuse_blank)]
+Type = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_blank)]
+Tags = Annotated[list[Tag], Field(max_length=limits.TAGS_MAX)]
+Notes = Annotated[Text, Field(max_length=limits.NOTES_MAX)]
+Thread = Annotated[Text, Field(max_length=limits.THREAD_MAX)]
+Language = Literal["en", "no"]
+
+
+class SpaceIn(Input):
+    slug: Slug
+    name: Name | None = None
+    description: Description = ""
+    categories: Categories = Field(default_factory=list)
+
+
+class SpacePatch(Input):
+    name: Name = ""
+    description: Description = ""
+    categories: Categories = Field(default_factory=list)
+
+
+class RecordIn(Input):
+    """A record as it comes. Views and deletion are of the moment it is made: a later import of the same
+    record leaves them as they have become. Its language, unless given, is found out from its texts.
+    """
+
+    title: Title
+    type: Type = "note"
+    date: Moment | None = None
+    tags: Tags = Field(default_factory=list)
+    notes: Notes = ""
+    pinned: bool = False
+    thread: Thread = ""
+    position: BigInt | None = None
+    source: Annotated[Text, Field(max_length=limits.SOURCE_MAX)] = ""
+    external_id: Annotated[Text, Field(max_length=limits.EXTERNAL_ID_MAX)] = ""
+    metadata: Metadata = Field(default_factory=dict)
+    language: Language | None = None
+    view_count: Annotated[int, Field(ge=0, le=limits.VIEWS_MAX), NUMBER] = 0
+    last_viewed_at: Moment | None = None
+    deleted_at: Moment | None = None
+
+
+class RecordPatch(Input):
+    """Changes of a record; what is not given stays. Only `position` may be null."""
+
+    title: Title = ""
+    type: Type = ""
+    date: Moment = DATE_MIN
+    tags: Tags = Field(default_factory=list)
+    notes: Notes = ""
+    pinned: bool = False
+    thread: Thread = ""
+    position: BigInt | None = None
+    metadata: Metadata = Field(default_factory=dict)
+    language: Language = "en"
+
+
+WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
+NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
+MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
+
+
+class ConfigIn(Input):
+    """Settings of the next version; what is not given is carried over from the active one."""
+
+    window_days: Literal[7, 14, 30, "all"] | None = None
+    max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None
+    recency_weight: Weight | None = None
+    frequency_weight: Weight | None = None
+    system_tokens: Tokens | None = None
+    history_tokens: Tokens | None = None
+    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
+    context_tokens: Tokens | None = None
+    stage3_context_tokens: Tokens | None = None
+    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
+    semantic_weight: Weight | None = None
+    lexical_weight: Weight | None = None
+    neighbour_share: Share | None = None
+    question_window_days: WindowDays | None = None
+    question_max_records: MaxRecords | None = None
+    question_notes_chars: NotesChars | None = None
+    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    record_order: Literal["score", "stable"] | None = None
+    note: Annotated[Text, Field(max_length=200)] = ""

@@ -1,0 +1,272 @@
+"""Spaces, their records, the records' past states, and the counters kept beside them."""
+
+from typing import ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Coalesce, Least, Length
+from django.utils import timezone
+
+from contextopt.limits import DATE_MAX, DATE_MIN, NAME_MAX
+from contextopt.people.models import Team
+from contextopt.search.models import Embedding, SearchableManager, SearchableText, generated_search_vector
+
+models.TextField.register_lookup(Length)
+DESCRIPTION_MAX = 1_000
+CATEGORIES_MAX = 20
+CATEGORY_MAX = 64
+TITLE_MAX = 1_000
+TYPE_MAX = 64
+TAGS_MAX = 50
+TAG_MAX = 100
+NOTES_MAX = 1_000_000
+THREAD_MAX = 200
+SOURCE_MAX = 200
+EXTERNAL_ID_MAX = 500
+VIEWS_MAX = 1_000_000_000_000
+VIEWER_MAX = 64
+PURGED = "[purged]"
+
+
+class SpaceQuerySet(models.QuerySet["Space"]):
+    def of(self, team: Team) -> Self:
+        """The team's spaces, by name."""
+        return self.filter(team=team).order_by("name", "id")
+
+    def with_counts(self) -> Self:
+        """Load the counters in the same query."""
+        return self.select_related("counts")
+
+
+class Space(models.Model):
+    """A workspace of records; what is assembled for one prompt comes from one space."""
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="spaces")
+    slug = models.SlugField(max_length=64)
+    name = models.CharField(max_length=NAME_MAX)
+    description = models.CharField(max_length=DESCRIPTION_MAX, blank=True)
+    categories = ArrayField(models.CharField(max_length=CATEGORY_MAX), default=list, blank=True)
+    is_demo = models.BooleanField(default=False)
+    # Set when the active config changed its encoding: summaries past this id are to be recounted.
+    recount_from = models.BigIntegerField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = SpaceQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "slug"], name="space_slug_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SpaceCounts(models.Model):
+    """Totals of a space, kept by database triggers with every write of a record."""
+
+    space = models.OneToOneField(Space, models.DB_CASCADE, related_name="counts", primary_key=True)
+    live = models.BigIntegerField(default=0, help_text="neither deleted nor pinned")
+    pinned = models.BigIntegerField(default=0, help_text="pinned and not deleted")
+    deleted = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "space counts"
+
+    def __str__(self) -> str:
+        return f"{self.live} live, {self.pinned} pinned, {self.deleted} deleted"
+
+
+class SpaceHour(models.Model):
+    """Live unpinned records of a space by the UTC hour of their date, kept by the same triggers."""
+
+    space = models.ForeignKey(Space, models.DB_CASCADE, related_name="hours")
+    hour = models.DateTimeField()
+    live = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            # The count of filtered records sums the hours of a window.
+            models.UniqueConstraint(fields=["space", "hour"], name="space_hour_once", include=["live"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H}: {self.live}"
+
+
+class RecordQuerySet(models.QuerySet["Record"]):
+    def live(self) -> Self:
+        return self.filter(deleted_at=None)
+
+    def newest_first(self) -> Self:
+        return self.order_by("-date", "-id")
+
+
+class RecordState(models.Model):
+    """What a record says: the fields whose changes are kept as revisions."""
+
+    title = models.CharField(max_length=TITLE_MAX)
+    type = models.CharField(max_length=TYPE_MAX, default="note")
+    date = models.DateTimeField(default=timezone.now)
+    tags = ArrayField(models.CharField(max_length=TAG_MAX), default=list, blank=True)
+    notes = models.TextField(blank=True, max_length=NOTES_MAX)
+    pinned = models.BooleanField(default=False)
+    thread = models.CharField(max_length=THREAD_MAX, blank=True)
+    position = models.BigIntegerField(null=True, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+    view_count = models.PositiveBigIntegerField(default=0)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Record(RecordState, SearchableText):
+    """A dated note, document, message or commit.
+
+    `summary` is the one line that stands for the record in a prompt, with its line break;
+    `summary_tokens` is its size under `summary_encoding`. Both are computed when it is written.
+    """
+
+    space = models.ForeignKey(Space, models.DB_CASCADE, related_name="records")
+    source = models.CharField(max_length=SOURCE_MAX, blank=True)
+    external_id = models.CharField(max_length=EXTERNAL_ID_MAX, blank=True)
+    last_viewed_at = models.DateTimeField(null=True, blank=True)
+    purged_at = models.DateTimeField(null=True, blank=True)
+    content_hash = models.BinaryField(max_length=16)
+    summary = models.TextField()
+    summary_tokens = models.PositiveIntegerField()
+    summary_encoding = models.CharField(max_length=64)
+    # Frequency has eleven values; within one of them newer always scores higher (see retrieval.py).
+    frequency = models.GeneratedField(
+        expression=Least("view_count", 10), output_field=models.SmallIntegerField(), db_persist=True
+    )
+    search_vector = generated_search_vector(
+        corpus="space", title="title", tags="tags", body="notes", date="date"
+    )
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = SearchableManager.from_queryset(RecordQuerySet)()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["space", "source", "external_id"],
+                condition=~Q(external_id=""),
+                name="record_imported_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(date__gte=DATE_MIN, date__lte=DATE_MAX), name="record_date_range"
+            ),
+            models.CheckConstraint(condition=Q(notes__length__lte=NOTES_MAX), name="record_notes_length"),
+        ]
+        indexes: ClassVar = [
+            # The best candidates: the newest of each of the eleven frequencies.
+            models.Index(
+                fields=["space", "frequency", "-date", "-id"],
+                condition=Q(deleted_at=None, pinned=False), name="record_stratum",
+            ),
+            # Lists, the last ten records, and the exact count of a window's edge hours.
+            models.Index(
+                fields=["space", "-date", "-id"], condition=Q(deleted_at=None), name="record_newest",
+                include=["pinned"],
+            ),
+            # Pinned records are candidates whatever their date.
+            models.Index(
+                fields=["space", "-date", "-id"],
+                condition=Q(deleted_at=None, pinned=True), name="record_pinned",
+            ),
+            # The trash of a space.
+            models.Index(
+                fields=["space", "-date", "-id"],
+                condition=Q(deleted_at__isnull=False), name="record_deleted",
+            ),
+            # Whether a space has purged records, and purges that a late assembly may have missed.
+            models.Index(
+                fields=["space", "purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
+            ),
+            # Full-text search. What was written lately waits in a list that each search reads: a short one.
+            GinIndex(
+                fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
+                gin_pending_list_limit=512,
+            ),
+            # What a search's filters let pass, without a look at the rows.
+            models.Index(
+                fields=["space", "type", "source"], condition=Q(deleted_at=None), name="record_kinds",
+            ),
+            GinIndex(
+                fields=["tags"], condition=Q(deleted_at=None), name="record_tags",
+                gin_pending_list_limit=512,
+            ),
+            # Who stands next to whom in a conversation or file.
+            models.Index(
+                "space", "thread", Coalesce("position", 0), "date", "id",
+                condition=Q(deleted_at=None) & ~Q(thread=""), name="record_thread",
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.deleted_at is not None
+
+
+class RecordView(models.Model):
+    """Somebody opened a record on a day; kept until that day is over, so that it is counted once."""
+
+    record = models.ForeignKey(Record, models.DB_CASCADE, related_name="views", db_index=False)
+    viewer = models.CharField(max_length=VIEWER_MAX)
+    day = models.DateField(help_text="in the team's time zone")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["record", "viewer", "day"], name="record_view_once"),
+        ]
+        # Days that are over are swept.
+        indexes: ClassVar = [models.Index(fields=["day"], name="record_view_day")]
+
+    def __str__(self) -> str:
+        return f"{self.viewer} on {self.day}"
+
+
+class RecordRevision(RecordState):
+    """A record as it was before a change, and who changed it when."""
+
+    record = models.ForeignKey(Record, models.DB_CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    changed_at = models.DateTimeField(default=timezone.now)
+    changed_by = models.CharField(max_length=160)
+    change = models.CharField(max_length=16)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["record", "number"], name="revision_number_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.title}, revision {self.number}"
+
+
+class RecordEmbedding(Embedding):
+    """A record's vector."""
+
+    record = models.ForeignKey(Record, models.DB_CASCADE, related_name="embeddings", db_index=False)
+    # The record's, as it was when that was last embedded or dated: a window is compared in this order.
+    date = models.DateTimeField(editable=False)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["record", "model"], name="record_embedding_once"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["model", "corpus_id"], name="record_embedding_corpus"),
+        ]
+
+    def __str__(self) -> str:
+        return f"record {self.record_id} under model {self.model_id}"

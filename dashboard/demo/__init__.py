@@ -1,0 +1,242 @@
+"""Example spaces, plainly marked, with assemblies that were really made.
+
+The texts are written for this product. The same moment and the same database give the same demo.
+"""
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+import structlog
+from django.db import transaction
+
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import DEMO_ACTOR
+from contextopt.models import Assembly, ContextConfig, Record, Space, Team
+from contextopt.people.audit import SYSTEM
+from contextopt.search import registry
+from contextopt.search.embedders.values import EmbeddingUnavailable
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import create_space, delete_space, upsert_records
+from contextopt.spaces.recordviews import view_record
+from dashboard.demo.chapters import Chapter, Stage, chapters
+from dashboard.demo.engineering import ENGINEERING
+from dashboard.demo.handoffs import HANDOFFS
+from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
+from dashboard.demo.research import RESEARCH
+from dashboard.demo.stories import Story, tell
+from dashboard.demo.support import SUPPORT
+
+log = structlog.get_logger(__name__)
+
+STORIES = (SUPPORT, ENGINEERING, RESEARCH)
+SOURCE = DEMO_ACTOR
+# Of ten requests about this many ask a question.
+ASKED = 0.3
+# After this part of the assemblies the settings become tighter.
+TIGHTENED = 7
+RECORD_DAYS = 45
+ASSEMBLY_DAYS = 14
+ASSEMBLIES_A_DAY = 40
+MODELS = ("gpt-4o-mini", "gpt-4o-mini", "gpt-4o")
+# Of a working day's hours, those in the middle come more often.
+HOURS = (7, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 13, 14, 14, 14, 15, 15, 16, 17, 19, 21)
+
+
+class DemoJson(TypedDict):
+    spaces: list[str]
+    records: int
+    assemblies: int
+    more: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSummary:
+    """What the demo consists of, or consisted of when it was removed."""
+
+    spaces: tuple[str, ...]
+    records: int
+    assemblies: int
+    more: tuple[tuple[str, int], ...]
+
+    def to_json(self) -> DemoJson:
+        return {
+            "spaces": list(self.spaces),
+            "records": self.records,
+            "assemblies": self.assemblies,
+            "more": dict(self.more),
+        }
+
+    def __str__(self) -> str:
+        more = ", ".join(f"{count:,} {name}" for name, count in self.more)
+        return (
+            f"Demo: {', '.join(self.spaces)} with {self.records:,} records and "
+            f"{self.assemblies:,} assemblies; {more}."
+        )
+
+
+def load_demo(
+    team: Team,
+    *,
+    now: datetime,
+    actor: str,
+    days: int = ASSEMBLY_DAYS,
+    assemblies_a_day: int = ASSEMBLIES_A_DAY,
+) -> DemoSummary:
+    """Fill the team's demo spaces, all of them or none. Loading twice changes nothing.
+
+    Raises:
+        Conflict: a space that is no demo has one of the slugs.
+    """
+    with transaction.atomic():
+        # Two loads of one team wait for each other here.
+        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        if not demo_spaces(team):
+            rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
+            spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
+            _assemble_all(spaces, rng, now, days, assemblies_a_day)
+            stage = Stage(team, {space.slug: space for space in spaces}, now, rng)
+            for chapter in _all_chapters():
+                chapter.load(stage)
+        return summarise_demo(team)
+
+
+def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
+    """Delete the team's demo spaces with all that belongs to them; return what was there."""
+    with transaction.atomic():
+        summary = summarise_demo(team)
+        for space in demo_spaces(team):
+            delete_space(space=space, actor=actor)
+        for chapter in _all_chapters():
+            chapter.remove(team)
+    return summary
+
+
+def demo_spaces(team: Team) -> list[Space]:
+    return list(Space.objects.of(team).filter(is_demo=True))
+
+
+def summarise_demo(team: Team) -> DemoSummary:
+    spaces = demo_spaces(team)
+    return DemoSummary(
+        spaces=tuple(space.slug for space in spaces),
+        records=Record.objects.filter(space__in=spaces).count(),
+        assemblies=Assembly.objects.of(team).filter(is_demo=True).count(),
+        more=tuple(item for chapter in _all_chapters() for item in chapter.count(team).items()),
+    )
+
+
+def _all_chapters() -> tuple[Chapter, ...]:
+    return (CONVERSATIONS, HANDOFFS, *chapters())
+
+
+def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, actor: str) -> Space:
+    data = SpaceIn(
+        slug=story.slug, name=story.name, description=story.description, categories=list(story.categories)
+    )
+    space = create_space(team=team, data=data, actor=actor, is_demo=True)
+    rows = [_dated_row(story, number, rng, now) for number in range(1, RECORD_DAYS * story.records_a_day + 1)]
+    rows += [_pinned_row(story, index, now) for index in range(len(story.pinned))]
+    results = upsert_records(space=space, rows=rows, actor=actor)
+    _view_some([result.record_id for result in results], rng)
+    try:
+        ensure_embedded(registry.get("record"), space.pk, limit=len(rows))
+    except EmbeddingUnavailable as error:
+        log.warning("demo_not_embedded", space=space.slug, error=str(error))
+    return space
+
+
+def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> RecordIn:
+    """Write one record; they are spread evenly over the days before now, at working hours."""
+    told = tell(story, number, rng)
+    days_ago = (number - 1) // story.records_a_day
+    return RecordIn(
+        title=told.title,
+        type=told.type,
+        date=_moment(now, days_ago, rng),
+        tags=list(told.tags),
+        notes=told.notes,
+        # What belongs together is read together: numbers count back from now.
+        thread=told.tags[0],
+        position=RECORD_DAYS * story.records_a_day - number,
+        source=SOURCE,
+        external_id=f"{story.slug}-{number:04}",
+        metadata={"demo": True},
+    )
+
+
+def _pinned_row(story: Story, index: int, now: datetime) -> RecordIn:
+    guide = story.pinned[index]
+    return RecordIn(
+        title=guide.title,
+        type="guide",
+        date=now - timedelta(days=60 + index),
+        tags=["guide"],
+        notes=guide.notes,
+        pinned=True,
+        source=SOURCE,
+        external_id=f"{story.slug}-guide-{index + 1}",
+        metadata={"demo": True},
+    )
+
+
+def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
+    """Return a working hour of that day, never after now."""
+    day = now - timedelta(days=days_ago)
+    moment = day.replace(
+        hour=rng.choice(HOURS), minute=rng.randrange(60), second=rng.randrange(60), microsecond=0
+    )
+    return moment if moment <= now else moment - timedelta(days=1)
+
+
+def _view_some(record_ids: list[int], rng: random.Random) -> None:
+    """Open some records as people do: most never, a few by many."""
+    some = Record.objects.select_related("space__team").filter(
+        pk__in=rng.sample(record_ids, len(record_ids) // 4)
+    )
+    for record in some.order_by("pk"):
+        for number in range(rng.choice((1, 1, 2, 2, 3, 5, 8, 12))):
+            view_record(record=record, viewer=f"demo:{number}")
+
+
+def _assemble_all(
+    spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
+) -> None:
+    """Run the assemblies in the order of their moments; after a seventh each space gets tighter settings."""
+    moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
+    for number, moment in enumerate(moments):
+        if number == len(moments) // TIGHTENED:
+            _tighten(spaces)
+        space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
+        assemble_space(
+            team_id=space.team_id,
+            request=_request(space, moment, rng),
+            actor=SOURCE,
+            is_demo=True,
+            created_at=moment,
+        )
+
+
+def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
+    is_asked = rng.random() < ASKED
+    return AssemblyIn(
+        space=space.slug,
+        query=rng.choice(QUESTIONS[space.slug]) if is_asked else "",
+        stage=5 if is_asked else rng.choices((4, 3, 2), weights=(86, 10, 4))[0],
+        as_of=moment,
+        system_tokens=rng.randrange(250, 800),
+        history_tokens=rng.choice((0, rng.randrange(100, 900), rng.randrange(900, 1_450))),
+        conversation=f"{space.slug}-{moment:%m%d}-{rng.randrange(6)}",
+        model=rng.choice(MODELS),
+    )
+
+
+def _tighten(spaces: list[Space]) -> None:
+    """Publish a second version of the settings, so that the two can be compared."""
+    for space, story in zip(spaces, STORIES, strict=True):
+        ContextConfig.objects.publish(
+            space=space, created_by=SOURCE, note=story.second_note, **story.second_settings
+        )

@@ -1,0 +1,187 @@
+"""Plotly figures as the plain JSON that they become.
+
+Plotly's own classes check every property as it is set, which takes longer than all queries of a page
+together; the tests have them check what is built here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+from dashboard.kit.periods import Period
+
+type Json = dict[str, Any]
+
+
+def scatter(**properties: Any) -> Json:
+    return {"type": "scatter", **properties}
+
+
+def bar(**properties: Any) -> Json:
+    return {"type": "bar", **properties}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Traces and their layout. What is updated is merged into what is there, a level deep."""
+
+    traces: list[Json]
+    layout: Json = field(default_factory=dict)
+
+    def update_layout(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            known = self.layout.get(name)
+            self.layout[name] = {**known, **value} if isinstance(known, dict) else value
+
+    def update_xaxes(self, **changes: Any) -> None:
+        self.update_layout(xaxis=changes)
+
+    def update_yaxes(self, **changes: Any) -> None:
+        self.update_layout(yaxis=changes)
+
+    def to_plotly_json(self) -> Json:
+        return {"data": self.traces, "layout": self.layout}
+
+
+def share_lists(figures: Mapping[str, Json]) -> Json:
+    """Return figures with each list of their traces sent once, however many of them have it.
+
+    A trace names its lists by their numbers in `lists`; `charts.js` puts them back.
+    """
+    numbers: dict[tuple[Any, ...], int] = {}
+    shared = {
+        slug: {**figure, "data": [_without_lists(trace, numbers) for trace in figure["data"]]}
+        for slug, figure in figures.items()
+    }
+    return {"lists": list(numbers), "figures": shared}
+
+
+def _without_lists(trace: Json, numbers: dict[tuple[Any, ...], int]) -> Json:
+    lists = {name: value for name, value in trace.items() if isinstance(value, list | tuple)}
+    kept = {name: value for name, value in trace.items() if name not in lists}
+    placed = {
+        name: numbers.setdefault(_brief(value) if name == "y" else tuple(value), len(numbers))
+        for name, value in lists.items()
+    }
+    return {**kept, "lists": placed}
+
+
+def _brief(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Round fractions to the six figures that nobody sees more than."""
+    return tuple(float(f"{value:.6g}") if type(value) is float else value for value in values)
+
+
+def bare_layout(muted: str) -> Json:
+    """Return the layout that all figures without a period of time share; `muted` colours the small print."""
+    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
+    return {
+        "template": {},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": muted, "size": 12},
+        "hoverlabel": hover,
+        "uirevision": "constant",
+        "xaxis": {"fixedrange": True, "showgrid": False, "linecolor": "var(--line)"},
+        "yaxis": {"fixedrange": True, "gridcolor": "var(--line)", "zeroline": False, "nticks": 5},
+    }
+
+
+def stacked(plot: Plot) -> Plot:
+    """Put bars on top of each other, with a legend: bars have no end to write a name at."""
+    legend = {
+        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
+        "itemclick": False, "itemdoubleclick": False,
+    }  # fmt: skip
+    plot.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
+    return plot
+
+
+def plain(text: str) -> str:
+    """Return a text for a figure to show as it is: Plotly reads tags in the texts that it draws."""
+    return escape(text, quote=False)
+
+
+def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Json]:
+    """Return annotations that write names to the right of `x`, at their heights."""
+    return [
+        {
+            "x": x, "y": height, "text": plain(name), "showarrow": False, "xanchor": "left", "xshift": 6,
+            "font": {"color": "var(--ink-2)", "size": 12},
+        }
+        for name, height in zip(names, heights, strict=True)
+    ]  # fmt: skip
+
+
+ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
+
+
+def wall_clock(period: Period) -> list[datetime]:
+    """Bucket starts by the team's wall clock: the chart knows no time zones."""
+    return [_by_the_wall(edge, period) for edge in period.edges[:-1]]
+
+
+def _by_the_wall(moment: datetime, period: Period) -> datetime:
+    return moment.astimezone(period.zone).replace(tzinfo=None)
+
+
+def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
+    """Lay the traces out: no box, a thin grid from zero, no tool bar."""
+    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
+    grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
+    return Plot(
+        traces,
+        {
+            "template": {},
+            "margin": {"l": 52, "r": 48, "t": 18, "b": 28},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"color": MUTED, "size": 12},
+            "hovermode": "x unified",
+            "hoverlabel": hover,
+            "showlegend": False,
+            "bargap": 0.35,
+            "uirevision": "constant",
+            "xaxis": _time_axis(period),
+            "yaxis": {
+                **grid, "nticks": 5, "fixedrange": True,
+                "tickformat": tick_format, "hoverformat": hover_format,
+            },
+        },
+    )  # fmt: skip
+
+
+def _time_axis(period: Period) -> dict[str, Any]:
+    """The same for every chart of a page, so that one day is at one place in all of them."""
+    first, last = (_by_the_wall(period.edges[place], period) for place in (0, -2))
+    half, is_hourly = (last - first) / max(1, len(period.edges) - 2) / 2, period.step == "hour"
+    return {
+        "type": "date", "range": [first - half, last + half], "fixedrange": True,
+        "showgrid": False, "zeroline": False, "nticks": 6, "tickangle": 0, "linecolor": "var(--line)",
+        "tickformat": "%H:%M" if is_hourly else "%-d %b",
+        "hoverformat": "%-d %b %H:%M" if is_hourly else "%A %-d %B",
+    }  # fmt: skip
+
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+# Two labels nearer than this share of the axis would run into each other.
+LABEL_HEIGHT = 0.09
+LABEL_MARGIN = 88
+
+
+def spread_labels(heights: list[float]) -> list[float]:
+    """Move labels apart, upwards from the lowest and then down again from the top, in their order."""
+    order = sorted(range(len(heights)), key=lambda place: (heights[place], place))
+    # Half a label above the lowest end, the lowest name stands clear of the dates.
+    floor = min([0.0, *heights]) + LABEL_HEIGHT / 2
+    moved = [max(height, floor) for height in heights]
+    for below, above in pairwise(order):
+        moved[above] = max(moved[above], moved[below] + LABEL_HEIGHT)
+    ceiling = 1.0
+    for place in reversed(order):
+        moved[place] = min(moved[place], ceiling)
+        ceiling = moved[place] - LABEL_HEIGHT
+    return moved

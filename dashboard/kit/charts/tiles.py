@@ -1,0 +1,67 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dashboard.kit.formats import NONE, compact, decimals, percent, whole
+
+type Wish = Literal["lower", "higher", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a figure moved; `mood` is "good", "bad" or "" where more is neither."""
+
+    arrow: str
+    amount: str
+    mood: str = ""
+
+    @property
+    def words(self) -> str:
+        return {"▲": "up", "▼": "down"}.get(self.arrow, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    slug: str
+    label: str
+    value: str
+    unit: str
+    change: Change
+    fact: str
+    target: str = ""
+    link: str = ""
+
+
+def points(rate: float | None) -> str:
+    return NONE if rate is None else whole(rate * 100)
+
+
+def in_points(rate: float) -> str:
+    return f"{decimals(rate * 100, 1)} pt"
+
+
+def unit(rate: float | None) -> str:
+    return "" if rate is None else "%"
+
+
+def describe_growth(now: int, before: int, wish: Wish) -> Change:
+    """Return how a sum moved, as a share of the period before; as a difference where the sign changed."""
+    if not before:
+        return Change("", "")
+    if now * before < 0:
+        return describe_change(now, before, wish, lambda d: " ".join(compact(d)).rstrip())
+    return describe_change((now - before) / abs(before), 0.0, wish, percent)
+
+
+def describe_change(
+    now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]
+) -> Change:
+    """Return how a figure moved, and whether that is what one wishes for."""
+    if now is None or before is None:
+        return Change("", "")
+    amount = say(abs(now - before))
+    if not any(character in "123456789" for character in amount):
+        return Change("", "no change")
+    is_up = now > before
+    mood = "" if wish == "none" else "good" if is_up == (wish == "higher") else "bad"
+    return Change("▲" if is_up else "▼", amount, mood)

@@ -1,0 +1,110 @@
+"""The pages for what went wrong."""
+
+import sys
+from collections.abc import Callable
+from typing import cast
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.cache import add_never_cache_headers
+
+from contextopt.api.protocol.problems import RETRY_AFTER_SECONDS
+from contextopt.errors import NotFound, ServiceUnavailable, TooManyAttempts
+from contextopt.locks import is_about_deleted
+from dashboard.kit.access import TeamRequest, enter_team
+
+UNAVAILABLE = (OperationalError, InterfaceError, ServiceUnavailable)
+
+log = structlog.get_logger(__name__)
+
+
+class DeletedMeanwhileMiddleware:
+    """Answers with the page for what is not there where it was deleted after the view had looked it up."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not is_about_deleted(error):
+            return None
+        log.warning("page_found_it_deleted", path=request.path, exc_info=error)
+        said = str(error) if isinstance(error, NotFound) else "It was deleted meanwhile."
+        return not_found(request, Http404(f"{said} Nothing was changed."))
+
+
+class TooManyAttemptsMiddleware:
+    """Answers with a page that says when to try again, whichever page was logged in at."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, TooManyAttempts):
+            return None
+        response = render(request, "429.html", {"reason": str(error)}, status=429)
+        response.headers["Retry-After"] = str(error.seconds)
+        add_never_cache_headers(response)
+        return response
+
+
+class NotAllowedPageMiddleware:
+    """Gives the empty answer to an address that takes no visits a page that says so."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        is_empty = isinstance(response, HttpResponseNotAllowed) and not response.content
+        return not_allowed(request, response.headers["Allow"]) if is_empty else response
+
+
+def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
+    _find_team(request)
+    response = render(request, "405.html", status=405)
+    response.headers["Allow"] = allowed
+    return response
+
+
+def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
+    return render(request, "403.html", {"reason": str(exception)}, status=403)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 Django's signature
+    return render(request, "403_csrf.html", status=403)
+
+
+def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
+    """Show our own reason; the resolver's own is a dictionary of patterns, which is not for visitors."""
+    _find_team(request)
+    reason = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    return render(request, "404.html", {"reason": reason}, status=404)
+
+
+def _find_team(request: HttpRequest) -> None:
+    """Show the navigation where no view of a team answered, so that the visitor finds the way back."""
+    if request.user.is_authenticated and not hasattr(request, "membership"):
+        enter_team(cast(TeamRequest, request))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's signature
+    """Answer whatever no view or middleware has caught; Django calls this while it handles the error.
+
+    A database that is away, or has no room or memory, is a 503: the same may succeed a little later.
+    """
+    # No request goes in: a context processor may be what failed.
+    if isinstance(sys.exception(), UNAVAILABLE):
+        response = render(None, "503.html", status=503)
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return response
+    return render(None, "500.html", status=500)

@@ -1,0 +1,114 @@
+"""What may stand behind the question mark: the filters of the pages, validated."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, cast
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from contextopt.limits import DATE_MAX, DATE_MIN
+from contextopt.models import Team
+from dashboard.kit.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
+
+STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "with search"}
+STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
+MODEL_MAX = 120
+INT_MAX = 2**31 - 1
+# A question stands in the address, and servers refuse long ones; the API takes more.
+TASK_WORDS_MAX = 2_000
+EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
+
+
+class FilterForm(forms.Form):
+    """Fields of a GET form, and the query string that says the same."""
+
+    def query(self, **changes: object) -> str:
+        """Return the filters as a query string, without empty ones."""
+        values: Mapping[str, object] = {name: self[name].value() for name in self.fields} | changes
+        given = {name: value for name, value in values.items() if value not in (None, "", False)}
+        return urlencode({name: "on" if value is True else value for name, value in given.items()})
+
+
+class DayField(forms.DateField):
+    """A day that PostgreSQL and Python both know."""
+
+    widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+
+    def to_python(self, value: Any) -> date | None:
+        day = super().to_python(value)
+        if day is not None and not EARLIEST <= day <= LATEST:
+            raise forms.ValidationError(f"Give a day from {EARLIEST:%Y} to {LATEST:%Y}.")
+        return day
+
+
+class MomentField(forms.CharField):
+    """A day, or a date-time; without an offset it is the team's wall clock."""
+
+    def clean(self, value: Any) -> datetime | None:
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            moment = parse_datetime(text)
+            if moment is None and (day := parse_date(text)):
+                moment = datetime(day.year, day.month, day.day)  # noqa: DTZ001 made aware below
+        except ValueError:
+            moment = None
+        if moment is None or not EARLIEST <= moment.date() <= LATEST:
+            raise forms.ValidationError(
+                "Give a day such as 2026-01-31, or a date-time such as 2026-01-31T12:00."
+            )
+        return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
+
+
+class PeriodForm(FilterForm):
+    """A stretch of time, by name or by its first and last day."""
+
+    range = forms.ChoiceField(
+        choices=[*((name, name) for name in RANGES), (CUSTOM, "Custom")], required=False
+    )
+    first = DayField(required=False, label="From")
+    last = DayField(required=False, label="To")
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = cast("dict[str, Any]", super().clean())
+        if cleaned.get("range") != CUSTOM or self.errors:
+            return cleaned
+        first, last = cleaned.get("first"), cleaned.get("last")
+        if first is None or last is None:
+            raise forms.ValidationError({"first": "Give the first and the last day."})
+        if not timedelta(0) <= last - first < timedelta(days=MAX_DAYS):
+            raise forms.ValidationError({"last": f"Give at most {MAX_DAYS} days, the first before the last."})
+        return cleaned
+
+    @property
+    def chosen_range(self) -> str:
+        return cast(str, self.cleaned_data.get("range")) or "14d"
+
+    def ranges(self) -> list[tuple[str, str, bool]]:
+        """Return the named ranges, each with its query string and whether it is the chosen one."""
+        return [
+            (name, self.query(range=name, first=None, last=None), name == self.chosen_range)
+            for name in RANGES
+        ]
+
+    @property
+    def is_custom(self) -> bool:
+        return self.chosen_range == CUSTOM
+
+    def period(self, now: datetime) -> Period:
+        """Return the period; fields that were refused count as not given."""
+        zone = ZoneInfo(self.team.time_zone)
+        if self.chosen_range != CUSTOM:
+            return recent_period(self.chosen_range, now, zone)
+        if not self.is_valid():
+            return recent_period("14d", now, zone)
+        return custom_period(self.cleaned_data["first"], self.cleaned_data["last"], now, zone)

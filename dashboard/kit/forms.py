@@ -1,0 +1,99 @@
+"""What people fill in. A form parses the browser's text; the product's own input types have the last word."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from django import forms
+from pydantic import ValidationError
+
+from contextopt.errors import FieldProblem
+from contextopt.inputs import Input, field_problems
+from contextopt.strictjson import DuplicateKey, NotFinite, read_json
+
+
+class ListField(forms.CharField):
+    """Words with commas between them, as a list without blanks and doubles."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.to_python(data) != (initial or []))
+
+
+class NotesField(forms.CharField):
+    """Text of many lines; browsers send them with carriage returns, which nobody typed."""
+
+    widget = forms.Textarea(attrs={"rows": 10})
+
+    def to_python(self, value: Any) -> Any:
+        return (super().to_python(value) or "").replace("\r\n", "\n")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.to_python(data) != (initial or ""))
+
+
+class ObjectField(forms.CharField):
+    """A JSON object."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "spellcheck": "false"})
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        if not text:
+            return {}
+        try:
+            parsed = read_json(text)
+        except DuplicateKey as error:
+            raise forms.ValidationError(f"The object {error}.") from None
+        except NotFinite as error:
+            raise forms.ValidationError(f"{error}.") from None
+        except (ValueError, RecursionError):
+            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.') from None
+        if not isinstance(parsed, dict):
+            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.')
+        return parsed
+
+    def prepare_value(self, value: Any) -> Any:
+        return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(self.to_python(data) != (initial or {}))
+        except forms.ValidationError:
+            return True
+
+
+class InputForm(forms.Form):
+    """A form whose cleaned data must also pass an input type; its value is then in `value`."""
+
+    input_type: ClassVar[type[Input]]
+    value: Input
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what goes into the input type."""
+        return dict(cleaned)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        try:
+            self.value = self.input_type.model_validate(self.values(cleaned))
+        except ValidationError as error:
+            self.add_problems(field_problems(error))
+        return cleaned
+
+    def add_problems(self, problems: Iterable[FieldProblem]) -> None:
+        """Put each problem at its field, or at the top where it has none here."""
+        for problem in problems:
+            name = problem.field.partition(".")[0]
+            if name in self.fields:
+                self.add_error(name, problem.message)
+            else:
+                self.add_error(None, f"{problem.field}: {problem.message}")

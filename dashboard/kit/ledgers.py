@@ -1,0 +1,147 @@
+"""A stored assembly in the form that the Inspector shows: the text by line, the ledger by row."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.models import AssemblyPayload, Record
+from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
+from dashboard.kit.formats import decimals, reason_words
+
+SHOWS = ("all", "kept", "dropped")
+LEDGER_ROWS = 1_200
+WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A candidate and what became of it; `line` is the id of its line in the text, if it has one."""
+
+    rank: int
+    id: int
+    title: str
+    space_slug: str
+    score: str
+    parts: tuple[Segment, ...]
+    parts_label: str
+    tokens: int
+    is_kept: bool
+    is_pinned: bool
+    reason: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of the prompt; record lines have an id."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    title: str
+    space_slug: str
+
+
+def split_text(text: str, order: list[int]) -> list[TextLine]:
+    """Split a rendered text; its last lines are the records, one line each, in the given order."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    first = len(lines) - len(order)
+    return [
+        TextLine(line, f"line-{order[number - first]}" if number >= first else "")
+        for number, line in enumerate(lines)
+    ]
+
+
+def find_titles(entries: Iterable[EntryJson], team_id: int) -> dict[int, Titled]:
+    """Return what the named records are called today, in one query."""
+    ids = [entry["id"] for entry in entries][:LEDGER_ROWS]
+    rows = Record.objects.filter(pk__in=ids, space__team_id=team_id).values_list("pk", "title", "space__slug")
+    return {pk: Titled(title, slug) for pk, title, slug in rows}
+
+
+def read_ledger(
+    entries: Sequence[EntryJson],
+    rendered: Iterable[int],
+    config: Mapping[str, Any],
+    titles: dict[int, Titled],
+) -> list[LedgerRow]:
+    """Return the ledger's rows in rank order."""
+    weights = _weights(config)
+    lines, best = frozenset(rendered), _best_score(entries, weights)
+    return [
+        _row(rank, entry, weights, best, lines, titles)
+        for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
+    ]
+
+
+def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> float:
+    """Return what fills a bar: without a question the most that the weights allow.
+
+    Nothing comes near that with one, so there it is the best of the ledger.
+    """
+    if not entries or "semantic" not in entries[0]["parts"]:
+        return 10 * (weights["recency"] + weights["frequency"])
+    return max(sum(value * weights[name] for name, value in entry["parts"].items()) for entry in entries)
+
+
+def _weights(config: Mapping[str, Any]) -> dict[str, float]:
+    """Return what each part of a score is multiplied by; neighbours lend of meaning and words together."""
+    weights = {name.removesuffix("_weight"): float(config.get(name) or 0) for name in WEIGHTS}
+    return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}
+
+
+def _row(
+    rank: int,
+    entry: EntryJson,
+    weights: dict[str, float],
+    best: float,
+    lines: frozenset[int],
+    titles: dict[int, Titled],
+) -> LedgerRow:
+    known = titles.get(entry["id"])
+    parts: dict[str, float] = entry["parts"]
+    return LedgerRow(
+        rank=rank,
+        id=entry["id"],
+        title=known.title if known else entry["external_id"] or "a record that is gone",
+        space_slug=known.space_slug if known else "",
+        score=decimals(entry["score"]) if parts else "–",
+        parts=score_parts(parts, weights, best),
+        parts_label=", ".join(
+            f"{PARTS[name][1].lower() if name in PARTS else name} {decimals(value, 1)} of 10"
+            for name, value in parts.items()
+        ),
+        tokens=entry["tokens"],
+        is_kept=entry["kept"],
+        is_pinned=entry["pinned"],
+        reason=_reason(entry, titles),
+        line=f"line-{entry['id']}" if entry["id"] in lines else "",
+    )
+
+
+def _reason(entry: EntryJson, titles: dict[int, Titled]) -> str:
+    original = entry["duplicate_of"]
+    if original is None:
+        return reason_words(entry["reason"])
+    known = titles.get(original)
+    return f"repeats “{known.title}”" if known else f"repeats record {original}"
+
+
+def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:
+    if show == "all":
+        return rows
+    return [row for row in rows if row.is_kept == (show == "kept")]
+
+
+def unnamed_counts(payload: AssemblyPayload) -> dict[str, int]:
+    """Return how many dropped records the ledger does not name, by reason in words."""
+    named: dict[str, int] = {}
+    for entry in payload.entries:
+        if not entry["kept"]:
+            named[entry["reason"]] = named.get(entry["reason"], 0) + 1
+    rest = {reason: count - named.get(reason, 0) for reason, count in payload.ledger["counts"].items()}
+    return {reason_words(reason): count for reason, count in rest.items() if count > 0}

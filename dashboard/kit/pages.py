@@ -1,0 +1,36 @@
+"""One answer for page and partial."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+
+from dashboard.kit.access import TeamRequest
+from dashboard.kit.savedviews import SavedView
+
+STOP_POLLING = 286
+
+
+def render_page(
+    request: TeamRequest,
+    template: str,
+    context: dict[str, Any],
+    *,
+    partials: tuple[str, ...] = (),
+    status: int = 200,
+) -> HttpResponse:
+    """Render the page, or the partial that htmx asks for by its target's id."""
+    target = request.htmx.target if request.htmx else None
+    name = f"{template}#{target}" if target in partials else template
+    response = render(request, name, context, status=status)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    # A page of one team, at one moment: neither shared nor shown again from a cache after logout.
+    response.headers.setdefault("Cache-Control", "private, no-cache")
+    return response
+
+
+def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:
+    """Return the views of a page to choose from; read when the page shows them, not by every poll."""
+    return SavedView.objects.visible_to(request.user, request.team).filter(page=page)

@@ -1,0 +1,40 @@
+"""Warnings as pages show them: what to do about each, by one click where that can help."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from contextopt.assemblies.assemble import REQUEST_NAMES
+from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.models import Role
+from dashboard.kit.access import TeamRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWarning:
+    """A warning with its way out.
+
+    `space_slug` is the space whose settings the remedy changes, empty where it would not help or is not
+    the reader's to press. `obstacle` is the parameter of the request that overrides those settings.
+    """
+
+    warning: ContextWarning
+    space_slug: str = ""
+    obstacle: str = ""
+
+
+def show_warnings(
+    request: TeamRequest, warnings: Iterable[ContextWarning], space_slug: str, overrides: Collection[str]
+) -> list[ShownWarning]:
+    """Offer each remedy to those who may change settings, unless the request had its own."""
+    return [_show(request, warning, space_slug, overrides) for warning in warnings]
+
+
+def _show(
+    request: TeamRequest, warning: ContextWarning, space_slug: str, overrides: Collection[str]
+) -> ShownWarning:
+    if warning.remedy is None:
+        return ShownWarning(warning)
+    name = REQUEST_NAMES.get(warning.remedy.setting, warning.remedy.setting)
+    if name in overrides:
+        return ShownWarning(warning, obstacle=name)
+    return ShownWarning(warning, space_slug if request.membership.allows(Role.EDITOR) else "")

@@ -1,0 +1,30 @@
+"""`manage.py demo load|remove`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
+from dashboard.demo import load_demo, remove_demo
+
+
+class Command(ReportingCommand):
+    help = "Load three example spaces with two weeks of assemblies, or remove them and nothing else."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("action", choices=["load", "remove"])
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        if options["action"] == "load":
+            self.stderr.write("Loading the demo; this takes some seconds.")
+            done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
+        else:
+            done, verb = remove_demo(team, actor=ACTOR), "removed"
+        if options["json"]:
+            self.print_json(done.to_json())
+        else:
+            self.stdout.write(str(done) if done.spaces else f"There was nothing to be {verb}.")
+        return DONE

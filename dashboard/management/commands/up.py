@@ -1,0 +1,239 @@
+"""Serve everything from one command: database, web, worker and schedule."""
+
+import fcntl
+import hashlib
+import http.client
+import os
+import secrets
+import sys
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections, transaction
+from django.db.models import Q
+
+from config.celery import CHAT_QUEUE, QUEUE
+from config.embedded import postgres, preparation
+from config.embedded.errors import AlreadyUpError, SetupError
+from config.embedded.locks import open_lock, try_lock
+from config.embedded.processes import Program, Supervisor, check_port, end_leftovers
+from contextopt.chat import endpoint
+from contextopt.models import Membership, Record, Role, Team, User
+
+ADMIN_NAME = "admin"
+BLOCKING_THREADS = 4
+PATIENCE_SECONDS = 60.0
+DATABASE_CHECK_SECONDS = 1.0
+EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to ask when all are served)
+
+
+class Command(BaseCommand):
+    help = "Serve everything: database, web, worker and schedule, until Ctrl-C."
+    # They load every page, to serve none: a second that a start after a crash does not have.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=port_number, default=8000, help="port to listen on (8000)")
+        parser.add_argument("--web-workers", type=worker_count, default=2, help="web processes (2)")
+        parser.add_argument("--no-worker", action="store_true", help="serve the web alone, run no jobs")
+
+    def handle(
+        self, *_: object, host: str, port: int, web_workers: int, no_worker: bool, **__: object
+    ) -> None:
+        try:
+            with take_place():
+                if ended := end_leftovers(settings.BASE_DIR):
+                    self._say(f"Ended {ended} processes that an earlier run had left behind.")
+                check_port(host, port)
+                preparation.migrate_if_pending()
+                collect_static_files()
+                self._welcome()
+                self._serve(host, port, programs(host, port, web_workers, jobs=not no_worker))
+        except SetupError as error:
+            raise CommandError(str(error), returncode=2) from error
+
+    def _welcome(self) -> None:
+        """Say what a newcomer needs: the admin's password, once, and how to get something to look at."""
+        given = os.environ.get("CONTEXTOPT_ADMIN_PASSWORD", "")
+        password = given or secrets.token_urlsafe(12)
+        if ensure_admin(password):
+            shown = "as CONTEXTOPT_ADMIN_PASSWORD says" if given else f"{password} (it is not shown again)"
+            self._say(f"Made the first user: {ADMIN_NAME}, password {shown}")
+        if not Record.objects.exists():
+            self._say("There are no records yet. For an example: .venv/bin/python manage.py demo load")
+        connections.close_all()
+
+    def _serve(self, host: str, port: int, to_run: list[Program]) -> None:
+        watchers: list[Callable[[], None]] = [Announcer(host, port, self._say)]
+        if not settings.DATABASE_URL:
+            watchers.append(DatabaseKeeper(self._warn))
+        supervisor = Supervisor(to_run, settings.BASE_DIR, self._warn, watchers)
+        try:
+            supervisor.run()
+        finally:
+            if not settings.DATABASE_URL:
+                postgres.stop()
+        self._say("Stopped.")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+    def _warn(self, text: str) -> None:
+        self.stderr.write(text)
+        self.stderr.flush()
+
+
+class Announcer:
+    """Prints the address once the web answers, or says that it does not."""
+
+    def __init__(self, host: str, port: int, say: Callable[[str], None]) -> None:
+        self.host, self.port, self.say = EVERY_ADDRESS.get(host, host), port, say
+        self.done = False
+        self.complain_at = time.monotonic() + PATIENCE_SECONDS
+
+    def __call__(self) -> None:
+        if self.done:
+            return
+        if self._answers():
+            shown = f"[{self.host}]" if ":" in self.host else self.host
+            self.say(f"Contextopt is at http://{shown}:{self.port} (Ctrl-C stops it)")
+            self.done = True
+        elif time.monotonic() > self.complain_at:
+            self.say(f"The web does not answer yet; look into {settings.VAR_DIR / 'log' / 'web.log'}")
+            self.complain_at += PATIENCE_SECONDS
+
+    def _answers(self) -> bool:
+        """Any answer but a server error counts: ALLOWED_HOSTS or HTTPS may refuse this plain question."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=1.0)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status < 500
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+class DatabaseKeeper:
+    """Starts the embedded server again when it has died."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self.warn = warn
+        self.check_at = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() < self.check_at or postgres.is_running():
+            return
+        self.warn("The database server has died; starting it again.")
+        try:
+            postgres.ensure_running()
+        except SetupError as error:
+            self.warn(str(error))
+        self.check_at = time.monotonic() + DATABASE_CHECK_SECONDS
+
+
+def port_number(text: str) -> int:
+    return _bounded(text, 1, 65535)
+
+
+def worker_count(text: str) -> int:
+    return _bounded(text, 1, 64)
+
+
+def _bounded(text: str, low: int, high: int) -> int:
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+    return int(text)
+
+
+def take_place() -> IO[bytes]:
+    """Lock this checkout for one `up`, as long as the handle is open. Raises: AlreadyUpError."""
+    handle = open_lock(settings.VAR_DIR, "up")
+    if not try_lock(handle, fcntl.LOCK_EX):
+        handle.close()
+        raise AlreadyUpError(
+            f"Contextopt is running from this checkout already (process {Path(handle.name).read_text()}). "
+            f"Stop that one with Ctrl-C first; commands and tests can be used beside it."
+        )
+    handle.truncate(0)
+    handle.write(str(os.getpid()).encode())
+    handle.flush()
+    return handle
+
+
+def programs(host: str, port: int, web_workers: int, *, jobs: bool) -> list[Program]:
+    web = Program("web", web_command(host, port, web_workers))
+    schedule = settings.VAR_DIR / "celerybeat-schedule"
+    beat = celery("beat", "--schedule", str(schedule), "--pidfile=")
+    return [web, *workers(), Program("beat", beat)] if jobs else [web]
+
+
+def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
+    return (
+        *(sys.executable, "-m", "granian", "config.wsgi:application", "--interface", "wsgi"),
+        *("--host", host, "--port", str(port), "--workers", str(web_workers)),
+        *("--blocking-threads", str(BLOCKING_THREADS), "--no-ws"),
+        *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
+    )
+
+
+def workers() -> list[Program]:
+    """Return the worker, and one beside it for what waits for a model, where there is one to wait for."""
+    if not endpoint.is_configured():
+        return [Program("worker", worker_command("worker", QUEUE, CHAT_QUEUE))]
+    return [
+        Program("worker", worker_command("worker", QUEUE)),
+        Program("chat", worker_command("chat", CHAT_QUEUE)),
+    ]
+
+
+def worker_command(name: str, *queues: str) -> tuple[str, ...]:
+    return celery(
+        *("worker", "--hostname", f"{name}@%h", "--queues", ",".join(queues)),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+    )
+
+
+def celery(command: str, *options: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "celery", "-A", "config", command, *options, "--loglevel", "INFO")
+
+
+def collect_static_files() -> None:
+    """Fill STATIC_ROOT when a source file has changed since the last time."""
+    stamp = settings.VAR_DIR / "static.sha256"
+    fingerprint = static_fingerprint()
+    if stamp.exists() and settings.STATIC_ROOT.exists() and stamp.read_text() == fingerprint:
+        return
+    stamp.unlink(missing_ok=True)
+    # Of plotly's package the pages need the library alone.
+    ignored = ["datasets", "widgetbundle.js"]
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0, ignore_patterns=ignored)
+    stamp.write_text(fingerprint)
+
+
+def static_fingerprint() -> str:
+    digest = hashlib.sha256()
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            status = Path(storage.path(path)).stat()
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+@transaction.atomic
+def ensure_admin(password: str) -> bool:
+    """Make the first user, an administrator of the default team; False when there was one."""
+    if User.objects.filter(Q(is_superuser=True) | Q(username=ADMIN_NAME)).exists():
+        return False
+    user = User.objects.create_superuser(ADMIN_NAME, password=password)
+    Membership.objects.create(team=Team.objects.ensure_default(), user=user, role=Role.ADMIN)
+    return True

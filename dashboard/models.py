@@ -1,0 +1,28 @@
+"""The dashboard's own tables, by concept."""
+
+from dashboard.beats import Duty, WorkerBeat
+from dashboard.kit.savedviews import SavedView
+from dashboard.rollups.models import (
+    DayRollup,
+    DaySummary,
+    HourSummary,
+    ModelPrice,
+    QuarterRollup,
+    RollupZone,
+    StaleDay,
+    UnfoldedAssembly,
+)
+
+__all__ = [
+    "DayRollup",
+    "DaySummary",
+    "Duty",
+    "HourSummary",
+    "ModelPrice",
+    "QuarterRollup",
+    "RollupZone",
+    "SavedView",
+    "StaleDay",
+    "UnfoldedAssembly",
+    "WorkerBeat",
+]

@@ -1,0 +1,215 @@
+"""Tasks and their attempts as pages show them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Q, QuerySet, Sum
+
+from contextopt.agents.models import COMPARED_TOKENS
+from contextopt.engine.agents.plans import read_plan, summarise_plan
+from contextopt.models import Action, Attempt, AttemptState, Task
+from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
+from dashboard.kit.charts.tiles import Change, Tile
+from dashboard.kit.diffs import Run, colour_diff
+from dashboard.kit.formats import NONE, compact, decimals, percent, whole
+
+CAUSES = {
+    "bad_plan": "the plan was wrong",
+    "implementation_error": "the plan was right, the code was not",
+    "missing_context": "something was not known",
+    "impossible_task": "it cannot be done",
+    "environment_error": "the surroundings failed",
+}
+# What the agent is told to do, and what it is sent for it.
+ACTION_WORDS = {
+    Action.REPLAN: "Plan again, from the task, the plan and the diagnosis",
+    Action.RETRY: "Retry with the delta",
+    Action.REFETCH: "Retry with everything",
+    Action.STOP: "Stop: the task is impossible",
+    Action.WAIT: "Wait, then the same plan again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """The attempts of a task, in sums; those that wait or stop send nothing and are in no sum of tokens."""
+
+    attempts: int = 0
+    full_tokens: int = 0
+    sent_tokens: int = 0
+    causes: tuple[str, ...] = ()
+
+    @property
+    def saved_tokens(self) -> int:
+        return self.full_tokens - self.sent_tokens
+
+    @property
+    def rate(self) -> float | None:
+        return self.saved_tokens / self.full_tokens if self.full_tokens else None
+
+    @property
+    def bar(self) -> Bar:
+        return saving_bar(before=self.full_tokens, after=self.sent_tokens)
+
+
+def read_task_figures(tasks: Sequence[Task]) -> dict[int, TaskFigures]:
+    """Return the figures of each of these tasks, in one query."""
+    rows = (
+        Attempt.objects.filter(task__in=tasks)
+        .values("task_id")
+        .annotate(
+            attempts=Count("pk"),
+            full=COMPARED_TOKENS,
+            sent=Sum("delta_tokens"),
+            causes=ArrayAgg("root_cause", distinct=True, order_by="root_cause"),
+        )
+    )
+    return {
+        row["task_id"]: TaskFigures(row["attempts"], row["full"], row["sent"], tuple(row["causes"]))
+        for row in rows
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """A root cause: how often, and what answering it saved. Any may be given, so only some have words."""
+
+    root_cause: str
+    words: str
+    attempts: int
+    saved_tokens: int | None
+    share: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySummary:
+    total: TaskFigures
+    tasks: int
+    waiting: int
+    stopped: int
+    causes: tuple[CauseRow, ...]
+
+
+CAUSES_SHOWN = 12
+
+
+def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
+    """Add up some attempts: once over all, once by root cause."""
+    sums = attempts.aggregate(
+        attempts=Count("pk"),
+        tasks=Count("task", distinct=True),
+        full=COMPARED_TOKENS,
+        sent=Sum("delta_tokens", default=0),
+        waiting=Count("pk", filter=Q(state=AttemptState.WAITING)),
+        stopped=Count("pk", filter=Q(action=Action.STOP)),
+    )
+    by_cause = (
+        attempts.values("root_cause")
+        .annotate(attempts=Count("pk"), full=COMPARED_TOKENS, sent=Sum("delta_tokens"))
+        .order_by("-attempts", "root_cause")[:CAUSES_SHOWN]
+    )
+    causes = tuple(
+        CauseRow(
+            root_cause=row["root_cause"],
+            words=cause_words(row["root_cause"]),
+            attempts=row["attempts"],
+            saved_tokens=row["full"] - row["sent"] if row["full"] else None,
+            share=stack_parts([("context", row["attempts"])], sums["attempts"]),
+        )
+        for row in by_cause
+    )
+    total = TaskFigures(sums["attempts"], sums["full"], sums["sent"])
+    return RetrySummary(total, sums["tasks"], sums["waiting"], sums["stopped"], causes)
+
+
+def build_retry_tiles(found: RetrySummary) -> list[Tile]:
+    total = found.total
+    saved, magnitude = compact(total.saved_tokens) if total.full_tokens else (NONE, "")
+    share = NONE if total.rate is None else whole(total.rate * 100)
+    rest = Change("", "")
+    each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
+    return [
+        Tile("saved", "Tokens saved", saved, magnitude, rest, f"of {whole(total.full_tokens)} in full"),
+        Tile("share", "Share saved", share, "%" if total.rate is not None else "", rest, "by sending deltas"),
+        Tile("attempts", "Retries", *compact(total.attempts), rest, f"{each} a task"),
+        Tile("stopped", "Stopped", *compact(found.stopped), rest, f"{whole(found.waiting)} waiting"),
+    ]  # fmt: skip
+
+
+def cause_words(root_cause: str) -> str:
+    return CAUSES.get(root_cause, "")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A changed file as its receiver was told of it."""
+
+    path: str
+    kind: str
+    renamed_from: str
+    is_truncated: bool
+    added: int
+    removed: int
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """An attempt with what is drawn and said of it."""
+
+    attempt: Attempt
+    action: str
+    cause: str
+    bar: Bar | None
+    wait_left: int
+    plan: str
+    files: tuple[FileRow, ...]
+    error_chars: int
+
+    @property
+    def latest_error(self) -> str:
+        return str(self.attempt.retry_context["latest_error"])
+
+    @property
+    def saved_words(self) -> str:
+        share = self.attempt.saved_percent
+        return "" if share is None else percent(share / 100, 1)
+
+
+def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[AttemptRow]:
+    """Shape attempts that were loaded with `error_chars`, the length of their whole error."""
+    return [_attempt_row(attempt, now) for attempt in attempts]
+
+
+def _attempt_row(attempt: Any, now: datetime) -> AttemptRow:
+    left = (attempt.available_at - now).total_seconds() if attempt.state == AttemptState.WAITING else 0
+    return AttemptRow(
+        attempt=attempt,
+        action=ACTION_WORDS[attempt.action],
+        cause=cause_words(attempt.root_cause),
+        bar=saving_bar(before=attempt.full_tokens, after=attempt.delta_tokens) if attempt.is_sent else None,
+        wait_left=max(0, ceil(left)),
+        plan=summarise_plan(read_plan(attempt.plan)),
+        files=tuple(_file_row(file) for file in attempt.retry_context["changed_files"]),
+        error_chars=attempt.error_chars,
+    )
+
+
+def _file_row(file: Mapping[str, Any]) -> FileRow:
+    runs = colour_diff(file["diff"], file["kind"])
+    lines = {
+        state: sum(run.text.count("\n") for run in runs if run.state == state) for state in ("added", "gone")
+    }
+    return FileRow(
+        path=file["path"],
+        kind=file["kind"],
+        renamed_from=file.get("renamed_from", ""),
+        is_truncated=file["is_truncated"],
+        added=lines["added"],
+        removed=lines["gone"],
+        runs=runs,
+    )

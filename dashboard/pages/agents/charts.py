@@ -1,0 +1,171 @@
+"""The charts of the agents' pages, in the terms of `kit.charts`. Pure: rows in, Plotly figures out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from dashboard.kit.charts.plots import (
+    DASHES,
+    LABEL_MARGIN,
+    Json,
+    Plot,
+    bar,
+    lay_out,
+    plain,
+    scatter,
+    spread_labels,
+    stacked,
+    texts_at,
+    wall_clock,
+)
+from dashboard.kit.formats import percent, whole
+from dashboard.kit.periods import Bucket, Period
+from dashboard.pages.agents.phasefigures import OTHERS, PhaseFigures, PhaseSeries
+
+# Each default phase has its own, so that it is the same colour in every period.
+COLOURS = (
+    "var(--context)", "var(--system)", "var(--history)", "var(--phase-4)", "var(--phase-5)", "var(--phase-6)",
+)  # fmt: skip
+OTHERS_COLOUR = "var(--response)"
+OTHERS_DASH = "solid"
+
+type PhaseLink = Callable[[str, Bucket], str]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLine:
+    """One phase's figures over the buckets, and how it is drawn."""
+
+    phase: str
+    colour: str
+    dash: str
+    points: tuple[PhaseFigures, ...]
+
+    @property
+    def name(self) -> str:
+        return self.phase or "others"
+
+
+@dataclass(frozen=True)
+class PhaseData:
+    """What a figure is built from; `link` gives the address of the filterings of a phase and bucket."""
+
+    period: Period
+    lines: tuple[PhaseLine, ...]
+    link: PhaseLink
+
+    @classmethod
+    def of(cls, series: PhaseSeries, link: PhaseLink) -> "PhaseData":
+        return cls(series.period, tuple(_lines(series)), link)
+
+    @cached_property
+    def moments(self) -> list[datetime]:
+        return wall_clock(self.period)
+
+    @cached_property
+    def links(self) -> dict[str, list[str]]:
+        """The addresses of each line's points, by phase."""
+        buckets = self.period.buckets
+        return {line.phase: [self.link(line.phase, bucket) for bucket in buckets] for line in self.lines}
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChart:
+    """A chart with one column a phase in its table view and CSV."""
+
+    slug: str
+    title: str
+    note: str
+    pick: Callable[[PhaseFigures], float | None]
+    show: Callable[[float | None], str]
+    build: Callable[[PhaseData], Plot]
+
+
+def saved_figure(data: PhaseData) -> Plot:
+    """Tokens saved, the phases on top of each other; what cost more goes below zero."""
+    last = 0.5 if data.period.is_incomplete else 1.0
+    bars = [
+        bar(
+            name=plain(line.name), x=data.moments, y=[_saved(point) for point in line.points],
+            customdata=data.links[line.phase],
+            marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
+        )
+        for line in data.lines
+    ]  # fmt: skip
+    figure = lay_out(data.period, bars, "~s", ",.0f")
+    figure.update_yaxes(zeroline=True)
+    return stacked(figure)
+
+
+def share_figure(data: PhaseData) -> Plot:
+    """The share of the full context that was left out, a line a phase."""
+    measured = [line for line in data.lines if any(point.full_tokens for point in line.points)]
+    traces = [_line(data, line) for line in measured]
+    figure = lay_out(data.period, traces, ".0%", ".0%")
+    lowest = min(
+        (rate for line in measured for point in line.points if (rate := point.rate) is not None), default=0
+    )
+    figure.update_yaxes(range=[min(0.0, lowest), 1.04])
+    heights = spread_labels([_last_rate(line) for line in measured])
+    notes = texts_at(data.moments[-1], heights, [line.name for line in measured])
+    # The names take room from the axis: fewer days have space on a phone.
+    figure.update_xaxes(nticks=5)
+    figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
+    return figure
+
+
+def _saved(figures: PhaseFigures) -> int | None:
+    return figures.saved_tokens if figures.filterings else None
+
+
+PHASE_CHARTS = {
+    chart.slug: chart
+    for chart in (
+        PhaseChart(
+            "saved",
+            "Tokens saved by phase",
+            "against the full context",
+            _saved,
+            whole,
+            saved_figure,
+        ),
+        PhaseChart(
+            "share", "Share saved by phase", "of the full context", lambda f: f.rate, percent, share_figure
+        ),
+    )
+}
+
+
+def _lines(series: PhaseSeries) -> list[PhaseLine]:
+    """Give each phase its colour; those past the colours there are become one."""
+    places = {phase: place for place, phase in enumerate(DEFAULT_PROFILES) if phase in series.phases}
+    free = [place for place in range(len(COLOURS)) if place not in places.values()]
+    for phase in series.phases:
+        if phase not in places and phase != OTHERS and free:
+            places[phase] = free.pop(0)
+    lines = [
+        PhaseLine(phase, COLOURS[places[phase]], DASHES[places[phase]], series.points[phase])
+        for phase in series.phases
+        if phase in places
+    ]
+    rest = [series.points[phase] for phase in series.phases if phase not in places]
+    if rest:
+        together = tuple(sum(points, PhaseFigures()) for points in zip(*rest, strict=True))
+        lines.append(PhaseLine(OTHERS, OTHERS_COLOUR, OTHERS_DASH, together))
+    return lines
+
+
+def _line(data: PhaseData, line: PhaseLine) -> Json:
+    marker: dict[str, Any] = {"color": line.colour, "size": 5}
+    return scatter(
+        name=plain(line.name), x=data.moments, y=[point.rate for point in line.points],
+        customdata=data.links[line.phase], mode="lines+markers", marker=marker,
+        line={"color": line.colour, "width": 2, "dash": line.dash},
+    )  # fmt: skip
+
+
+def _last_rate(line: PhaseLine) -> float:
+    return next((rate for point in reversed(line.points) if (rate := point.rate) is not None), 0.0)

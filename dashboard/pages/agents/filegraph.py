@@ -1,0 +1,121 @@
+"""The files chosen for a task as pages show them, and who imports whom among them. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contextopt.engine.code.packing import FULL, HUNKS, PATH, SIGNATURES, Packed
+from contextopt.engine.code.relevance import RankedFile
+from dashboard.kit.charts.shapes import Segment, stack_parts
+
+ROW_HEIGHT = 28
+ARCS_WIDTH = 150
+# Where the files' dots are: a line near the right edge, from which the arcs bend to the left.
+SPINE = ARCS_WIDTH - 12
+
+MODE_WORDS = {FULL: "whole", HUNKS: "hunks", SIGNATURES: "signatures", PATH: "path only"}
+# What each part of a score says, and which colour it borrows.
+PARTS = {
+    "content": ("words in the file", "context"),
+    "path": ("words in its path", "system"),
+    "symbols": ("names it defines", "history"),
+    "similar": ("changed for similar tasks", "phase-4"),
+    "recency": ("changed lately", "phase-5"),
+    "cochange": ("changed together", "phase-6"),
+    "graph": ("near by imports", "response"),
+    "seed": ("named by the task", "over"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenFile:
+    """A ranked file: its score in parts, how it is shown in the text, and its links among the chosen."""
+
+    rank: int
+    path: str
+    score: float
+    parts: tuple[Segment, ...]
+    parts_label: str
+    mode: str
+    mode_words: str
+    tokens: int | None
+    imports: tuple[int, ...]
+    imported_by: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One import, from the row of the file that has it to that of the file it names."""
+
+    source: int
+    target: int
+    shape: str
+    tip: str
+    is_down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The chosen files from top to bottom, with an arc for each import among them."""
+
+    arcs: tuple[Arc, ...]
+    nodes: tuple[tuple[int, str, str], ...]
+    width: int
+    spine: int
+    height: int
+    label: str
+
+
+def choose_files(
+    ranked: Sequence[RankedFile], packed: Packed, imports: Mapping[str, Sequence[str]]
+) -> list[ChosenFile]:
+    """Return the ranked files with what the text shows of each."""
+    shown = {file.path: file for file in packed.files}
+    ranks = {file.path: rank for rank, file in enumerate(ranked, start=1)}
+    links = {path: [ranks[target] for target in imports.get(path, ()) if target in ranks] for path in ranks}
+    importers: dict[int, list[int]] = {}
+    for path, targets in links.items():
+        for target in targets:
+            importers.setdefault(target, []).append(ranks[path])
+    best = ranked[0].score if ranked else 0.0
+    return [
+        ChosenFile(
+            rank=rank,
+            path=file.path,
+            score=file.score,
+            parts=stack_parts([(PARTS[name][1], value) for name, value in file.parts.items()], best),
+            parts_label=", ".join(f"{PARTS[name][0]} {value:.2f}" for name, value in file.parts.items()),
+            mode=shown[file.path].mode if file.path in shown else "",
+            mode_words=MODE_WORDS[shown[file.path].mode] if file.path in shown else "left out",
+            tokens=shown[file.path].tokens if file.path in shown else None,
+            imports=tuple(sorted(links[file.path])),
+            imported_by=tuple(sorted(importers.get(rank, ()))),
+        )
+        for rank, file in enumerate(ranked, start=1)
+    ]
+
+
+def draw_imports(files: Sequence[ChosenFile]) -> Picture:
+    """Draw arcs between the rows of the files; the further apart, the wider."""
+    arcs = [_arc(file.rank, target, len(files)) for file in files for target in file.imports]
+    best = max((file.score for file in files), default=0.0) or 1.0
+    nodes = tuple(
+        (file.rank, f"{_middle(file.rank):g}", f"{3 + 4 * max(0.0, file.score / best):.1f}") for file in files
+    )
+    words = f"{len(arcs)} imports among {len(files)} files; the table names them."
+    return Picture(tuple(arcs), nodes, ARCS_WIDTH, SPINE, ROW_HEIGHT * len(files), words)
+
+
+def _middle(rank: int) -> float:
+    return ROW_HEIGHT * (rank - 0.5)
+
+
+def _arc(source: int, target: int, rows: int) -> Arc:
+    """Bend to the left of the spine and back to it."""
+    room = SPINE - 18
+    start, end = _middle(source), _middle(target)
+    depth = 14 + (room - 14) * abs(target - source) / max(1, rows - 1)
+    # A cubic reaches three quarters of the way to its control points.
+    bend = SPINE - depth / 0.75
+    tip = f"{SPINE - 14:g},{end - 4:g} {SPINE - 6:g},{end:g} {SPINE - 14:g},{end + 4:g}"
+    shape = f"M{SPINE:g} {start:g}C{bend:.1f} {start:g} {bend:.1f} {end:g} {SPINE - 10:g} {end:g}"
+    return Arc(source, target, shape, tip, target > source)

@@ -1,0 +1,94 @@
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import QueryDict
+
+from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.engine.agents.retries import ROOT_CAUSES
+from contextopt.models import Assembly, Attempt, Kind, Task, TaskState, Team
+from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
+from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm
+from dashboard.kit.periods import Period
+from dashboard.pages.agents.phasefigures import PhaseFilter
+
+# More than a screenful of files, and of arcs between them, says nothing.
+CHOSEN_FILES = 30
+
+
+class PhasesForm(PeriodForm):
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+
+    def to_filter(self, now: datetime) -> PhaseFilter:
+        """Return the filter; fields that were refused count as not given."""
+        return PhaseFilter(self.team.pk, self.period(now), self.cleaned_data.get("phase") or None)
+
+    def select(self, period: Period) -> QuerySet[Assembly]:
+        """Return the filterings of the period."""
+        found = Assembly.objects.of(self.team).filter(
+            kind=Kind.PHASE, created_at__gte=period.start, created_at__lt=period.until
+        )
+        phase = self.cleaned_data.get("phase")
+        return found.filter(phase=phase) if phase else found
+
+
+class TasksForm(FilterForm):
+    """Filters of the list of tasks; `find` looks one up by id or by the caller's own id."""
+
+    state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
+    cause = forms.ChoiceField(
+        choices=[("", "All root causes"), *((name, name.replace("_", " ")) for name in ROOT_CAUSES)],
+        required=False,
+        label="Root cause",
+    )
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def select(self) -> QuerySet[Task]:
+        """Return the team's tasks that pass; a list whose filters were refused is empty."""
+        found = Task.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(**{name: given[name] for name in ("state", "repository") if given[name]})
+        if given["cause"]:
+            causes = Attempt.objects.filter(task=OuterRef("pk"), root_cause=given["cause"])
+            found = found.filter(Exists(causes))
+        find = given["find"]
+        if find:
+            is_id = find.isascii() and find.isdecimal() and int(find) < 2**63
+            found = found.filter(Q(external_id=find) | Q(pk=int(find)) if is_id else Q(external_id=find))
+        return found
+
+
+class RelevantForm(FilterForm):
+    """A task to find the files of, and the tokens that they may take."""
+
+    task = forms.CharField(
+        max_length=TASK_WORDS_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Round prices to whole cents in the cart"}),
+    )
+    budget = forms.TypedChoiceField(
+        label="Budget",
+        choices=[(2_000, "2,000 tokens"), (8_000, "8,000 tokens"), (24_000, "24,000 tokens")],
+        coerce=int,
+        initial=BUDGET_DEFAULT,
+        required=False,
+    )
+
+    @staticmethod
+    def with_default(given: QueryDict) -> QueryDict:
+        """Say the budget where the address does not, so that the page shows the one that was used."""
+        complete = given.copy()
+        complete.setdefault("budget", str(BUDGET_DEFAULT))
+        return complete
+
+    def to_request(self) -> RelevantIn:
+        """Return the request; the form must be valid."""
+        given = self.cleaned_data
+        return RelevantIn(task=given["task"], budget=given["budget"] or BUDGET_DEFAULT, limit=CHOSEN_FILES)

@@ -1,0 +1,123 @@
+"""The forms of tasks and of what their phases find."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.db.models import Q, QuerySet
+
+from contextopt.agents.handoffs.inputs import FindingIn, FindingPatch
+from contextopt.agents.handoffs.models import CATEGORY_MAX
+from contextopt.agents.inputs import ProfileIn, TaskIn
+from contextopt.agents.models import (
+    PHASE_BUDGET_MAX,
+    REPOSITORY_MAX,
+    TASK_DESCRIPTION_MAX,
+    TASK_EXTERNAL_ID_MAX,
+)
+from contextopt.engine.agents.contexts import FIELDS
+from contextopt.models import Decision, HandoffPhase, Task, Team
+from dashboard.kit.filters import FilterForm
+from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
+
+# Fields of a finding that are left out where nothing is chosen.
+OPTIONAL = ("phase", "decision")
+
+
+class HandoffTasksForm(FilterForm):
+    """Filters of the list of tasks; `find` looks one up by id or by the caller's own id."""
+
+    phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external id")
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def select(self) -> QuerySet[Task]:
+        """Return the team's tasks that pass; a list whose filters were refused is empty."""
+        found = Task.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(**{name: given[name] for name in ("phase", "repository") if given[name]})
+        find = given["find"]
+        if find:
+            is_id = find.isascii() and find.isdecimal() and int(find) < 2**63
+            found = found.filter(Q(external_id=find) | Q(pk=int(find)) if is_id else Q(external_id=find))
+        return found
+
+
+class TaskForm(InputForm):
+    input_type = TaskIn
+    description = NotesField(
+        max_length=TASK_DESCRIPTION_MAX,
+        widget=forms.Textarea(attrs={"rows": 4, "placeholder": "Round prices to whole cents in the cart"}),
+    )
+    repository = forms.CharField(required=False)
+    external_id = forms.CharField(
+        required=False, label="External id", help_text="What your own system calls it, if anything."
+    )
+
+
+class FindingForm(InputForm):
+    input_type = FindingIn
+    phase = forms.ChoiceField(required=False, help_text="The next bundle brings findings of earlier phases.")
+    category = forms.CharField(
+        widget=forms.TextInput(attrs={"list": "categories", "maxlength": CATEGORY_MAX, "autocomplete": "off"})
+    )
+    content = ObjectField(
+        widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false"}),
+        help_text="A JSON object. Known keys fill the brief: description, pattern_name, location, "
+        "reusability, gaps, table, columns, severity, mitigation.",
+    )
+    confidence = forms.FloatField(
+        initial=0.8,
+        min_value=0,
+        max_value=1,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+        help_text="From 0 to 1.",
+    )
+    tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
+    depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")
+    decision = forms.ChoiceField(
+        choices=[("", "No decision"), *Decision.choices],
+        required=False,
+        help_text="An open one stops the hand-off.",
+    )
+    implementation_ready = forms.BooleanField(required=False, label="Ready to implement: handed on whole")
+
+    def __init__(self, data: Any = None, *, task: Task) -> None:
+        super().__init__(data)
+        phase = HandoffPhase(task.phase)
+        choices = [(each.value, each.label) for each in (*phase.all_before, phase)]
+        field = self.fields["phase"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+        self.initial["phase"] = phase
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in cleaned.items() if value != "" or name not in OPTIONAL}
+
+
+class LabelsForm(InputForm):
+    """The fields of a finding that may change afterwards."""
+
+    input_type = FindingPatch
+    tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
+    depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")
+
+
+class ProfileForm(InputForm):
+    input_type = ProfileIn
+    budget_tokens = forms.IntegerField(label="Budget in tokens", min_value=0, max_value=PHASE_BUDGET_MAX)
+    # Django takes declared fields out of the class: nothing of the form is hidden by this one.
+    fields = forms.MultipleChoiceField(  # type: ignore[assignment]
+        label="Fields kept",
+        choices=[(name, name.replace("_", " ")) for name in FIELDS],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="The task is always kept.",
+    )
+    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")

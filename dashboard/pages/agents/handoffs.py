@@ -1,0 +1,297 @@
+"""Tasks, their findings and what their phases hand on, as pages show them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from django.db.models import Count, Q, Sum
+
+from contextopt.agents.handoffs.models import finding_key
+from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
+from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
+from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
+from dashboard.kit.charts.shapes import Bar, saving_bar
+from dashboard.kit.charts.tiles import Change, Tile
+from dashboard.kit.diffs import Run
+from dashboard.kit.formats import reason_words, whole
+
+CATEGORIES = {
+    HandoffPhase.ANALYSIS: (
+        "existing_patterns", "dependencies", "risks", "database_needs", "constraints", "open_questions",
+    ),
+    HandoffPhase.DESIGN: (
+        "architecture", "api_contracts", "data_model", "components", "risks", "alternatives",
+    ),
+    HandoffPhase.IMPLEMENTATION: ("changes", "tests", "follow_ups"),
+}  # fmt: skip
+BRIEF_WORDS = {
+    BriefState.PENDING: "a model is writing its own; this one stands until it is checked",
+    BriefState.IN_FORCE: "written by a model, and found to say nothing that the findings do not",
+    BriefState.REFUSED: "the model's was refused",
+    BriefState.LATE: "the model's came too late",
+}
+EXCERPT = 140
+VERSIONS_SHOWN = 60
+# Warnings that have an alert of their own.
+SHOWN_OTHERWISE = (MANY_CRITICAL, OPEN_DECISIONS)
+# What a person may be told first of a content.
+SPEAKING = ("description", "pattern_name", "title", "question", "name", "summary", "table", "location")
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFigures:
+    """The findings and hand-offs of a task, in sums."""
+
+    findings: int = 0
+    undecided: int = 0
+    tokens: int = 0
+    before: int = 0
+    after: int = 0
+
+    @property
+    def saved_tokens(self) -> int:
+        return self.before - self.after
+
+    @property
+    def bar(self) -> Bar:
+        return saving_bar(before=self.before, after=self.after)
+
+
+def read_finding_figures(tasks: Sequence[Task]) -> dict[int, FindingFigures]:
+    """Return the figures of each of these tasks, in two queries."""
+    found = (
+        Finding.objects.filter(task__in=tasks)
+        .values("task_id")
+        .annotate(
+            findings=Count("pk"),
+            undecided=Count("pk", filter=Q(decision=Decision.OPEN)),
+            tokens=Sum("tokens"),
+        )
+    )
+    handed: dict[int, tuple[int, int]] = {}
+    latest = PhaseCompression.objects.filter(task__in=tasks).latest_versions()
+    for compression in latest.only(
+        "task_id", "tokens_before", "brief_state", "extract_tokens", "written_tokens", "critical_tokens"
+    ):
+        before, after = handed.get(compression.task_id, (0, 0))
+        handed[compression.task_id] = (before + compression.tokens_before, after + compression.tokens_after)
+    return {
+        row["task_id"]: FindingFigures(
+            row["findings"], row["undecided"], row["tokens"], *handed.get(row["task_id"], (0, 0))
+        )
+        for row in found
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """A finding with what became of it: "critical", "in the brief", "left out" or "" before a hand-off."""
+
+    finding: Finding
+    excerpt: str
+    fate: str
+    reason: str
+
+    @property
+    def mood(self) -> str:
+        return {"critical": "demo", "in the brief": "kept", "left out": "drop"}.get(self.fate, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to look at in a phase, and what to do."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseColumn:
+    """One phase on the board. `place` is "done", "now" or "later"."""
+
+    status: PhaseStatus
+    place: str
+    rows: tuple[FindingRow, ...]
+    alerts: tuple[Alert, ...]
+    brief_words: str
+    difference: tuple[Run, ...]
+    versions: tuple[PhaseCompression, ...]
+
+    @property
+    def phase(self) -> HandoffPhase:
+        return self.status.phase
+
+    @property
+    def compression(self) -> PhaseCompression | None:
+        return self.status.compression
+
+    @property
+    def bar(self) -> Bar | None:
+        compression = self.compression
+        if compression is None:
+            return None
+        return saving_bar(before=compression.tokens_before, after=compression.tokens_after)
+
+    @property
+    def next_without(self) -> int:
+        """What the next phase would have been given with every finding in full, its context at the most."""
+        compression = self.compression
+        return self.next_context + (compression.tokens_before if compression else 0)
+
+    @property
+    def next_with(self) -> int:
+        compression = self.compression
+        return self.next_context + (compression.tokens_after if compression else 0)
+
+    @property
+    def next_context(self) -> int:
+        return self.status.budgets.bundle_tokens
+
+    @property
+    def carried(self) -> list[str]:
+        """Findings of earlier phases that are handed on too."""
+        own = {row.finding.number for row in self.rows}
+        covered = self.compression.covered if self.compression else frozenset()
+        return [finding_key(number) for number in sorted(covered - own)]
+
+
+def build_columns(status: TaskStatus) -> list[PhaseColumn]:
+    versions = read_versions(status.task)
+    order = list(HandoffPhase)
+    now = order.index(HandoffPhase(status.task.phase))
+    return [
+        PhaseColumn(
+            status=each,
+            place="done" if place < now else "now" if place == now else "later",
+            rows=tuple(_row(finding, each.compression) for finding in each.rows),
+            alerts=tuple(_alerts(each, is_now=place == now)),
+            brief_words=BRIEF_WORDS.get(BriefState(each.compression.brief_state), "")
+            if each.compression
+            else "",
+            difference=_difference(each.compression),
+            versions=tuple(version for version in versions if version.phase == each.phase),
+        )
+        for place, each in enumerate(status.phases)
+    ]
+
+
+def read_versions(task: Task) -> list[PhaseCompression]:
+    """Return the latest versions of the task's hand-offs, the newest first."""
+    rows = PhaseCompression.objects.filter(task=task).order_by("-id")
+    return list(rows.defer("written", "discarded", "settings", "warnings")[:VERSIONS_SHOWN])
+
+
+def _row(finding: Finding, compression: PhaseCompression | None) -> FindingRow:
+    fate, reason = _fate(finding, compression)
+    return FindingRow(finding, excerpt(finding), fate, reason)
+
+
+def _fate(finding: Finding, compression: PhaseCompression | None) -> tuple[str, str]:
+    if compression is None:
+        return "", ""
+    if finding.number in compression.critical:
+        return "critical", _why_critical(finding, compression)
+    for item in compression.discarded:
+        if item["id"] == finding.key:
+            return "left out", reason_words(item["reason"])
+    if finding.number in compression.in_brief:
+        return "in the brief", ""
+    return "", "added since"
+
+
+def _why_critical(finding: Finding, compression: PhaseCompression) -> str:
+    if any(tag.casefold() == "critical" for tag in finding.tags):
+        return "tagged critical"
+    if finding.implementation_ready:
+        return "ready to implement"
+    settings = compression.settings
+    is_key = finding.category in settings["key_categories"]
+    if is_key and finding.confidence > settings["critical_above"]:
+        return f"{finding.category.replace('_', ' ')}, sure to {finding.confidence:g}"
+    return "a critical one depends on it"
+
+
+def excerpt(finding: Finding) -> str:
+    """Return a line that says what the finding is about."""
+    content = finding.content
+    said = next((str(content[key]) for key in SPEAKING if content.get(key)), "")
+    text = " ".join((said or json.dumps(content, ensure_ascii=False)).split())
+    return text if len(text) <= EXCERPT else f"{text[: EXCERPT - 1]}…"
+
+
+def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
+    compression = status.compression
+    if status.undecided and is_now:
+        yield Alert(
+            "Open decisions",
+            f"{', '.join(status.undecided[:8])}: resolve them before the phase is handed on.",
+        )
+    if compression is not None and compression.is_forced:
+        keys = ", ".join(finding_key(number) for number in compression.undecided)
+        yield Alert("Handed on undecided", f"Forced while {keys} were open.")
+    if compression is None:
+        if status.is_over:
+            limit = whole(status.budgets.limits.output_tokens)
+            yield Alert("Many findings", f"{whole(status.findings_tokens)} tokens; {limit} are expected.")
+        return
+    if status.late:
+        yield Alert(
+            "Changed since",
+            f"Added, tagged or linked after this was compressed: {', '.join(status.late[:8])}. The next "
+            "bundle includes the change; compress again to make it now.",
+        )
+    settings = compression.settings
+    if len(compression.critical) > settings["max_critical"]:
+        keys = ", ".join(compression.critical_findings)
+        yield Alert("Too many critical findings", f"{keys}. Is each of them needed word for word?")
+    lost = [item["id"] for item in compression.discarded if item["reason"] == "over_budget"]
+    if lost:
+        yield Alert(
+            "Information lost",
+            f"{', '.join(lost[:8])} found no room in the brief. Tag what is needed as critical, or have a "
+            "critical finding depend on it.",
+        )
+    for warning in compression.read_warnings():
+        if warning.code not in SHOWN_OTHERWISE:
+            yield Alert("Over a size", warning.message)
+
+
+def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:
+    """Return the extracted brief against the model's, line by line, where a model wrote one."""
+    if compression is None or not compression.written:
+        return ()
+    before, after = compression.extract.splitlines(), compression.written.splitlines()
+    runs: list[Run] = []
+    for kind, start, end, other_start, other_end in SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
+        if kind == "equal":
+            runs.append(Run("", "".join(f"  {line}\n" for line in before[start:end])))
+            continue
+        if start < end:
+            runs.append(Run("gone", "".join(f"− {line}\n" for line in before[start:end])))
+        if other_start < other_end:
+            runs.append(Run("added", "".join(f"+ {line}\n" for line in after[other_start:other_end])))
+    return tuple(runs)
+
+
+def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
+    """Return the task's figures over all its phases."""
+    handed = [each.compression for each in status.phases if each.compression]
+    before = sum(each.tokens_before for each in handed)
+    after = sum(each.tokens_after for each in handed)
+    rate = (before - after) / before if before else None
+    rest = Change("", "")
+    undecided = sum(len(each.undecided) for each in status.phases)
+    tokens = sum(finding.tokens for finding in status.findings)
+    critical = sum(len(each.critical) for each in handed)
+    return [
+        Tile("findings", "Findings", whole(len(status.findings)), "", rest, f"{whole(tokens)} tokens"),
+        Tile("handed", "Handed on", whole(after) if handed else "–", "", rest, f"of {whole(before)} tokens"),
+        Tile(
+            "share", "Share saved", "–" if rate is None else whole(rate * 100), "%" if handed else "", rest,
+            "by briefs and critical findings",
+        ),
+        Tile("critical", "Critical", whole(critical), "", rest, f"open decisions: {whole(undecided)}"),
+    ]  # fmt: skip

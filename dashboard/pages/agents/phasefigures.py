@@ -1,0 +1,221 @@
+"""What filtering by phase saved, aggregated by the database, and the profiles that decide it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import connection
+
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
+from contextopt.models import Kind, PhaseProfile
+from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
+from dashboard.kit.formats import NONE, compact, whole
+from dashboard.kit.periods import Period
+from dashboard.rollups.sources import RollupFilter, rollup_parameters, rollup_rows
+
+# The phase of what is past the phases told apart; no phase is named so.
+OTHERS = ""
+PHASES_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFilter:
+    """Which filterings the page is about."""
+
+    team_id: int
+    period: Period
+    phase: str | None = None
+
+    def before(self) -> "PhaseFilter":
+        return replace(self, period=self.period.before())
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFigures:
+    """Sums over some filterings."""
+
+    filterings: int = 0
+    full_tokens: int = 0
+    sent_tokens: int = 0
+    trimmed: int = 0
+
+    @property
+    def saved_tokens(self) -> int:
+        return self.full_tokens - self.sent_tokens
+
+    @property
+    def rate(self) -> float | None:
+        """The saving as a share of the full contexts, from 0 to 1; none where there were none."""
+        return self.saved_tokens / self.full_tokens if self.full_tokens else None
+
+    @property
+    def trim_rate(self) -> float | None:
+        return self.trimmed / self.filterings if self.filterings else None
+
+    def __add__(self, other: "PhaseFigures") -> "PhaseFigures":
+        return PhaseFigures(
+            self.filterings + other.filterings,
+            self.full_tokens + other.full_tokens,
+            self.sent_tokens + other.sent_tokens,
+            self.trimmed + other.trimmed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeries:
+    """Figures of the whole, of each phase, and of each phase's buckets."""
+
+    period: Period
+    total: PhaseFigures
+    by_phase: Mapping[str, PhaseFigures]
+    points: Mapping[str, tuple[PhaseFigures, ...]]
+
+    @property
+    def phases(self) -> list[str]:
+        """The measured phases: the defaults in their order, the team's own by name, the others last."""
+        defaults = list(DEFAULT_PROFILES)
+        own = sorted(phase for phase in self.by_phase if phase not in DEFAULT_PROFILES and phase != OTHERS)
+        return [phase for phase in (*defaults, *own, OTHERS) if phase in self.by_phase]
+
+
+# Anybody may name any phase: past the most used ones they are not told apart.
+_SERIES = """
+    WITH filtered AS MATERIALIZED (
+        SELECT phase, width_bucket(start, %(edges)s::timestamptz[]) AS bucket, sum(assemblies) AS filterings,
+               sum(tokens_before) AS tokens_before, sum(tokens_after) AS tokens_after,
+               sum(truncated) AS truncated
+          FROM ({rows}) AS rollups GROUP BY 1, 2
+    ), told AS (
+        SELECT phase FROM filtered GROUP BY phase ORDER BY sum(filterings) DESC, phase LIMIT %(limit)s
+    ), named AS (
+        SELECT coalesce(told.phase, '') AS phase, bucket, filterings, tokens_before, tokens_after, truncated
+        FROM filtered LEFT JOIN told USING (phase)
+    )
+    SELECT grouping(phase), phase, bucket, coalesce(sum(filterings), 0),
+           coalesce(sum(tokens_before), 0), coalesce(sum(tokens_after), 0), coalesce(sum(truncated), 0)
+    FROM named
+    GROUP BY GROUPING SETS ((phase, bucket), (phase), ())
+"""
+
+
+def read_phase_series(wanted: PhaseFilter) -> PhaseSeries:
+    """Return the figures of the whole, the phases and their buckets, in one query."""
+    period = wanted.period
+    count = len(period.edges) - 1
+    total, by_phase = PhaseFigures(), dict[str, PhaseFigures]()
+    found: dict[str, dict[int, PhaseFigures]] = {}
+    for is_total, phase, bucket, *numbers in _fetch(wanted):
+        figures = PhaseFigures(*map(int, numbers))
+        if is_total:
+            total = figures
+        elif bucket is None:
+            by_phase[phase] = figures
+        else:
+            found.setdefault(phase, {})[bucket] = figures
+    buckets = {
+        phase: tuple(values.get(number, PhaseFigures()) for number in range(1, count + 1))
+        for phase, values in found.items()
+    }
+    return PhaseSeries(period, total, by_phase, buckets)
+
+
+def _fetch(wanted: PhaseFilter) -> list[tuple[Any, ...]]:
+    asked = RollupFilter(wanted.team_id, wanted.period, kind=Kind.PHASE, phase=wanted.phase)
+    values = {**rollup_parameters(asked), "edges": list(wanted.period.edges), "limit": PHASES_TOLD}
+    with connection.cursor() as cursor:
+        cursor.execute(_SERIES.format(rows=rollup_rows(asked)), values)
+        return list(cursor.fetchall())
+
+
+def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:
+    saved, magnitude = compact(now.saved_tokens) if now.filterings else (NONE, "")
+    return [
+        Tile(
+            "saved", "Tokens saved", saved, magnitude,
+            describe_growth(now.saved_tokens, before.saved_tokens, "higher"),
+            f"of {whole(now.full_tokens)} in full",
+        ),
+        Tile(
+            "share", "Share saved", points(now.rate), unit(now.rate),
+            describe_change(now.rate, before.rate, "higher", in_points),
+            "of the full contexts",
+        ),
+        Tile(
+            "filterings", "Filterings", *compact(now.filterings),
+            describe_growth(now.filterings, before.filterings, "none"),
+            f"{whole(now.sent_tokens / now.filterings if now.filterings else None)} tokens sent each",
+        ),
+        Tile(
+            "trimmed", "Over the budget", points(now.trim_rate), unit(now.trim_rate),
+            describe_change(now.trim_rate, before.trim_rate, "none", in_points),
+            "were trimmed to fit",
+        ),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """A phase: the settings in force, who set them, what they saved; an unknown phase has no `value`."""
+
+    phase: str
+    value: ProfileValue | None
+    stored: PhaseProfile | None
+    figures: PhaseFigures
+
+    @property
+    def fields(self) -> str:
+        return field_words(self.value.fields) if self.value else ""
+
+
+def phase_rows(stored: Iterable[PhaseProfile], by_phase: Mapping[str, PhaseFigures]) -> list[PhaseRow]:
+    """Return every phase that has a profile, then those that were filtered without one."""
+    published = {profile.phase: profile for profile in stored}
+    values = {**DEFAULT_PROFILES, **{phase: profile.to_value() for phase, profile in published.items()}}
+    unknown = sorted(phase for phase in by_phase if phase not in values and phase != OTHERS)
+    rest = [OTHERS] if OTHERS in by_phase else []
+    return [
+        PhaseRow(phase, values.get(phase), published.get(phase), by_phase.get(phase, PhaseFigures()))
+        for phase in (*values, *unknown, *rest)
+    ]
+
+
+def field_words(fields: Sequence[str]) -> str:
+    """Name the fields that a profile keeps as people say them."""
+    return ", ".join(name.replace("_", " ") for name in fields) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileVersion:
+    """A version of a phase's settings, and how it differs from the next older one."""
+
+    profile: PhaseProfile
+    fields: str
+    budget_before: int | None = None
+    added: str = ""
+    removed: str = ""
+
+
+def compare_profiles(phase: str, newest_first: Sequence[PhaseProfile]) -> list[ProfileVersion]:
+    """Compare each version with the next older one, the oldest with the phase's default."""
+    oldest = DEFAULT_PROFILES.get(phase)
+    older = [profile.to_value() for profile in newest_first[1:]]
+    # Without versions there is nothing to compare with the default.
+    return [_compared(*pair) for pair in zip(newest_first, (*older, oldest), strict=False)]
+
+
+def _compared(profile: PhaseProfile, older: ProfileValue | None) -> ProfileVersion:
+    fields = field_words(profile.fields)
+    if older is None:
+        return ProfileVersion(profile, fields)
+    return ProfileVersion(
+        profile,
+        fields,
+        budget_before=older.budget_tokens if older.budget_tokens != profile.budget_tokens else None,
+        added=_named(profile.fields, besides=older.fields),
+        removed=_named(older.fields, besides=profile.fields),
+    )
+
+
+def _named(fields: Sequence[str], *, besides: Sequence[str]) -> str:
+    return ", ".join(name.replace("_", " ") for name in fields if name not in besides)

@@ -1,0 +1,226 @@
+"""Phases: what filtering an agent's context saves, and the settings that decide it."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
+
+from contextopt.agents.inputs import PhaseNamed, ProfileIn
+from contextopt.agents.profiles import activate_profile, profile_in_force, publish_profile
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Assembly, Kind, PhaseProfile, Role
+from dashboard.kit.access import TeamRequest, require_role, team_page
+from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
+from dashboard.kit.charts.shapes import saving_bar
+from dashboard.kit.exports import stream_csv
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.kit.periods import Bucket
+from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseLink
+from dashboard.pages.agents.filters import PhasesForm
+from dashboard.pages.agents.forms import ProfileForm
+from dashboard.pages.agents.phasefigures import (
+    OTHERS,
+    PhaseFigures,
+    PhaseSeries,
+    build_phase_tiles,
+    compare_profiles,
+    field_words,
+    phase_rows,
+    read_phase_series,
+)
+
+TEMPLATE = "dashboard/phases.html"
+PROFILE_TEMPLATE = "dashboard/phase.html"
+VERSIONS_SHOWN = 50
+FILTERINGS_SHOWN = 25
+INT_MAX = 2**31 - 1
+
+
+@require_GET
+@team_page
+def phases(request: TeamRequest) -> HttpResponse:
+    form = PhasesForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    series = read_phase_series(wanted)
+    before = read_phase_series(wanted.before())
+    stored = PhaseProfile.objects.active().filter(team=request.team)
+    page = newest_page(
+        form.select(wanted.period), "created_at", request.GET.get("before", ""), FILTERINGS_SHOWN
+    )
+    data = PhaseData.of(series, _link(form))
+    context = {
+        "form": form,
+        "query": form.query(),
+        "ranges": form.ranges(),
+        "period": wanted.period,
+        "total": series.total,
+        "tiles": build_phase_tiles(series.total, before.total),
+        "panels": [_panel(chart, data) for chart in PHASE_CHARTS.values()],
+        "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in PHASE_CHARTS.items()},
+        "rows": phase_rows(stored, series.by_phase),
+        "offered": _offered(form, series, before),
+        "page": page,
+        "filterings": [(row, _bar(row)) for row in page.rows],
+        "has_any": bool(series.total.filterings) or _has_any(request),
+    }
+    response = render_page(request, TEMPLATE, context, partials=("phases", "filterings"))
+    if request.htmx and request.htmx.target == "phases":
+        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
+    return response
+
+
+def _offered(form: PhasesForm, *measured: PhaseSeries) -> list[tuple[str, str]]:
+    """Return the phases that the filter offers: those with a profile, those measured, and the chosen one."""
+    chosen = form.cleaned_data.get("phase", "")
+    found = {phase for series in measured for phase in series.by_phase} | {chosen}
+    own = sorted(found - {OTHERS, *DEFAULT_PROFILES})
+    return [(name, name) for name in (*DEFAULT_PROFILES, *own)]
+
+
+def _has_any(request: TeamRequest) -> bool:
+    return Assembly.objects.of(request.team).filter(kind=Kind.PHASE).exists()
+
+
+def _bar(row: Assembly) -> Any:
+    return saving_bar(before=row.tokens_before or 0, after=row.tokens_after)
+
+
+def _link(form: PhasesForm) -> PhaseLink:
+    """Return a function from a phase and a bucket to the list of the filterings behind them."""
+    address = reverse("dashboard:assemblies")
+    only = form.cleaned_data.get("phase")
+
+    def link(phase: str, bucket: Bucket) -> str:
+        query = {
+            "kind": Kind.PHASE.value,
+            "phase": only or phase,
+            "start": f"{bucket.start:%Y-%m-%dT%H:%M:%SZ}",
+            "end": f"{bucket.end:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        return f"{address}?{urlencode({name: value for name, value in query.items() if value})}"
+
+    return link
+
+
+def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
+    rows = []
+    for number, bucket in enumerate(data.period.buckets):
+        figures = [line.points[number] for line in data.lines]
+        has_any = any(point.filterings for point in figures)
+        rows.append(
+            TableRow(
+                bucket_label(bucket, data.period),
+                data.link(OTHERS, bucket) if has_any else "",
+                tuple(chart.show(chart.pick(point)) for point in figures),
+                bucket.end > data.period.until,
+            )
+        )
+    columns = tuple(line.name for line in data.lines)
+    return ChartPanel(chart.slug, chart.title, chart.note, ChartTable(columns, rows))
+
+
+@require_GET
+@team_page
+def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
+    if slug not in PHASE_CHARTS:
+        raise Http404("No such chart.")
+    form = PhasesForm(request.GET, team=request.team)
+    form.is_valid()
+    data = PhaseData.of(read_phase_series(form.to_filter(timezone.now())), _link(form))
+    header = ["start", "end", "filterings", *(line.name for line in data.lines)]
+    return stream_csv(f"contextopt-phases-{slug}", header, _csv_rows(PHASE_CHARTS[slug], data))
+
+
+def _csv_rows(chart: PhaseChart, data: PhaseData) -> Iterator[list[Any]]:
+    zone = data.period.zone
+    for number, bucket in enumerate(data.period.buckets):
+        figures = [line.points[number] for line in data.lines]
+        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
+        total = sum(figures, PhaseFigures())
+        yield [*ends, total.filterings, *(chart.pick(point) for point in figures)]
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def phase(request: TeamRequest) -> HttpResponse:
+    """Show a phase's settings; a POST publishes the next version. A phase of a new name is made by it."""
+    name = _phase_name(request.GET.get("phase", next(iter(DEFAULT_PROFILES))))
+    in_force = profile_in_force(request.team.pk, name)
+    initial = in_force.value.to_json() if in_force else {}
+    if request.method == "GET":
+        return _render(request, name, ProfileForm(initial=initial))
+    require_role(request, Role.EDITOR)
+    form = ProfileForm(request.POST, initial=initial)
+    if not form.is_valid():
+        return _render(request, name, form, status=422)
+    if in_force and not set(form.changed_data) & {"budget_tokens", "fields"}:
+        messages.info(request, "Nothing was changed.")
+        return redirect(_address(name))
+    profile = _publish(request, name, form)
+    if profile is None:
+        return _render(request, name, form, status=422)
+    messages.success(request, f"Version {profile.version} is saved and in force.")
+    return redirect(_address(name))
+
+
+def _phase_name(text: str) -> str:
+    try:
+        return PhaseNamed(phase=text).phase
+    except ValidationError as error:
+        raise Http404("No such phase.") from error
+
+
+def _address(name: str) -> str:
+    return f"{reverse('dashboard:phase')}?{urlencode({'phase': name})}"
+
+
+def _publish(request: TeamRequest, name: str, form: ProfileForm) -> PhaseProfile | None:
+    """Publish the version; None when it was refused, which the form then says."""
+    assert isinstance(form.value, ProfileIn)
+    try:
+        return publish_profile(team=request.team, phase=name, data=form.value, created_by=request.actor)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except Conflict as error:
+        form.add_error(None, str(error))
+    return None
+
+
+@require_POST
+@team_page
+def phase_activate(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.EDITOR)
+    name, text = _phase_name(request.POST.get("phase", "")), request.POST.get("version", "")
+    version = int(text) if text.isdecimal() and len(text) < 11 else 0
+    try:
+        activate_profile(team=request.team, phase=name, version=min(version, INT_MAX), actor=request.actor)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    messages.success(request, f"Version {version} is in force.")
+    return redirect(_address(name))
+
+
+def _render(request: TeamRequest, name: str, form: ProfileForm, status: int = 200) -> HttpResponse:
+    versions = PhaseProfile.objects.filter(team=request.team, phase=name).order_by("-version")
+    history = compare_profiles(name, list(versions[: VERSIONS_SHOWN + 1]))[:VERSIONS_SHOWN]
+    default = DEFAULT_PROFILES.get(name)
+    context = {
+        "phase": name,
+        "address": _address(name),
+        "form": form,
+        "versions": history,
+        "default": default,
+        "default_fields": field_words(default.fields) if default else "",
+        "is_known": bool(history or default),
+    }
+    return render_page(request, PROFILE_TEMPLATE, context, status=status)

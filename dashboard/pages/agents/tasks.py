@@ -1,0 +1,286 @@
+"""Tasks: what their phases found, what was handed on, and what was left out on the way."""
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.agents.handoffs import findings
+from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
+from contextopt.agents.handoffs.models import RESOLUTION_MAX
+from contextopt.agents.handoffs.status import TaskStatus, read_status
+from contextopt.agents.inputs import TaskIn
+from contextopt.agents.retries import create_task
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.models import Finding, HandoffPhase, Role, Task
+from dashboard.kit.access import TeamRequest, get_task, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.agents.forms import FindingForm, HandoffTasksForm, LabelsForm, TaskForm
+from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
+from dashboard.pages.agents.handoffs import (
+    CATEGORIES,
+    FindingFigures,
+    build_columns,
+    build_handoff_tiles,
+    excerpt,
+    read_finding_figures,
+)
+
+TEMPLATE = "dashboard/task.html"
+INT_MAX = 2**31 - 1
+# The form stands beside that of a new finding, which has fields of the same names.
+LABELS_ID = "labels-%s"
+
+
+@require_GET
+@team_page
+def tasks(request: TeamRequest) -> HttpResponse:
+    form = HandoffTasksForm(request.GET, team=request.team)
+    page = newest_page(form.select(), "created_at", request.GET.get("before", ""))
+    figures = read_finding_figures(page.rows)
+    context = {
+        "form": form,
+        "query": form.query(),
+        "page": page,
+        "rows": [(task, figures.get(task.pk, FindingFigures())) for task in page.rows],
+    }
+    return render_page(request, "dashboard/tasks.html", context, partials=("tasks",))
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def task_new(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.EDITOR)
+    form = TaskForm(request.POST or None)
+    if request.method == "POST" and form.is_valid() and (made := _create(request, form)):
+        messages.success(request, "The task is made. Say what the analysis finds.")
+        return redirect("dashboard:task", made.pk)
+    status = 422 if form.is_bound else 200
+    return render_page(request, "dashboard/task_new.html", {"form": form}, status=status)
+
+
+def _create(request: TeamRequest, form: TaskForm) -> Task | None:
+    assert isinstance(form.value, TaskIn)
+    try:
+        return create_task(team=request.team, data=form.value, actor=request.actor)
+    except Conflict as error:
+        form.add_problems([FieldProblem("external_id", str(error))])
+        return None
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def task(request: TeamRequest, task_id: int) -> HttpResponse:
+    """Show the board; a POST adds a finding."""
+    found = get_task(request, task_id)
+    if request.method == "GET":
+        return _render(request, found, FindingForm(task=found))
+    require_role(request, Role.EDITOR)
+    form = FindingForm(request.POST, task=found)
+    if form.is_valid() and (added := _add(request, found, form)):
+        messages.success(request, f"{added.key} is added.")
+        return redirect(f"{reverse('dashboard:task', args=[found.pk])}#new-finding")
+    return _render(request, found, form, status=422)
+
+
+def _add(request: TeamRequest, found: Task, form: FindingForm) -> Finding | None:
+    assert isinstance(form.value, FindingIn)
+    try:
+        return findings.add_finding(
+            team_id=request.team.pk, task_id=found.pk, data=form.value, actor=request.actor
+        )
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except Conflict as error:
+        form.add_error(None, str(error))
+    return None
+
+
+@require_POST
+@team_page
+def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
+    """Say of a finding that is being written what would be refused, and what it would weigh."""
+    found = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    if not request.htmx:
+        return redirect("dashboard:task", found.pk)
+    form = FindingForm(request.POST, task=found)
+    checked: Finding | None = None
+    if form.is_valid():
+        assert isinstance(form.value, FindingIn)
+        try:
+            checked = findings.check_finding(task=found, data=form.value)
+        except InvalidInput as error:
+            form.add_problems(error.problems)
+        except Conflict as error:
+            form.add_error(None, str(error))
+    context = {"task": found, "form": form, "checked": checked, "is_checked": True}
+    return render_page(request, f"{TEMPLATE}#finding-check", context)
+
+
+@require_GET
+@team_page
+def finding(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+    """Show a finding in full, whatever was handed on of it."""
+    task = get_task(request, task_id)
+    return _render_finding(request, task, _find(task, number))
+
+
+def _render_finding(
+    request: TeamRequest,
+    task: Task,
+    found: Finding,
+    form: LabelsForm | None = None,
+    *,
+    is_saved: bool = False,
+) -> HttpResponse:
+    labels = {"tags": ", ".join(found.tags), "depends_on": ", ".join(found.dependencies)}
+    context = {
+        "task": task,
+        "finding": found,
+        "labels": form or LabelsForm(initial=labels, auto_id=LABELS_ID),
+        "is_saved": is_saved,
+    }
+    # HTMX swaps in nothing that is an error.
+    status = 422 if form and not request.htmx else 200
+    return render_page(request, "dashboard/finding.html", context, partials=("finding-shown",), status=status)
+
+
+@require_POST
+@team_page
+def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+    """Set a finding's tags and dependencies; HTMX gets the finding again, a plain form the board."""
+    task = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    found = _find(task, number)
+    form = LabelsForm(request.POST, auto_id=LABELS_ID)
+    changed = _change(request, found, form) if form.is_valid() else None
+    if changed is None:
+        return _render_finding(request, task, found, form)
+    if request.htmx:
+        return _render_finding(request, task, changed, is_saved=True)
+    messages.success(request, f"{changed.key} is changed.")
+    return redirect("dashboard:task", task.pk)
+
+
+def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding | None:
+    assert isinstance(form.value, FindingPatch)
+    try:
+        return findings.change_finding(
+            team_id=request.team.pk,
+            task_id=found.task_id,
+            number=found.number,
+            data=form.value,
+            actor=request.actor,
+        )
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except Conflict as error:
+        form.add_error(None, str(error))
+    return None
+
+
+def _find(task: Task, number: int) -> Finding:
+    try:
+        return findings.find_finding(task, min(number, INT_MAX))
+    except NotFound as error:
+        raise Http404(str(error)) from error
+
+
+@require_POST
+@team_page
+def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+    task = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
+    try:
+        resolved = findings.resolve_decision(
+            team_id=request.team.pk,
+            task_id=task.pk,
+            number=min(number, INT_MAX),
+            data=data,
+            actor=request.actor,
+        )
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{resolved.key} is decided.")
+    return redirect("dashboard:task", task.pk)
+
+
+@require_POST
+@team_page
+def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
+    found = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    phase = request.POST.get("phase", "")
+    expected = phase if phase in HandoffPhase.values else None
+    data = CompressIn.model_validate({"force": bool(request.POST.get("force")), "phase": expected})
+    try:
+        compression = findings.compress_phase(
+            team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
+        )
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The {compression.phase} is compressed.")
+    return redirect("dashboard:task", found.pk)
+
+
+@require_POST
+@team_page
+def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
+    found = get_task(request, task_id)
+    require_role(request, Role.EDITOR)
+    to = request.POST.get("to", "")
+    expected = to if to in HandoffPhase.values else None
+    data = AdvanceIn.model_validate({"force": bool(request.POST.get("force")), "to": expected})
+    try:
+        advanced = findings.advance_phase(
+            team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
+        )
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The task is in {advanced.phase}.")
+    return redirect("dashboard:task", found.pk)
+
+
+def _render(request: TeamRequest, found: Task, form: FindingForm, status: int = 200) -> HttpResponse:
+    state = read_status(found)
+    columns = build_columns(state)
+    now = HandoffPhase(found.phase)
+    bars = _bars(state)
+    context = {
+        "task": found,
+        "form": form,
+        "columns": columns,
+        "current": next(column for column in columns if column.place == "now"),
+        "following": now.after,
+        "handed": [column for column in columns if column.compression],
+        "tiles": build_handoff_tiles(state),
+        "categories": CATEGORIES[now],
+        "bars": bars,
+        "charts": {"handoffs": handoff_figure(bars).to_plotly_json()},
+        "is_pending": any(
+            column.compression and column.compression.brief_state == "pending" for column in columns
+        ),
+        "undecided": [(row, excerpt(row)) for row in state.findings if row.is_open],
+    }
+    return render_page(request, TEMPLATE, context, partials=("board",), status=status)
+
+
+def _bars(state: TaskStatus) -> list[HandoffBar]:
+    return [
+        HandoffBar(
+            label=each.phase.label,
+            full_tokens=each.compression.tokens_before if each.compression else each.findings_tokens,
+            brief_tokens=each.compression.brief_tokens if each.compression else None,
+            critical_tokens=each.compression.critical_tokens if each.compression else None,
+        )
+        for each in state.phases
+    ]

@@ -1,0 +1,106 @@
+"""The charts of the feedback page. Pure: rows in, figures out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
+from dashboard.kit.formats import percent, whole
+from dashboard.kit.periods import Bucket
+from dashboard.pages.answers.figures import VoteSeries
+from memory.feedback.trends import VoteFigures
+
+FEW_VOTES = 5
+
+type VoteLink = Callable[[Bucket], str]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteData:
+    """What a figure is built from; `link` gives the address of the votes of a bucket."""
+
+    series: VoteSeries
+    before: VoteSeries
+    link: VoteLink
+
+    @property
+    def links(self) -> list[str]:
+        return [self.link(bucket) for bucket in self.series.period.buckets]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteColumn:
+    """One column of the table view and the CSV."""
+
+    name: str
+    pick: Callable[[VoteFigures], float | None]
+    show: Callable[[float | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteChart:
+    slug: str
+    title: str
+    note: str
+    columns: tuple[VoteColumn, ...]
+    build: Callable[[VoteData], Plot]
+
+
+def liked_figure(data: VoteData) -> Plot:
+    """The share of thumbs up, over the same share one period earlier."""
+    x = wall_clock(data.series.period)
+    earlier = scatter(
+        name="before", x=x, y=[point.liked_rate for point in data.before.points], customdata=data.links,
+        mode="lines+markers", marker={"size": 3, "color": MUTED},
+        line={"color": MUTED, "width": 1.5, "dash": "dot"},
+    )  # fmt: skip
+    now = scatter(
+        name="now", x=x, y=[point.liked_rate for point in data.series.points], customdata=data.links,
+        mode="lines+markers", marker={"size": 5, "color": ACCENT}, line={"color": ACCENT, "width": 2},
+    )  # fmt: skip
+    figure = lay_out(data.series.period, [earlier, now], ".0%", ".0%")
+    figure.update_yaxes(range=[0, 1.04])
+    return figure
+
+
+def votes_figure(data: VoteData) -> Plot:
+    """Thumbs up above zero, thumbs down below."""
+    x, rows = wall_clock(data.series.period), data.series.points
+    last = 0.5 if data.series.period.is_incomplete else 1.0
+    opacity = [*([1.0] * (len(rows) - 1)), last]
+    bars = [
+        bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
+        for name, colour, values in (
+            ("up", SAVED, [point.up if point.votes else None for point in rows]),
+            ("down", COSTLY, [-point.down if point.votes else None for point in rows]),
+        )
+    ]
+    figure = lay_out(data.series.period, bars, "~s", ",.0f")
+    figure.update_yaxes(zeroline=True)
+    if max((max(point.up, point.down) for point in rows), default=0) <= FEW_VOTES:
+        figure.update_yaxes(dtick=1)  # no half votes
+    figure.update_layout(barmode="relative")
+    return figure
+
+
+VOTE_CHARTS = {
+    chart.slug: chart
+    for chart in (
+        VoteChart(
+            "liked",
+            "Share of thumbs up",
+            "of all votes; dotted: before",
+            (VoteColumn("Thumbs up", lambda f: f.liked_rate, percent),),
+            liked_figure,
+        ),
+        VoteChart(
+            "votes",
+            "Votes",
+            "up above the line, down below",
+            (
+                VoteColumn("Up", lambda f: f.up, whole),
+                VoteColumn("Down", lambda f: f.down, whole),
+            ),
+            votes_figure,
+        ),
+    )
+}

@@ -1,0 +1,195 @@
+"""Feedback: the thumbs below answers, and where they come from."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from contextopt.errors import Conflict, NotFound
+from contextopt.models import Message, Role
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_assembly, require_role, team_page
+from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
+from dashboard.kit.exports import stream_csv
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.answers.charts import VOTE_CHARTS, VoteChart, VoteData
+from dashboard.pages.answers.figures import (
+    FeedbackForm,
+    Links,
+    VoteSeries,
+    VotesForm,
+    build_vote_tiles,
+    config_rows,
+    named_rows,
+    read_series,
+    record_rows,
+    stage_rows,
+)
+from dashboard.pages.answers.forms import VoteForm
+from dashboard.pages.assemblies.votebox import message_boxes, read_assembly_feedback
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups
+from memory.feedback.votes import give_feedback, withdraw_feedback
+from memory.models import Vote
+
+TEMPLATE = "dashboard/feedback.html"
+VOTES_TEMPLATE = "dashboard/_votes.html"
+
+
+@require_POST
+@team_page
+def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
+    """Vote on an answer of a conversation."""
+    rows = Message.objects.of(request.team).filter(pk=min(answer_id, BIGINT_MAX), reply_to__isnull=False)
+    answer = rows.first()
+    if answer is None:
+        raise Http404("No such answer.")
+    require_role(request, Role.REVIEWER)
+    form = _vote(request, SubjectIn(message_id=answer.pk))
+    address = (
+        f"{reverse('dashboard:chat_conversation', args=[answer.conversation_id])}#turn-{answer.reply_to_id}"
+    )
+    if not request.htmx:
+        return redirect(address)
+    box = message_boxes([answer], request.actor)[answer.reply_to_id or 0]
+    vote_url = reverse("dashboard:chat_vote", args=[answer.pk])
+    context = {"box": box, "vote_url": vote_url, "can_vote": True, "form": form}
+    return render_page(request, VOTES_TEMPLATE, context)
+
+
+@require_POST
+@team_page
+def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """Vote on what was assembled; where a conversation's answer was made with it, on that answer."""
+    found = get_assembly(request, assembly_id, "space")
+    require_role(request, Role.REVIEWER)
+    form = _vote(request, SubjectIn(assembly_id=found.pk))
+    if not request.htmx:
+        return redirect("dashboard:assembly", found.pk)
+    vote_url = reverse("dashboard:assembly_vote", args=[found.pk])
+    box = read_assembly_feedback(found, request.actor).box
+    context = {"box": box, "vote_url": vote_url, "can_vote": True, "form": form}
+    return render_page(request, VOTES_TEMPLATE, context)
+
+
+def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:
+    """Store, change or take back the visitor's vote; the form says why if it was refused."""
+    form = VoteForm(request.POST)
+    try:
+        if form.is_withdrawal:
+            withdraw_feedback(team=request.team, subject=subject, rater=request.actor)
+        elif form.is_valid():
+            assert isinstance(form.value, OpinionIn)
+            give_feedback(team=request.team, subject=subject, opinion=form.value, rater=request.actor)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    except Conflict as error:
+        form.add_error("rating", str(error))
+    return form
+
+
+@require_GET
+@team_page
+def feedback(request: TeamRequest) -> HttpResponse:
+    form = FeedbackForm(request.GET, team=request.team)
+    form.is_valid()
+    now = timezone.now()
+    wanted, period = form.to_votes(now), form.period(now)
+    series = read_series(wanted, period)
+    earlier = period.before()
+    before = read_series(replace(wanted, start=earlier.start, until=earlier.until), earlier)
+    links = Links.of(form, wanted)
+    data = VoteData(series, before, links.bucket)
+    context = {
+        "form": form,
+        "query": form.query(),
+        "ranges": form.ranges(),
+        "is_custom": form.is_custom,
+        "period": period,
+        "total": series.total,
+        "has_any": bool(series.total.votes) or Vote.objects.of(request.team).exists(),
+        "tiles": build_vote_tiles(series.total, before.total),
+        "panels": [_panel(chart, data) for chart in VOTE_CHARTS.values()],
+        "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
+        "groups": _groups(wanted, links, form.space_names),
+        "records": record_rows(read_record_trends(wanted), links, form.space_names),
+        "votes_url": links.to(),
+    }
+    response = render_page(request, TEMPLATE, context, partials=("feedback",))
+    if request.htmx and request.htmx.target == "feedback":
+        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
+    return response
+
+
+def _groups(wanted: VoteFilter, links: Links, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the tables of groups, each with its heading."""
+    return [
+        {"slug": "stage", "title": "By stage", "rows": stage_rows(read_vote_groups(wanted, "stage"), links)},
+        {
+            "slug": "config",
+            "title": "By config",
+            "rows": config_rows(read_vote_groups(wanted, "config"), links, names),
+        },
+        {
+            "slug": "phase",
+            "title": "By phase",
+            "rows": named_rows(read_vote_groups(wanted, "phase"), links, "phase"),
+        },
+        {
+            "slug": "reason",
+            "title": "By reason",
+            "rows": named_rows(read_vote_groups(wanted, "reason"), links, "reason"),
+        },
+    ]
+
+
+def _panel(chart: VoteChart, data: VoteData) -> ChartPanel:
+    rows = [
+        TableRow(
+            bucket_label(bucket, data.series.period),
+            data.link(bucket) if figures.votes else "",
+            tuple(column.show(column.pick(figures)) for column in chart.columns),
+            bucket.end > data.series.period.until,
+        )
+        for bucket, figures in data.series.rows
+    ]
+    table = ChartTable(tuple(column.name for column in chart.columns), rows)
+    return ChartPanel(chart.slug, chart.title, chart.note, table)
+
+
+@require_GET
+@team_page
+def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
+    if slug not in VOTE_CHARTS:
+        raise Http404("No such chart.")
+    form = FeedbackForm(request.GET, team=request.team)
+    form.is_valid()
+    now = timezone.now()
+    series = read_series(form.to_votes(now), form.period(now))
+    header = ["start", "end", "votes", *(column.name for column in VOTE_CHARTS[slug].columns)]
+    return stream_csv(f"contextopt-feedback-{slug}", header, _csv_rows(VOTE_CHARTS[slug], series))
+
+
+def _csv_rows(chart: VoteChart, series: VoteSeries) -> Iterator[list[Any]]:
+    zone = series.period.zone
+    for bucket, figures in series.rows:
+        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
+        yield [*ends, figures.votes, *(column.pick(figures) for column in chart.columns)]
+
+
+@require_GET
+@team_page
+def feedback_votes(request: TeamRequest) -> HttpResponse:
+    """The votes behind a figure, newest first."""
+    form = VotesForm(request.GET)
+    context = {
+        "form": form,
+        "query": form.query(),
+        "page": newest_page(form.select(request.team), "created_at", request.GET.get("before", "")),
+    }
+    return render_page(request, "dashboard/votes.html", context, partials=("votes",))

@@ -1,0 +1,205 @@
+"""Feedback as its page shows it: filters, figures over time, and groups with their bars."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django import forms
+from django.db.models import QuerySet
+from django.urls import reverse
+
+from contextopt.agents.models import PHASE_MAX
+from contextopt.models import Team
+from dashboard.kit.charts.shapes import Segment, stack_parts
+from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
+from dashboard.kit.filters import STAGE_NAMES, FilterForm, MomentField
+from dashboard.kit.formats import compact, whole
+from dashboard.kit.periods import Bucket, Period
+from dashboard.pages.overview.filters import OverviewForm
+from memory.feedback.trends import Group, RecordTrend, VoteFigures, VoteFilter, read_vote_series
+from memory.models import Rating, Vote
+
+INT_MAX = 2**31 - 1
+
+
+class FeedbackForm(OverviewForm):
+    """The overview's filters, by the settings' version and by phase too."""
+
+    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+
+    @property
+    def space_names(self) -> dict[str, str]:
+        return {slug: space.name for slug, space in self.spaces.items()}
+
+    def to_votes(self, now: datetime) -> VoteFilter:
+        """Return the filter; fields that were refused count as not given."""
+        given = self.cleaned_data
+        chosen = self.spaces.get(given.get("space", ""))
+        stage = given.get("stage")
+        period = self.period(now)
+        return VoteFilter(
+            team_id=self.team.pk,
+            start=period.start,
+            until=period.until,
+            space_id=chosen.pk if chosen else None,
+            stage=int(stage) if stage else None,
+            config_version=given.get("version"),
+            phase=given.get("phase") or None,
+        )
+
+
+class VotesForm(FilterForm):
+    """Which votes are listed."""
+
+    rating = forms.ChoiceField(choices=[("", "Up and down"), *Rating.choices], required=False)
+    space = forms.SlugField(required=False, max_length=64)
+    stage = forms.IntegerField(required=False, min_value=2, max_value=5)
+    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
+    phase = forms.CharField(required=False, max_length=PHASE_MAX, strip=False)
+    reason = forms.CharField(required=False, max_length=64, strip=False)
+    record = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+    start = MomentField(required=False, max_length=40)
+    end = MomentField(required=False, max_length=40)
+
+    FIELDS = {  # noqa: RUF012
+        "rating": "rating", "space": "space__slug", "stage": "stage", "version": "config_version",
+        "phase": "phase", "reason": "reason", "start": "created_at__gte", "end": "created_at__lt",
+    }  # fmt: skip
+
+    def select(self, team: Team) -> QuerySet[Vote]:
+        """Return the team's votes that pass; a list whose filters were refused is empty."""
+        found = Vote.objects.of(team).with_subject()
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(**{field: given[name] for name, field in self.FIELDS.items() if given[name]})
+        if given["record"]:
+            found = found.filter(assembly__payload__ledger__order__contains=[given["record"]])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSeries:
+    """Figures of each bucket of a period, and of the whole."""
+
+    period: Period
+    total: VoteFigures
+    points: tuple[VoteFigures, ...]
+
+    @property
+    def rows(self) -> list[tuple[Bucket, VoteFigures]]:
+        return list(zip(self.period.buckets, self.points, strict=True))
+
+
+def read_series(wanted: VoteFilter, period: Period) -> VoteSeries:
+    total, found = read_vote_series(wanted, period.edges)
+    return VoteSeries(period, total, found)
+
+
+def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
+    return [
+        Tile(
+            "liked", "Thumbs up", points(now.liked_rate), unit(now.liked_rate),
+            describe_change(now.liked_rate, before.liked_rate, "higher", in_points), "of all votes",
+        ),
+        Tile(
+            "votes", "Votes", *compact(now.votes),
+            describe_growth(now.votes, before.votes, "none"),
+            f"{whole(before.votes)} in the period before",
+        ),
+        Tile(
+            "up", "Up", *compact(now.up),
+            describe_growth(now.up, before.up, "higher"), "good answers",
+        ),
+        Tile(
+            "down", "Down", *compact(now.down),
+            describe_growth(now.down, before.down, "lower"), "to look into",
+        ),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group of votes with its bar, and the address of its disliked answers."""
+
+    name: str
+    note: str
+    figures: VoteFigures
+    bar: tuple[Segment, ...]
+    url: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses of lists of votes under the page's own filters."""
+
+    kept: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, form: FeedbackForm, wanted: VoteFilter) -> "Links":
+        given = {name: form.cleaned_data.get(name) for name in ("space", "stage", "version", "phase")}
+        span = {"start": _moment(wanted.start), "end": _moment(wanted.until)}
+        return cls(tuple((name, str(value)) for name, value in (given | span).items() if value))
+
+    def to(self, **changes: str) -> str:
+        query = {name: value for name, value in (dict(self.kept) | changes).items() if value}
+        return f"{reverse('dashboard:feedback_votes')}?{urlencode(query)}"
+
+    def bucket(self, bucket: Bucket) -> str:
+        return self.to(start=_moment(bucket.start), end=_moment(bucket.end))
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}".replace(".000000Z", "Z")
+
+
+def _bar(figures: VoteFigures) -> tuple[Segment, ...]:
+    return stack_parts([("context", figures.up), ("over", figures.down)], figures.votes)
+
+
+def stage_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
+    return [
+        GroupRow(
+            f"Stage {group.key}", STAGE_NAMES.get(int(group.key), ""), group.figures, _bar(group.figures),
+            links.to(stage=group.key, rating="down"),
+        )
+        for group in groups
+    ]  # fmt: skip
+
+
+def config_rows(groups: Iterable[Group], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
+    return [
+        GroupRow(
+            f"v{group.key}", names[group.space], group.figures, _bar(group.figures),
+            links.to(version=group.key, space=group.space, rating="down"), _settings_address(group),
+        )
+        for group in groups
+    ]  # fmt: skip
+
+
+def _settings_address(group: Group) -> str:
+    return f"{reverse('dashboard:space_settings', args=[group.space])}#version-{group.key}"
+
+
+def named_rows(groups: Iterable[Group], links: Links, field: str) -> list[GroupRow]:
+    """Return rows of groups that are named by their own key: phases, reasons."""
+    return [
+        GroupRow(
+            group.key, "", group.figures, _bar(group.figures), links.to(rating="down", **{field: group.key})
+        )
+        for group in groups
+    ]  # fmt: skip
+
+
+def record_rows(found: Iterable[RecordTrend], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
+    return [
+        GroupRow(
+            item.title, names[item.space], item.figures, _bar(item.figures),
+            links.to(record=str(item.record_id), rating="down"),
+            reverse("dashboard:record", args=[item.space, item.record_id]) + "?from=review",
+        )
+        for item in found
+    ]  # fmt: skip

@@ -1,0 +1,59 @@
+"""What people fill in to ask and to judge."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django import forms
+
+from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.models import MESSAGE_MAX, MODEL_MAX
+from contextopt.models import Space, Team
+from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.forms import InputForm, NotesField
+from memory.feedback.inputs import OpinionIn
+from memory.feedback.models import COMMENT_MAX, REASON_MAX
+
+STAGES = [(str(stage), f"{stage} · {STAGE_NAMES[stage]}") for stage in (5, 4, 3, 2)]
+WITHDRAW = "none"
+
+
+class MessageForm(InputForm):
+    """The composer: Enter sends, Shift and Enter begins a line."""
+
+    input_type = MessageIn
+    text = NotesField(
+        label="Message",
+        strip=False,
+        max_length=MESSAGE_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "data-enter-sends": True, "placeholder": "Ask something…"}),
+    )
+
+
+class AskForm(InputForm):
+    """What a conversation is about, and with what it is sent."""
+
+    input_type = ConversationIn
+    space = forms.ChoiceField()
+    stage = forms.ChoiceField(choices=STAGES)
+    model = forms.CharField(required=False, max_length=MODEL_MAX, help_text="Empty: the endpoint's own.")
+
+    def __init__(self, *args: Any, team: Team, **options: Any) -> None:
+        super().__init__(*args, **options)
+        spaces = Space.objects.of(team).values_list("slug", "name")[:500]
+        cast(forms.ChoiceField, self.fields["space"]).choices = list(spaces)
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "stage": int(cleaned["stage"])}
+
+
+class VoteForm(InputForm):
+    """A thumb; `none` takes it back."""
+
+    input_type = OpinionIn
+    rating = forms.ChoiceField(choices=[("up", "Good"), ("down", "Bad"), (WITHDRAW, "Taken back")])
+    reason = forms.CharField(required=False, max_length=REASON_MAX)
+    comment = NotesField(required=False, max_length=COMMENT_MAX)
+
+    @property
+    def is_withdrawal(self) -> bool:
+        return self.data.get("rating") == WITHDRAW

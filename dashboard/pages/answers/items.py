@@ -1,0 +1,150 @@
+"""An item of the review as its page shows it: the answer beside the context that produced it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models.functions import Length
+from django.http import HttpRequest
+
+from contextopt.assemblies.verify import read_config
+from contextopt.engine.prompts.rendering import EXCERPT_CHARS
+from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record
+from dashboard.kit.ledgers import LedgerRow, find_titles, read_ledger
+from memory.models import ReviewItem, ReviewSlot, Verdict, Vote
+from memory.review.verdicts import VerdictGroup
+
+ROWS_SHOWN = 40
+VOTES_SHOWN = 10
+TRAIL, SKIPPED = "review_trail", "review_skipped"
+TRAIL_MAX, SKIPPED_MAX = 100, 200
+# What helps against each verdict: in a version's settings, and in a record.
+CONFIG_ADVICE = {
+    Verdict.CONTEXT_MISSING: "Widen the date range, take more records, or weigh words and meaning more.",
+    Verdict.CONTEXT_CUT: "Give more characters of notes, or a larger context budget.",
+    Verdict.CONTEXT_WRONG: "Weigh recency more, or correct the records below.",
+    Verdict.MODEL: "The context was right: look at the model or its instructions.",
+    Verdict.OTHER: "Read the notes.",
+}
+RECORD_ADVICE = {
+    Verdict.CONTEXT_MISSING: "Pin it, or tag it with the words people use.",
+    Verdict.CONTEXT_CUT: "Say the main thing at its beginning, or split it.",
+    Verdict.CONTEXT_WRONG: "Correct or delete it.",
+    Verdict.MODEL: "It was right as it is.",
+    Verdict.OTHER: "Read the notes.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRow:
+    """A candidate of the assembly; `cut_after` is the number of characters that its notes were cut to."""
+
+    row: LedgerRow
+    cut_after: int | None
+    is_related: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedAnswer:
+    """Everything that a reviewer looks at."""
+
+    question: Message | None
+    answer: Message | None
+    text: str
+    query: str
+    rows: tuple[GivenRow, ...]
+    rows_left_out: int
+    votes: tuple[Vote, ...]
+    is_stored: bool
+
+
+def read_answer(item: ReviewItem, related: Iterable[int]) -> ReviewedAnswer:
+    """Load what an item is about. Its queries do not grow with the ledger."""
+    payload = AssemblyPayload.objects.filter(assembly=item.assembly_id).first()
+    rows, left_out = _given_rows(item.assembly, payload, frozenset(related)) if payload else ((), 0)
+    votes = Vote.objects.filter(assembly=item.assembly_id, external_message=item.external_message_id)
+    return ReviewedAnswer(
+        question=item.message.reply_to if item.message else None,
+        answer=item.message,
+        text=payload.text if payload else "",
+        query=str(payload.request.get("query") or "") if payload else "",
+        rows=rows,
+        rows_left_out=left_out,
+        votes=tuple(votes.order_by("rating", "-updated_at")[:VOTES_SHOWN]),
+        is_stored=payload is not None,
+    )
+
+
+def _given_rows(
+    assembly: Assembly, payload: AssemblyPayload, related: frozenset[int]
+) -> tuple[tuple[GivenRow, ...], int]:
+    if assembly.kind != Kind.SPACE:
+        return (), 0
+    entries = payload.entries
+    shown = sorted(entries, key=lambda entry: not entry["kept"])[:ROWS_SHOWN]
+    rows = read_ledger(shown, payload.ledger["order"], payload.config, find_titles(shown, assembly.team_id))
+    limit = read_config(payload.config).question_notes_chars if assembly.stage == 5 else EXCERPT_CHARS
+    cut = _longer_than(limit, [row.id for row in rows if row.is_kept])
+    given = tuple(GivenRow(row, limit if row.id in cut else None, row.id in related) for row in rows)
+    return given, len(entries) - len(shown)
+
+
+def _longer_than(limit: int | None, record_ids: list[int]) -> set[int]:
+    if limit is None:
+        return set()
+    rows = Record.objects.filter(pk__in=record_ids).annotate(size=Length("notes"))
+    return set(rows.filter(size__gt=limit).values_list("pk", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What verdicts on one version or record suggest."""
+
+    group: VerdictGroup
+    worst: str
+    times: int
+    advice: str
+    others: str
+
+
+def read_changes(groups: Iterable[VerdictGroup], advice: dict[Verdict, str]) -> list[Change]:
+    """Return what to change, without groups that nobody found a problem with."""
+    return [_change(group, advice) for group in groups if group.worst]
+
+
+def _change(group: VerdictGroup, advice: dict[Verdict, str]) -> Change:
+    worst = Verdict(group.worst)
+    rest = sorted((n, name) for name, n in group.counts.items() if name != worst)
+    others = ", ".join(f"{n} {Verdict(name).label.lower()}" for n, name in reversed(rest))
+    return Change(group, worst.label, group.counts[worst], advice[worst], others)
+
+
+def remember(request: HttpRequest, item_id: int) -> int | None:
+    """Put an item at the end of the visitor's trail; return the one before it."""
+    trail = [pk for pk in request.session.get(TRAIL, []) if isinstance(pk, int)]
+    if item_id in trail:
+        place = trail.index(item_id)
+        return trail[place - 1] if place else None
+    request.session[TRAIL] = [*trail, item_id][-TRAIL_MAX:]
+    return trail[-1] if trail else None
+
+
+def skip(request: HttpRequest, item_id: int) -> None:
+    skipped = [pk for pk in skipped_ids(request) if pk != item_id]
+    request.session[SKIPPED] = [*skipped, item_id][-SKIPPED_MAX:]
+
+
+def skipped_ids(request: HttpRequest) -> list[int]:
+    return [pk for pk in request.session.get(SKIPPED, []) if isinstance(pk, int)]
+
+
+def read_holders(item: ReviewItem, reviewer: str, now: datetime) -> list[ReviewSlot]:
+    """Return the reservations of others, if they leave nothing of the item free."""
+    if item.slots.takeable(now).exists():
+        return []
+    held = item.slots.filter(reserved_until__gt=now).exclude(reviewer=reviewer)
+    return list(held.order_by("reserved_until", "number"))
+
+
+def own_slot(item: ReviewItem, reviewer: str) -> ReviewSlot | None:
+    return item.slots.filter(reviewer=reviewer).first()

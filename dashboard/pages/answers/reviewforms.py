@@ -1,0 +1,101 @@
+"""What people fill in when they review."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+from contextopt.models import Team
+from dashboard.kit.filters import FilterForm
+from dashboard.kit.forms import InputForm, NotesField
+from memory.models import ItemState, Origin, ReviewItem, ReviewRules, Verdict
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.models import NOTE_MAX, VERDICTS_MAX
+
+
+class VerdictForm(InputForm):
+    """A verdict; the related records are ticked in the table of what the answer was given."""
+
+    input_type = VerdictIn
+    verdict = forms.ChoiceField(choices=Verdict.choices, error_messages={"required": "Choose a verdict."})
+    note = NotesField(required=False, max_length=NOTE_MAX)
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "record_ids": self._ticks}
+
+    @property
+    def ticked(self) -> list[int]:
+        """The records that were ticked, to be shown again where the verdict is refused."""
+        return [int(text) for text in self._ticks if text.isdecimal()]
+
+    @property
+    def _ticks(self) -> list[str]:
+        data: Any = self.data
+        ticks: list[str] = data.getlist("record_ids")
+        return ticks[:1_000]
+
+
+class RulesForm(InputForm):
+    input_type = RulesPatch
+    takes_disliked = forms.BooleanField(required=False, label="Every answer with a thumb down")
+    sample_percent = forms.FloatField(
+        label="Of the other assemblies, in percent", min_value=0, max_value=100,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+    )  # fmt: skip
+    verdicts_wanted = forms.TypedChoiceField(
+        label="Verdicts each item wants",
+        choices=[(n, str(n)) for n in range(1, VERDICTS_MAX + 1)],
+        coerce=int,
+    )
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(cleaned)
+        share = given.pop("sample_percent") / 100
+        return {**given, "sample_share": share}
+
+    @classmethod
+    def of(cls, rules: ReviewRules) -> "RulesForm":
+        return cls(
+            initial={
+                "takes_disliked": rules.takes_disliked,
+                "sample_percent": f"{rules.sample_share * 100:g}",
+                "verdicts_wanted": rules.verdicts_wanted,
+            }
+        )
+
+
+class QueueForm(FilterForm):
+    """Which items are listed."""
+
+    state = forms.ChoiceField(
+        choices=[
+            ("", "Waiting"),
+            (ItemState.DONE, "Done"),
+            (ItemState.WITHDRAWN, "Withdrawn"),
+            ("all", "All"),
+        ],
+        required=False,
+    )
+    origin = forms.ChoiceField(choices=[("", "Disliked and sample"), *Origin.choices], required=False)
+    whose = forms.ChoiceField(
+        choices=[("", "Everybody's"), ("mine", "Assigned to me"), ("left", "Not judged by me")],
+        required=False,
+    )
+    space = forms.SlugField(required=False, max_length=64)
+
+    def select(self, team: Team, reviewer: str, user_id: int) -> QuerySet[ReviewItem]:
+        """Return the team's items that pass; a list whose filters were refused is empty."""
+        found = ReviewItem.objects.of(team).with_subject().with_own(reviewer)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        if given["state"] != "all":
+            found = found.filter(state=given["state"] or ItemState.OPEN)
+        if given["origin"]:
+            found = found.filter(origin=given["origin"])
+        if given["space"]:
+            found = found.filter(space__slug=given["space"])
+        if given["whose"] == "mine":
+            found = found.filter(assigned_to=user_id)
+        return found.left_for(reviewer) if given["whose"] == "left" else found

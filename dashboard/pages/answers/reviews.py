@@ -1,0 +1,282 @@
+"""Review: the queue, and one answer beside the context that produced it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Role
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.exports import stream_csv, stream_jsonl
+from dashboard.kit.pages import STOP_POLLING, render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.answers.items import (
+    CONFIG_ADVICE,
+    RECORD_ADVICE,
+    SKIPPED,
+    own_slot,
+    read_answer,
+    read_changes,
+    read_holders,
+    remember,
+    skip,
+    skipped_ids,
+)
+from dashboard.pages.answers.reviewforms import QueueForm, RulesForm, VerdictForm
+from memory.models import ItemState, ReviewItem, Verdict
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.queue import rules_of, set_rules
+from memory.review.reservations import (
+    assign_item,
+    find_item,
+    give_verdict,
+    release_item,
+    reserve_item,
+    reserve_next,
+    visible_verdicts,
+    withdraw_verdict,
+)
+from memory.review.verdicts import (
+    HEADER,
+    csv_rows,
+    export_verdicts,
+    read_agreement,
+    read_config_verdicts,
+    read_progress,
+    read_record_verdicts,
+)
+
+TEMPLATE = "dashboard/reviews.html"
+ITEM_TEMPLATE = "dashboard/review.html"
+MEMBERS_SHOWN = 200
+
+
+def get_item(request: TeamRequest, item_id: int) -> ReviewItem:
+    try:
+        return find_item(request.team, min(item_id, BIGINT_MAX))
+    except NotFound as error:
+        raise Http404(str(error)) from error
+
+
+@require_GET
+@team_page
+def reviews(request: TeamRequest) -> HttpResponse:
+    """Progress for every member; the queue and what it teaches for those who review."""
+    return _render_queue(request)
+
+
+def _render_queue(
+    request: TeamRequest, rules_form: RulesForm | None = None, status: int = 200
+) -> HttpResponse:
+    can_review = request.membership.allows(Role.REVIEWER)
+    rules = rules_of(request.team.pk)
+    context: dict[str, Any] = {
+        "progress": read_progress(request.team, _midnight()),
+        "agreement": read_agreement(request.team),
+        "rules": rules,
+        "can_review": can_review,
+        "skipped": len(skipped_ids(request)),
+    }
+    if can_review:
+        form = QueueForm(request.GET)
+        rows = form.select(request.team, request.actor, request.user.pk)
+        context |= {
+            "form": form,
+            "query": form.query(),
+            "page": newest_page(rows, "created_at", request.GET.get("before", "")),
+            "configs": read_changes(read_config_verdicts(request.team), CONFIG_ADVICE),
+            "records": read_changes(read_record_verdicts(request.team), RECORD_ADVICE),
+        }
+    if request.membership.allows(Role.ADMIN):
+        context["rules_form"] = rules_form or RulesForm.of(rules)
+    return render_page(request, TEMPLATE, context, partials=("queue",), status=status)
+
+
+def _midnight() -> Any:
+    return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+@require_POST
+@team_page
+def review_rules(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    form = RulesForm(request.POST)
+    if not form.is_valid():
+        return _render_queue(request, form, status=422)
+    assert isinstance(form.value, RulesPatch)
+    set_rules(team=request.team, changes=form.value, actor=request.actor)
+    messages.success(request, "The rules are saved.")
+    return redirect("dashboard:reviews")
+
+
+@require_POST
+@team_page
+def review_next(request: TeamRequest) -> HttpResponse:
+    """Reserve the next item and go there; `again` begins with the skipped ones."""
+    require_role(request, Role.REVIEWER)
+    if request.POST.get("again"):
+        request.session[SKIPPED] = []
+    return _to_next(request)
+
+
+def _to_next(request: TeamRequest) -> HttpResponse:
+    slot = reserve_next(team=request.team, reviewer=request.actor, skip=skipped_ids(request))
+    if slot is None:
+        return redirect("dashboard:reviews")
+    return redirect("dashboard:review", slot.item_id)
+
+
+@require_GET
+@team_page
+def review(request: TeamRequest, item_id: int) -> HttpResponse:
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    return _render_item(request, item)
+
+
+def _render_item(
+    request: TeamRequest, item: ReviewItem, form: VerdictForm | None = None, status: int = 200
+) -> HttpResponse:
+    slot = own_slot(item, request.actor)
+    form = form or VerdictForm(initial={"verdict": slot.verdict, "note": slot.note} if slot else {})
+    given = visible_verdicts(item, request.actor)
+    related = form.ticked if form.is_bound else slot.record_ids if slot else []
+    is_open = item.state == ItemState.OPEN
+    context = {
+        "item": item,
+        "assembly": item.assembly,
+        "slot": slot,
+        "form": form,
+        "chosen": form["verdict"].value(),
+        "verdicts": list(enumerate(Verdict.choices, start=1)),
+        "looked_at": read_answer(item, related),
+        "others": [row for row in given if row.reviewer != request.actor],
+        "is_hidden": item.verdicts > len(given),
+        "wanted": item.slots.count(),
+        "progress": read_progress(request.team, _midnight()),
+        "previous": remember(request, item.pk),
+        "members": _reviewers(request),
+        "is_open": is_open,
+        "holders": read_holders(item, request.actor, timezone.now()) if is_open and not slot else [],
+    }
+    return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
+
+
+def _reviewers(request: TeamRequest) -> list[str]:
+    """Return whom an admin may assign an item to."""
+    if not request.membership.allows(Role.ADMIN):
+        return []
+    rows = request.team.memberships.exclude(role=Role.VIEWER).order_by("user__username")
+    return list(rows.values_list("user__username", flat=True)[:MEMBERS_SHOWN])
+
+
+@require_POST
+@team_page
+def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
+    """Store the verdict and go on to the next item."""
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    form = VerdictForm(request.POST)
+    if not form.is_valid():
+        return _render_item(request, item, form, status=422)
+    assert isinstance(form.value, VerdictIn)
+    try:
+        given = give_verdict(item=item, reviewer=request.actor, data=form.value)
+    except Conflict as error:
+        form.add_error(None, str(error))
+        return _render_item(request, get_item(request, item.pk), form, status=409)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+        return _render_item(request, item, form, status=422)
+    undo = reverse("dashboard:review_undo", args=[item.pk])
+    messages.success(request, f"Saved: {given.get_verdict_display().lower()}.", extra_tags=undo)
+    return _to_next(request)
+
+
+@require_POST
+@team_page
+def review_skip(request: TeamRequest, item_id: int) -> HttpResponse:
+    """Leave the item to others and go on to the next."""
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    release_item(item=item, reviewer=request.actor)
+    skip(request, item.pk)
+    return _to_next(request)
+
+
+@require_POST
+@team_page
+def review_take(request: TeamRequest, item_id: int) -> HttpResponse:
+    """Reserve this item."""
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    try:
+        reserve_item(item=item, reviewer=request.actor)
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("dashboard:review", item.pk)
+
+
+@require_POST
+@team_page
+def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
+    """Keep the reservation while the page is open; once it is another's, say so and stop asking."""
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    slot, status = None, 200
+    try:
+        slot = reserve_item(item=item, reviewer=request.actor)
+    except Conflict:
+        status = STOP_POLLING
+    if not request.htmx:
+        return redirect("dashboard:review", item.pk)
+    context = {"item": item, "slot": slot, "is_lost": slot is None}
+    return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
+
+
+@require_POST
+@team_page
+def review_undo(request: TeamRequest, item_id: int) -> HttpResponse:
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    try:
+        withdraw_verdict(item=item, reviewer=request.actor)
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("dashboard:review", item.pk)
+
+
+@require_POST
+@team_page
+def review_assign(request: TeamRequest, item_id: int) -> HttpResponse:
+    item = get_item(request, item_id)
+    require_role(request, Role.ADMIN)
+    username = request.POST.get("username", "").strip()[:150]
+    try:
+        assign_item(item=item, username=username or None, actor=request.actor)
+    except InvalidInput as error:
+        messages.error(request, "; ".join(f"{username} {problem.message}" for problem in error.problems))
+    else:
+        messages.success(
+            request, f"Assigned to {username}." if username else "Whoever comes first may judge it."
+        )
+    return redirect("dashboard:review", item.pk)
+
+
+@require_GET
+@team_page
+def reviews_csv(request: TeamRequest) -> StreamingHttpResponse:
+    require_role(request, Role.REVIEWER)
+    return stream_csv("contextopt-verdicts", HEADER, csv_rows(export_verdicts(request.team, request.actor)))
+
+
+@require_GET
+@team_page
+def reviews_jsonl(request: TeamRequest) -> StreamingHttpResponse:
+    require_role(request, Role.REVIEWER)
+    return stream_jsonl("contextopt-verdicts", export_verdicts(request.team, request.actor))

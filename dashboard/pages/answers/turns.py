@@ -1,0 +1,113 @@
+"""Conversations as pages show them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from contextopt.chat.endpoint import is_configured
+from contextopt.chat.outbox import Prompt, build_prompt
+from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.models import AssemblyPayload, Conversation, Message, MessageState
+from dashboard.kit.charts.shapes import Bar, allocation_bar
+from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
+
+# A fresh message may be answered any moment; one that waits for its next try need not be looked at so often.
+FRESH = timedelta(seconds=30)
+FRESH_POLL_SECONDS, SENDING_POLL_SECONDS, WAITING_POLL_SECONDS = 1, 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user's message, its answer if there is one, and how the page goes on with it.
+
+    `prompt` is there where nothing is sent by itself; `poll_seconds` is 0 where there is nothing to wait for.
+    """
+
+    message: Message
+    answer: Message | None
+    bar: Bar | None
+    votes: VoteBox | None
+    warnings: list[ContextWarning]
+    prompt: Prompt | None
+    wait_left: int
+    poll_seconds: int
+
+    @property
+    def state(self) -> str:
+        """The state that the page speaks of: a message that a worker is about to take is being sent."""
+        is_starting = self.message.state == MessageState.QUEUED and not self.message.error
+        return MessageState.SENDING.value if is_starting else self.message.state
+
+    @property
+    def can_retry(self) -> bool:
+        return self.message.is_retryable and self.state != MessageState.SENDING and is_configured()
+
+
+def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[Turn]:
+    """Shape messages that were loaded with their answers and assemblies; votes take one query."""
+    answers = [answer for message in messages if (answer := answer_of(message))]
+    boxes = message_boxes(answers, actor)
+    warnings = _read_warnings(messages)
+    # Only the last one shows what would be sent: each of them may be as long as a whole prompt.
+    last = messages[-1] if messages else None
+    return [
+        Turn(
+            message=message,
+            answer=answer_of(message),
+            bar=_bar(message),
+            votes=boxes.get(message.pk),
+            warnings=warnings.get(message.assembly_id, []),
+            prompt=build_prompt(message) if message is last and message.state == MessageState.HELD else None,
+            wait_left=_wait_left(message, now),
+            poll_seconds=_poll_seconds(message, now),
+        )
+        for message in messages
+    ]
+
+
+def _read_warnings(messages: Sequence[Message]) -> dict[int | None, list[ContextWarning]]:
+    """Return the warnings of the messages' contexts, by assembly; one query where there are any."""
+    warned = [
+        message.assembly_id for message in messages if message.assembly and message.assembly.warning_codes
+    ]
+    if not warned:
+        return {}
+    return {each.pk: each.warnings for each in AssemblyPayload.objects.filter(pk__in=warned)}
+
+
+def answer_of(message: Message) -> Message | None:
+    return getattr(message, "answer", None)
+
+
+def _bar(message: Message) -> Bar | None:
+    assembly = message.assembly
+    if assembly is None:
+        return None
+    return allocation_bar(
+        system=assembly.system_tokens,
+        context=assembly.tokens_available,
+        used=assembly.tokens_after,
+        history=assembly.history_tokens,
+        response=assembly.response_tokens,
+    )
+
+
+def _wait_left(message: Message, now: datetime) -> int:
+    if message.state != MessageState.QUEUED or message.next_try_at is None:
+        return 0
+    return max(0, ceil((message.next_try_at - now).total_seconds()))
+
+
+def _poll_seconds(message: Message, now: datetime) -> int:
+    if not message.is_waiting:
+        return 0
+    if message.state == MessageState.QUEUED and message.error:
+        return WAITING_POLL_SECONDS
+    return FRESH_POLL_SECONDS if now - message.created_at < FRESH else SENDING_POLL_SECONDS
+
+
+def list_rows(
+    conversations: Iterable[Conversation], waiting: dict[int, int]
+) -> list[tuple[Conversation, int]]:
+    return [(conversation, waiting.get(conversation.pk, 0)) for conversation in conversations]

@@ -1,0 +1,210 @@
+"""The log of assemblies, and one assembly in full."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.http import HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
+from contextopt.assemblies.verify import SAVINGS, verify_assembly
+from contextopt.engine.prompts.warnings import read_warnings
+from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.models import Assembly, AssemblyPayload, Kind, Role
+from dashboard.kit.access import TeamRequest, get_assembly, team_page
+from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
+from dashboard.kit.diffs import field_rows, mark_left_out, plain
+from dashboard.kit.exports import stream_csv, stream_jsonl
+from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
+from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
+from dashboard.kit.paging import newest_page
+from dashboard.kit.remedies import show_warnings
+from dashboard.kit.savedviews import ViewPage
+from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
+from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.pages.assemblies.tail import follow
+from dashboard.pages.assemblies.votebox import read_assembly_feedback
+
+CSV_CHUNK = 2_000
+COMPARED = 2
+ID = re.compile(r"\d{1,18}")
+CSV_COLUMNS = (
+    "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
+    "records_filtered", "records_included", "over_record_limit", "over_budget", "duplicates",
+    "outside_window", "deleted",
+    "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
+    "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
+    "encoding", "tokenizer_version", "sha256",
+)  # fmt: skip
+_CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}
+_CODES = CSV_COLUMNS.index("warning_codes")
+
+
+@require_GET
+@team_page
+def assemblies(request: TeamRequest) -> HttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    cursor = request.GET.get("before", "")
+    rows = form.select_page(cursor).select_related("space", "config")
+    page = newest_page(rows, "created_at", cursor)
+    tail = follow(page, request.GET) if form.is_live and page.is_first else None
+    context = {
+        "form": form,
+        "page": page,
+        "query": form.query(),
+        "still_query": form.query(live=None),
+        "live_query": form.query(live="on"),
+        "tail": tail,
+        "views": saved_views(request, ViewPage.ASSEMBLIES),
+    }
+    status = STOP_POLLING if tail and tail.is_over else 200
+    return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",), status=status)
+
+
+@require_GET
+@team_page
+def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    if not form.is_valid():
+        return _refused(request, form)
+    return stream_csv("contextopt-assemblies", CSV_COLUMNS, _csv_rows(form.select(), request.team.time_zone))
+
+
+@require_GET
+@team_page
+def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
+    form = AssembliesForm(request.GET, team=request.team)
+    if not form.is_valid():
+        return _refused(request, form)
+    rows = _csv_rows(form.select(), request.team.time_zone)
+    return stream_jsonl("contextopt-assemblies", (dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows))
+
+
+def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
+    context = {"form": form, "page": newest_page(form.select(), "created_at", ""), "query": form.query()}
+    return render_page(request, "dashboard/assemblies.html", context, status=400)
+
+
+@require_GET
+@team_page
+def assemblies_compare(request: TeamRequest) -> HttpResponse:
+    """Two assemblies side by side, the older one first; with others than two named, say how to choose two."""
+    named = sorted({int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)})
+    found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
+    context: dict[str, Any] = {"found": found, "named": len(named)}
+    if len(named) == COMPARED:
+        before, after = found
+        entries = [*entries_of(before), *entries_of(after)]
+        context["comparison"] = compare_assemblies(before, after, find_titles(entries, request.team.pk))
+    return render_page(request, "dashboard/compare.html", context)
+
+
+def _csv_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[list[Any]]:
+    zone = ZoneInfo(time_zone)
+    sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
+    rows = found.with_saving().order_by("-created_at", "-id").values_list(*sources)
+    for row in rows.iterator(chunk_size=CSV_CHUNK):
+        values = list(row)
+        values[_CODES] = " ".join(values[_CODES])
+        values[1], values[2] = (moment.astimezone(zone).isoformat() for moment in values[1:3])
+        yield values
+
+
+@require_GET
+@team_page
+def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt")
+    judged = {
+        "feedback": read_assembly_feedback(found, request.actor),
+        "can_vote": request.membership.allows(Role.REVIEWER),
+    }
+    if found.kind in SAVINGS:
+        return render_page(request, "dashboard/saving.html", {**_saving_context(found), **judged})
+    show = request.GET.get("show", "all")
+    show = show if show in SHOWS else "all"
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    context = {
+        "assembly": found,
+        "payload": payload,
+        "stage_name": STAGE_NAMES.get(found.stage or 0, ""),
+        "bar": allocation_bar(
+            system=found.system_tokens,
+            context=found.tokens_available,
+            used=found.tokens_after,
+            history=found.history_tokens,
+            response=found.response_tokens,
+        ),
+        "show": show,
+        "shows": SHOWS,
+        **judged,
+        **(_payload_context(request, found, payload, show) if payload else {}),
+    }
+    return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+
+
+def _saving_context(found: Assembly) -> dict[str, Any]:
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    before = found.tokens_before or 0
+    return {
+        "assembly": found,
+        "payload": payload,
+        "warnings": read_warnings(payload.ledger.get("warnings", ())) if payload else (),
+        "attempt": getattr(found, "attempt", None),
+        "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
+        "bar": saving_bar(before=before, after=found.tokens_after) if before else None,
+        "baseline": payload.ledger.get("baseline", BASELINES[Kind(found.kind)]) if payload else "",
+        **(_texts(found, payload) if payload else {}),
+    }
+
+
+def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
+    """Lay the full context beside what was sent. Only a phase keeps fields as they are."""
+    full = payload.baseline_text or ""
+    warnings = read_warnings(payload.ledger.get("warnings", ()))
+    context = {"after": plain(payload.text), "before": plain(full), "warnings": warnings, **_proof(payload)}
+    if found.kind == Kind.PHASE:
+        fields = field_rows(payload.ledger, payload.config, full, payload.text)
+        context |= {"fields": fields, "before": mark_left_out(full, payload.text)}
+    return context
+
+
+def _payload_context(
+    request: TeamRequest, found: Assembly, payload: AssemblyPayload, show: str
+) -> dict[str, Any]:
+    entries, order = payload.entries, payload.ledger["order"]
+    rows = read_ledger(entries, order, payload.config, find_titles(entries, request.team.pk))
+    overrides = payload.config.get("overrides", {})
+    space_slug = found.space.slug if found.space else ""
+    return {
+        "lines": split_text(payload.text, order),
+        "rows": keep_shown(rows, show),
+        "unnamed": unnamed_counts(payload),
+        "question": payload.request.get("query", ""),
+        "parts": part_legend(payload.ledger["candidates"]["parts"]),
+        "warnings": show_warnings(request, payload.warnings, space_slug, overrides),
+        "overrides": overrides,
+        **_proof(payload),
+    }
+
+
+def _proof(payload: AssemblyPayload) -> dict[str, Any]:
+    """Compute every stored figure again, as the certificate invites anybody to."""
+    try:
+        return {"differences": verify_assembly(payload), "is_verified": True}
+    except UnknownEncoding as error:
+        return {"is_verified": False, "not_verified": str(error)}
+
+
+@require_GET
+@team_page
+def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """The exact text, byte for byte: its SHA-256 is the certificate's. `of=before` is the full context."""
+    found = get_assembly(request, assembly_id, "payload")
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    text = payload.text if payload else ""
+    if request.GET.get("of") == "before":
+        text = (payload.baseline_text if payload else None) or ""
+    return HttpResponse(text, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,128 @@
+"""Two assemblies side by side: figures, text line by line, and what became of each candidate. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.engine.agents.linediff import diff_text
+from contextopt.models import Assembly, AssemblyPayload
+from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
+from dashboard.kit.formats import decimals, milliseconds, percent, reason_words, signed, whole
+from dashboard.kit.ledgers import Titled
+
+NOT_NAMED = "not named"
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    label: str
+    before: str
+    after: str
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """A candidate that fared differently; its title is today's."""
+
+    id: int
+    title: str
+    space_slug: str
+    before: str
+    after: str
+    sign: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogComparison:
+    """What differs; `alike` counts the candidates that fared the same."""
+
+    figures: tuple[FigureRow, ...]
+    is_same_text: bool
+    runs: tuple[Run, ...]
+    is_cut: bool
+    candidates: tuple[CandidateRow, ...]
+    alike: int
+
+
+def entries_of(assembly: Assembly) -> list[EntryJson]:
+    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    return payload.entries if payload else []
+
+
+def compare_assemblies(before: Assembly, after: Assembly, titles: Mapping[int, Titled]) -> LogComparison:
+    was, now = (_by_id(assembly) for assembly in (before, after))
+    both = sorted({*was, *now}, key=lambda id: (_rank(now, id), _rank(was, id), id))
+    rows = tuple(_candidate(id, was.get(id), now.get(id), titles) for id in both)
+    different = tuple(row for row in rows if row.before != row.after)
+    texts = [_text(assembly) for assembly in (before, after)]
+    runs = (
+        () if texts[0] == texts[1] else colour_diff(diff_text(*(t[:SHOWN_CHARS] for t in texts)), "changed")
+    )
+    is_cut = max(map(len, texts)) > SHOWN_CHARS
+    is_same = before.sha256 == after.sha256
+    return LogComparison(
+        _figures(before, after), is_same, runs, is_cut, different, len(rows) - len(different)
+    )
+
+
+def _figures(before: Assembly, after: Assembly) -> tuple[FigureRow, ...]:
+    shown = (_shown(before), _shown(after))
+    return tuple(FigureRow(label, value, shown[1][label]) for label, value in shown[0].items())
+
+
+def _shown(row: Assembly) -> dict[str, str]:
+    return {
+        "Space or kind": row.space.name if row.space else str(row.get_kind_display()),
+        "Phase": row.phase or "–",
+        "Stage": str(row.stage or "–"),
+        "Config": f"v{row.config.version}" if row.config else "–",
+        "Model": row.model or "–",
+        "Conversation": row.conversation or "–",
+        "Records included": f"{whole(row.records_included)} of {whole(row.records_filtered)}",
+        "Compression ratio": decimals(row.compression_ratio),
+        "Tokens used": f"{whole(row.tokens_after)} of {whole(row.tokens_available)}",
+        "Budget used": percent(row.utilisation),
+        "Tokens saved": signed(row.tokens_saved),
+        "Truncated": "yes" if row.truncated else "no",
+        "Milliseconds": milliseconds(row.assembly_ms),
+        "SHA-256": f"{row.sha256[:16]}…",
+    }
+
+
+def _text(assembly: Assembly) -> str:
+    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    return payload.text if payload else ""
+
+
+def _by_id(assembly: Assembly) -> dict[int, tuple[int, EntryJson]]:
+    return {entry["id"]: (rank, entry) for rank, entry in enumerate(entries_of(assembly), start=1)}
+
+
+def _rank(entries: Mapping[int, tuple[int, EntryJson]], id: int) -> int:
+    return entries[id][0] if id in entries else 2**31
+
+
+def _candidate(
+    id: int,
+    was: tuple[int, EntryJson] | None,
+    now: tuple[int, EntryJson] | None,
+    titles: Mapping[int, Titled],
+) -> CandidateRow:
+    titled = titles.get(id)
+    was_kept, is_kept = (bool(found and found[1]["kept"]) for found in (was, now))
+    sign = "" if was_kept == is_kept else "added" if is_kept else "gone"
+    return CandidateRow(
+        id, titled.title if titled else f"Record {id}", titled.space_slug if titled else "",
+        _fate(was), _fate(now), sign,
+    )  # fmt: skip
+
+
+def _fate(found: tuple[int, EntryJson] | None) -> str:
+    if found is None:
+        return NOT_NAMED
+    rank, entry = found
+    return f"kept, number {rank}" if entry["kept"] else f"dropped, {reason_words(entry['reason'])}"

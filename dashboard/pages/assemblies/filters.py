@@ -1,0 +1,144 @@
+"""The filters of the list of assemblies, and where in the log what they ask for is."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django import forms
+from django.db.models import QuerySet
+
+from contextopt.agents.models import PHASE_MAX
+from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
+from contextopt.engine.prompts.warnings import INSUFFICIENT
+from contextopt.models import Assembly, ContextConfig, Kind, Space, Team
+from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.kit.formats import code_words
+from dashboard.kit.paging import cursor_moment
+from dashboard.rollups.quarters import Narrowing, narrow
+
+WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
+HASH_START = re.compile(r"[0-9a-f]{6,64}")
+
+
+class AssembliesForm(FilterForm):
+    """Filters of the list of assemblies.
+
+    `find` looks up an id, the start of a SHA-256, or a conversation; `live` says that the list follows.
+    """
+
+    space = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+    truncated = forms.ChoiceField(
+        choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
+    )
+    empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
+    warning = forms.ChoiceField(choices=[("", "Warned or not"), *WARNINGS], required=False)
+    slow = forms.ChoiceField(choices=[("", "Slow or not"), ("yes", f"Over {SLOW_MS} ms")], required=False)
+    conversation = forms.CharField(max_length=200, required=False)
+    config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    start = MomentField(required=False, max_length=40)
+    end = MomentField(required=False, max_length=40)
+    find = forms.CharField(max_length=200, required=False)
+    live = forms.BooleanField(required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+        self.spaces = {space.slug: space for space in Space.objects.of(team)}
+        field = cast(forms.ChoiceField, self.fields["space"])
+        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
+
+    @property
+    def is_live(self) -> bool:
+        return self.is_valid() and bool(self.cleaned_data["live"])
+
+    def select(self) -> AssemblyQuerySet:
+        """Return the team's assemblies that pass; a list whose filters were refused is empty."""
+        found = Assembly.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        if given["space"]:
+            found = found.filter(space=self.spaces[given["space"]])
+        exact = ("kind", "phase", "model", "conversation")
+        found = found.filter(**{name: given[name] for name in exact if given[name]})
+        if given["config"]:
+            found = found.filter(config__in=self._config_ids())
+        if given["stage"]:
+            found = found.filter(stage=int(given["stage"]))
+        found = self._by_outcome(found)
+        if given["start"]:
+            found = found.filter(created_at__gte=given["start"])
+        if given["end"]:
+            found = found.filter(created_at__lt=self._exclusive_end())
+        return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
+
+    def _by_outcome(self, found: AssemblyQuerySet) -> AssemblyQuerySet:
+        given = self.cleaned_data
+        if given["truncated"]:
+            found = found.filter(truncated=given["truncated"] == "yes")
+        if given["empty"]:
+            found = found.empty()
+        if given["warning"]:
+            found = found.warned(given["warning"])
+        return found.slow() if given["slow"] else found
+
+    def select_page(self, cursor: str) -> AssemblyQuerySet:
+        """Return what passes, narrowed to the times that the page after a cursor lies in.
+
+        What has an index of its own is not narrowed: rollups don't tell where it is, and it is rare.
+        """
+        found = self.select()
+        indexed = ("find", "conversation", "empty", "warning", "slow")
+        if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
+            return found
+        wanted = self._narrowing(cursor)
+        return found.filter(narrow(wanted)) if wanted.is_needed else found
+
+    def _narrowing(self, cursor: str) -> Narrowing:
+        given = self.cleaned_data
+        ends = [moment for moment in (cursor_moment(cursor), self._end()) if moment]
+        return Narrowing(
+            team_id=self.team.pk,
+            before=min(ends, default=None),
+            since=given["start"],
+            space_id=self.spaces[given["space"]].pk if given["space"] else None,
+            stage=int(given["stage"]) if given["stage"] else None,
+            kind=given["kind"],
+            phase=given["phase"],
+            config_ids=self._config_ids() if given["config"] else None,
+            model=given["model"],
+            truncated=given["truncated"],
+        )
+
+    def _config_ids(self) -> list[int]:
+        """Return the settings of that version: each space has its own."""
+        spaces = [space.pk for space in self.spaces.values()]
+        versions = ContextConfig.objects.filter(version=self.cleaned_data["config"], space__in=spaces)
+        return list(versions.values_list("pk", flat=True))
+
+    def _end(self) -> datetime | None:
+        return self._exclusive_end() if self.cleaned_data["end"] else None
+
+    def _exclusive_end(self) -> datetime:
+        """Return the end; a bare day is meant with all its hours."""
+        end = cast(datetime, self.cleaned_data["end"])
+        is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
+        return end + timedelta(days=1) if is_day else end
+
+    def _found_ids(self, find: str) -> QuerySet[Assembly, int]:
+        """Return the ids that a search means; each part of the union reads one index.
+
+        The range of hashes reads its index whatever the database's collation is.
+        """
+        mine, prefix = Assembly.objects.of(self.team).order_by(), find.lower()
+        parts = [mine.filter(conversation=find).exclude(conversation="")]
+        if find.isascii() and find.isdecimal() and int(find) < 2**63:
+            parts.append(mine.filter(pk=int(find)))
+        if HASH_START.fullmatch(prefix):
+            parts.append(mine.filter(sha256__gte=prefix, sha256__lt=f"{prefix}g"))
+        ids = [part.values_list("pk", flat=True) for part in parts]
+        return ids[0].union(*ids[1:], all=True) if len(ids) > 1 else ids[0]

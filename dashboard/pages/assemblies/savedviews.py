@@ -1,0 +1,79 @@
+"""Saving a page's filters, and forgetting them."""
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from contextopt.errors import Conflict
+from contextopt.models import Role, Team
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.filters import FilterForm
+from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, delete_view, save_view
+from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.pages.overview.filters import OverviewForm
+
+
+@require_POST
+@team_page
+def view_save(request: TeamRequest) -> HttpResponse:
+    form = SavedViewForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
+        return redirect("dashboard:overview")
+    given = form.cleaned_data
+    if given["is_shared"]:
+        require_role(request, Role.EDITOR)
+    page, query = given["page"], clean_query(given["page"], given["query"], request.team)
+    try:
+        save_view(
+            team=request.team,
+            owner=None if given["is_shared"] else request.user,
+            page=page,
+            name=given["name"],
+            query=query,
+            created_by=request.actor,
+        )
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Saved as “{given['name']}”.")
+    return redirect(f"{reverse(f'dashboard:{page}')}?{query}")
+
+
+@require_POST
+@team_page
+def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
+    """Forget a view: one's own, or as an editor one of the team's."""
+    view = (
+        SavedView.objects.visible_to(request.user, request.team).filter(pk=min(view_id, BIGINT_MAX)).first()
+    )
+    if view is None:
+        raise Http404("No such view.")
+    if view.owner_id is None:
+        require_role(request, Role.EDITOR)
+    delete_view(view=view)
+    messages.success(request, f"“{view.name}” is deleted.")
+    return redirect(f"dashboard:{view.page}")
+
+
+def clean_query(page: str, query: str, team: Team) -> str:
+    """Return the query string with the page's own filters alone."""
+    form: FilterForm
+    given = QueryDict(query[:QUERY_MAX])
+    form = OverviewForm(given, team=team) if page == ViewPage.OVERVIEW else AssembliesForm(given, team=team)
+    return form.query()[:QUERY_MAX]
+
+
+class SavedViewForm(forms.Form):
+    """A page's filters and the name to keep them under."""
+
+    page = forms.ChoiceField(choices=ViewPage.choices)
+    query = forms.CharField(max_length=QUERY_MAX, required=False)
+    name = forms.CharField(
+        max_length=NAME_MAX,
+        error_messages={"required": "Give the view a name."},
+    )
+    is_shared = forms.BooleanField(required=False)

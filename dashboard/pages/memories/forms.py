@@ -1,0 +1,185 @@
+"""Filters and forms of memories and strategies."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.models import Team
+from contextopt.search.hybrid import prepare_query, search
+from contextopt.search.registry import SearchFilters
+from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm
+from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
+from memory.memories.inputs import HintIn, MemoryIn, MemoryPatch
+from memory.memories.memories import SEARCHABLE
+from memory.memories.models import CONTENT_MAX, MEMORY_TYPES, STRATEGY, TAG_MAX, TYPE_MAX
+from memory.models import Memory, TrustLevel
+from memory.strategies.inputs import CompletionIn
+
+FOUND_MAX = 50
+
+
+class MemoriesForm(FilterForm):
+    """Filters of the team's memories; `find` is searched for by words and by meaning."""
+
+    type = forms.CharField(max_length=TYPE_MAX, required=False)
+    trust = forms.ChoiceField(
+        choices=[("", "Any trust"), *TrustLevel.choices], required=False, label="Whose words"
+    )
+    tag = forms.CharField(max_length=TAG_MAX, required=False)
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    show = forms.ChoiceField(
+        choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False
+    )
+    find = forms.CharField(max_length=TASK_WORDS_MAX, required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def select(self) -> QuerySet[Memory]:
+        """Return the team's memories that pass; a list whose filters were refused is empty."""
+        found = Memory.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(deleted_at__isnull=given["show"] != "deleted")
+        if given["show"] != "deleted":
+            found = found.filter(retired_at__isnull=given["show"] != "retired")
+        if given["tag"]:
+            found = found.filter(tags__contains=[given["tag"]])
+        exact = {
+            "memory_type": given["type"],
+            "trust_level": given["trust"],
+            "repository": given["repository"],
+        }
+        return found.filter(**{name: value for name, value in exact.items() if value}).defer("payload")
+
+    @property
+    def searched(self) -> str:
+        """What is searched for; only what is live can be."""
+        return (
+            str(self.cleaned_data.get("find", ""))
+            if self.is_valid() and not self.cleaned_data["show"]
+            else ""
+        )
+
+    def found(self) -> list[Memory]:
+        """Return the best memories for the words, best first, under the same filters."""
+        given = self.cleaned_data
+        conditions = (("trust_level", given["trust"]), ("repository", given["repository"]))
+        filters = SearchFilters(
+            types=(given["type"],) if given["type"] else None,
+            tags=(given["tag"],) if given["tag"] else None,
+            conditions=tuple((name, (value,)) for name, value in conditions if value),
+        )
+        hits = search(
+            SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX
+        )
+        rows = Memory.objects.of(self.team).defer("payload").in_bulk([hit.id for hit in hits])
+        return [rows[hit.id] for hit in sorted(hits, key=lambda hit: -hit.decayed) if hit.id in rows]
+
+
+class MemoryFields(InputForm):
+    content = NotesField(strip=False, max_length=CONTENT_MAX)
+    title = forms.CharField(required=False, help_text="What it is about.")
+    memory_type = forms.CharField(
+        label="Type", initial="general", widget=forms.TextInput(attrs={"list": "memory-types"}),
+        help_text=f"{', '.join(MEMORY_TYPES)}, or any other.",
+    )  # fmt: skip
+    category = forms.CharField(required=False)
+    tags = ListField(required=False, help_text="With commas between them.")
+    repository = forms.CharField(required=False)
+    trust_level = forms.ChoiceField(
+        label="Whose words",
+        choices=TrustLevel.choices,
+        help_text="External words reach a model as data alone.",
+    )
+    payload = ObjectField(required=False)
+
+
+class MemoryForm(MemoryFields):
+    input_type = MemoryIn
+
+
+class MemoryEditForm(MemoryFields):
+    """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
+
+    input_type = MemoryPatch
+
+    @classmethod
+    def initial_of(cls, memory: Memory) -> dict[str, Any]:
+        return {name: getattr(memory, name) for name in cls.base_fields}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: cleaned[name] for name in self.changed_data}
+
+
+class PlanForm(FilterForm):
+    """A task about to be planned, and where."""
+
+    task = forms.CharField(
+        max_length=TASK_WORDS_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Fix wrong rounding of prices in the cart"}),
+    )
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+
+    def to_request(self) -> HintIn:
+        """Return the request; the form must be valid."""
+        return HintIn(task=self.cleaned_data["task"], repository=self.cleaned_data["repository"])
+
+
+class StrategiesForm(FilterForm):
+    """Filters of the team's strategies."""
+
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    pattern = forms.CharField(max_length=TAG_MAX, required=False)
+    state = forms.ChoiceField(
+        choices=[("", "In use"), ("retired", "Retired"), ("all", "All")], required=False
+    )
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def select(self) -> QuerySet[Memory]:
+        """Return the team's strategies that pass; a list whose filters were refused is empty."""
+        found = Memory.objects.of(self.team).strategies()
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        if given["state"] != "all":
+            found = found.filter(retired_at__isnull=given["state"] != "retired")
+        if given["pattern"]:
+            found = found.filter(tags__contains=[given["pattern"], STRATEGY])
+        return found.filter(repository=given["repository"]) if given["repository"] else found
+
+
+class CompletionForm(InputForm):
+    """The report of a task that has ended."""
+
+    input_type = CompletionIn
+    task_id = forms.IntegerField(
+        label="Task number", required=False, min_value=1, help_text="Empty: a task is recorded."
+    )
+    description = forms.CharField(
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="What was to be done."
+    )
+    repository = forms.CharField(required=False)
+    outcome = forms.ChoiceField(choices=[("completed", "Completed"), ("failed", "Failed")])
+    plan = NotesField(required=False, help_text="A line a step.")
+    total_attempts = forms.IntegerField(label="Attempts", min_value=1, max_value=10_000, initial=1)
+    quality_score = forms.FloatField(label="Quality, 0 to 10", min_value=0, max_value=10, initial=8)
+    decisions = NotesField(required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3}))
+    error_patterns = NotesField(
+        required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3})
+    )
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        lists = {
+            name: [line.strip() for line in cleaned[name].split("\n") if line.strip()]
+            for name in ("decisions", "error_patterns")
+        }
+        return {**{name: value for name, value in cleaned.items() if value is not None}, **lists}

@@ -1,0 +1,113 @@
+"""Memories: what the team and its agents keep."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.errors import Conflict
+from contextopt.models import Role
+from dashboard.kit.access import TeamRequest, get_memory, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import Page, newest_page
+from dashboard.pages.memories.forms import MemoriesForm, MemoryEditForm, MemoryForm
+from memory.memories.inputs import MemoryIn, MemoryPatch
+from memory.memories.memories import (
+    access_memories,
+    create_memory,
+    delete_memory,
+    restore_memory,
+    update_memory,
+)
+from memory.memories.models import MEMORY_TYPES
+from memory.models import Memory
+
+# What a save comes back with: one's own edit is not a reading.
+AFTER_SAVE = "?from=edit"
+
+
+@require_GET
+@team_page
+def memories(request: TeamRequest) -> HttpResponse:
+    form = MemoriesForm(request.GET, team=request.team)
+    page: Page[Memory] = (
+        Page(form.found(), "", is_first=True)
+        if form.searched
+        else newest_page(form.select(), "created_at", request.GET.get("before", ""))
+    )
+    context = {"form": form, "query": form.query(), "page": page, "types": MEMORY_TYPES}
+    return render_page(request, "dashboard/memories.html", context, partials=("memories",))
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def memory_new(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.EDITOR)
+    form = MemoryForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        assert isinstance(form.value, MemoryIn)
+        memory = create_memory(team=request.team, data=form.value, actor=request.actor)
+        messages.success(request, "The memory is saved.")
+        return _to_memory(memory)
+    status = 422 if form.is_bound else 200
+    context = {"form": form, "types": MEMORY_TYPES}
+    return render_page(request, "dashboard/memory_new.html", context, status=status)
+
+
+@require_GET
+@team_page
+def memory(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_memory(request, memory_id)
+    if not request.htmx and request.GET.get("from") != "edit" and found.deleted_at is None:
+        access_memories(memory_ids=[found.pk])
+        found.refresh_from_db(fields=["access_count", "last_accessed_at"])
+    return _render(request, found, MemoryEditForm(initial=MemoryEditForm.initial_of(found)))
+
+
+@require_POST
+@team_page
+def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_memory(request, memory_id)
+    require_role(request, Role.EDITOR)
+    form = MemoryEditForm(request.POST, initial=MemoryEditForm.initial_of(found))
+    if not form.is_valid():
+        return _render(request, found, form, status=422)
+    assert isinstance(form.value, MemoryPatch)
+    try:
+        update_memory(memory=found, changes=form.value)
+    except Conflict as error:
+        form.add_error(None, str(error))
+        return _render(request, found, form, status=409)
+    messages.success(request, "Saved." if form.changed_data else "Nothing was changed.")
+    return _to_memory(found)
+
+
+@require_POST
+@team_page
+def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_memory(request, memory_id)
+    require_role(request, Role.EDITOR)
+    delete_memory(memory=found, actor=request.actor)
+    undo = reverse("dashboard:memory_restore", args=[memory_id])
+    messages.success(request, f"“{str(found)[:60]}” is deleted.", extra_tags=undo)
+    return redirect("dashboard:memories")
+
+
+@require_POST
+@team_page
+def memory_restore(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_memory(request, memory_id)
+    require_role(request, Role.EDITOR)
+    restore_memory(memory=found, actor=request.actor)
+    messages.success(request, "The memory is back.")
+    return _to_memory(found)
+
+
+def _to_memory(found: Memory) -> HttpResponse:
+    return redirect(reverse("dashboard:memory", args=[found.pk]) + AFTER_SAVE)
+
+
+def _render(request: TeamRequest, found: Memory, form: MemoryEditForm, status: int = 200) -> HttpResponse:
+    context = {"memory": found, "form": form, "types": MEMORY_TYPES}
+    return render_page(request, "dashboard/memory.html", context, status=status)

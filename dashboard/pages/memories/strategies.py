@@ -1,0 +1,149 @@
+"""Strategies: ways of working that succeeded, what they were good for, and the hints made of them."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.contrib import messages
+from django.db.models import Avg, Count
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
+
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound, ServiceUnavailable
+from contextopt.inputs import field_problems
+from contextopt.models import Completion, Role
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_strategy, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.memories.charts import TrustPoint, trust_figure
+from dashboard.pages.memories.forms import CompletionForm, PlanForm, StrategiesForm
+from memory.memories.inputs import RetireIn
+from memory.strategies.hints import preview_hint
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import CompletionResult, complete_task
+from memory.strategies.strategies import policy_of, reinstate_strategy, retire_strategy, success_rates
+
+TRUST_CHANGES_SHOWN = 200
+USES_SHOWN = 25
+
+
+@require_GET
+@team_page
+def strategies(request: TeamRequest) -> HttpResponse:
+    form = StrategiesForm(request.GET, team=request.team)
+    page = newest_page(form.select(), "created_at", request.GET.get("before", ""))
+    rates = success_rates(list(page.rows))
+    plan = PlanForm(request.GET if "task" in request.GET else None)
+    context: dict[str, Any] = {
+        "form": form,
+        "query": form.query(),
+        "page": page,
+        "rows": [(row, rates.get(row.pk)) for row in page.rows],
+        "plan": plan,
+        **_hint(request, plan),
+    }
+    return render_page(request, "dashboard/strategies.html", context, partials=("strategies", "hint"))
+
+
+def _hint(request: TeamRequest, plan: PlanForm) -> dict[str, Any]:
+    """Return the hint that the task would be given; looking at it here counts for nothing."""
+    if not plan.is_valid():
+        return {}
+    try:
+        return {"hint": preview_hint(team=request.team, data=plan.to_request())}
+    except ValidationError as error:
+        return {"hint_problem": "; ".join(problem.message for problem in field_problems(error))}
+    except ServiceUnavailable as error:
+        return {"hint_problem": str(error)}
+
+
+@require_GET
+@team_page
+def strategy(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_strategy(request, memory_id)
+    changes = list(reversed(found.trust_changes.order_by("-id")[:TRUST_CHANGES_SHOWN]))
+    zone = ZoneInfo(request.team.time_zone)
+    points = [
+        TrustPoint(change.changed_at.astimezone(zone).replace(tzinfo=None), change.trust, change.reason)
+        for change in changes
+    ]
+    policy = policy_of(request.team.pk)
+    context = {
+        "strategy": found,
+        "steps": found.payload.get("steps") or [],
+        "pattern": found.payload.get("pattern") or next(iter(found.tags), ""),
+        "figures": found.uses.aggregate(uses=Count("pk"), rated=Count("rating"), mean=Avg("rating")),
+        "uses": found.uses.select_related("task").order_by("-created_at", "-id")[:USES_SHOWN],
+        "changes": list(reversed(changes)),
+        "charts": {"trust": trust_figure(points, policy.retire_below).to_plotly_json()},
+        "policy": policy,
+    }
+    return render_page(request, "dashboard/strategy.html", context)
+
+
+@require_POST
+@team_page
+def strategy_retire(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_strategy(request, memory_id)
+    require_role(request, Role.EDITOR)
+    try:
+        reason = RetireIn(reason=request.POST.get("reason", "")).reason
+    except ValidationError as error:
+        messages.error(request, f"Not retired: the reason {field_problems(error)[0].message}.")
+    else:
+        retire_strategy(memory=found, reason=reason, actor=request.actor)
+        messages.success(request, "The strategy is retired: no plan is given it any more.")
+    return redirect("dashboard:strategy", memory_id)
+
+
+@require_POST
+@team_page
+def strategy_reinstate(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_strategy(request, memory_id)
+    require_role(request, Role.EDITOR)
+    try:
+        reinstate_strategy(memory=found, actor=request.actor)
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "The strategy is back in use.")
+    return redirect("dashboard:strategy", memory_id)
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def strategy_complete(request: TeamRequest) -> HttpResponse:
+    """Report a task that has ended; the answer says what was stored and why not."""
+    require_role(request, Role.EDITOR)
+    form = CompletionForm(request.POST or None)
+    result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
+    if result:
+        if not result.is_new:
+            messages.info(request, "This was reported before. Nothing was changed.")
+        return redirect(f"{request.path}?completion={result.completion.pk}")
+    context = {"form": form, "answer": _find_answer(request)}
+    return render_page(
+        request, "dashboard/strategy_complete.html", context, status=422 if form.is_bound else 200
+    )
+
+
+def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
+    """Return what the completion in the address taught; a report leads to its own."""
+    text = request.GET.get("completion", "")
+    number = int(text) if text.isdecimal() and len(text) < 20 else 0
+    rows = Completion.objects.filter(team=request.team).select_related("task")
+    found = rows.filter(pk=min(number, BIGINT_MAX)).first()
+    return CompletionResult(found, is_new=False).to_json() if found else None
+
+
+def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | None:
+    """Complete the task; None when it was refused, which the form then says."""
+    assert isinstance(form.value, CompletionIn)
+    try:
+        return complete_task(team=request.team, data=form.value, actor=request.actor)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    except (Conflict, NotFound) as error:
+        form.add_problems([FieldProblem("task_id", str(error))])
+    return None

@@ -1,0 +1,334 @@
+"""The overview's charts: rows in, Plotly figures out. Pure: no database, no clock, no theme.
+
+A colour is the name of a CSS variable, which `charts.js` replaces by the theme's. A point carries the
+address of the assemblies behind it as its custom data. To add a chart, write its `build` function and its
+columns, and register it in `CHARTS`: page, table view and CSV follow from that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from dashboard.kit.charts.plots import (
+    ACCENT,
+    COSTLY,
+    MUTED,
+    SAVED,
+    Json,
+    Plot,
+    bar,
+    lay_out,
+    scatter,
+    stacked,
+    wall_clock,
+)
+from dashboard.kit.formats import decimals, milliseconds, money, percent, tenths, whole
+from dashboard.kit.periods import Bucket
+from dashboard.pages.overview.figures import Figures, Series
+from dashboard.pages.overview.votes import Votes
+
+SOFT = "var(--accent-soft)"
+RATIO_FORMAT, RATIO_HOVER = ".2~f", ".2f"
+SHARE_FORMAT, SHARE_HOVER = ".0%", ".1%"
+KIND_COLOURS = {
+    "space": "var(--context)",
+    "phase": "var(--system)",
+    "retry": "var(--history)",
+    "handoff": "var(--response)",
+}
+
+# Two line labels nearer than this share of the chart's height would run into each other.
+LABEL_HEIGHT = 0.1
+
+type Link = Callable[[Bucket], str]
+type Pick = Callable[[Figures], float | None]
+
+
+@dataclass(frozen=True)
+class ChartData:
+    """What a figure is built from; `link` gives the address of the assemblies of a bucket.
+
+    `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
+    """
+
+    series: Series
+    before: Series
+    link: Link
+    kind_links: Mapping[str, Link] = field(default_factory=dict)
+    votes: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def moments(self) -> list[datetime]:
+        return wall_clock(self.series.period)
+
+    @cached_property
+    def links(self) -> list[str]:
+        return [self.link(bucket) for bucket in self.series.period.buckets]
+
+    @cached_property
+    def links_of_kinds(self) -> dict[str, list[str]]:
+        buckets = self.series.period.buckets
+        return {kind: [link(bucket) for bucket in buckets] for kind, link in self.kind_links.items()}
+
+    def values(self, pick: Pick) -> list[float | None]:
+        return [pick(figures) for figures in self.series.points]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table view and the CSV."""
+
+    name: str
+    pick: Pick
+    show: Callable[[float | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart with its columns; the one at `lead` is drawn for each kind where kinds are told apart."""
+
+    slug: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    build: Callable[[ChartData], Plot]
+    tick_format: str
+    hover_format: str
+    lead: int = 0
+
+    @property
+    def leading(self) -> Column:
+        return self.columns[self.lead]
+
+
+def ratio_figure(data: ChartData) -> Plot:
+    """The share of filtered records that entered, over the same share one period earlier."""
+    earlier = [figures.ratio for figures in data.before.points]
+    now = data.values(lambda f: f.ratio)
+    gap = _last(now) - _last(earlier)
+    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
+    return lay_out(data.series.period, traces, RATIO_FORMAT, RATIO_HOVER)
+
+
+def time_figure(data: ChartData) -> Plot:
+    """Percentiles of the assembly time; p95 is the one to watch."""
+    p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
+    p99 = data.values(lambda f: f.p99_ms)
+    close = LABEL_HEIGHT * max((value for value in p99 if value is not None), default=0.0)
+    above = "top right" if _last(p99) - _last(p95) < close else "middle right"
+    below = "bottom right" if _last(p95) - _last(p50) < close else "middle right"
+    traces = [
+        _line(data, "p50", p50, "solid", below),
+        *_measured(data, "p95", lambda f: f.p95_ms),
+        _line(data, "p99", p99, "dot", above),
+    ]
+    return lay_out(data.series.period, traces, ",.2~f", ",.1f")
+
+
+def truncation_figure(data: ChartData) -> Plot:
+    """The share of assemblies that dropped something, as an area."""
+    solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
+    solid.update(name="truncated")
+    if None not in solid["y"]:  # an area would be drawn over the gaps
+        solid.update(fill="tozeroy", fillcolor=SOFT)
+    figure = lay_out(data.series.period, [solid, *rest], SHARE_FORMAT, SHARE_HOVER)
+    figure.update_yaxes(range=[0, 1.02])
+    return figure
+
+
+def saved_figure(data: ChartData) -> Plot:
+    """Tokens saved against what would have been sent, the kinds on top of each other."""
+    if len(data.kind_links) > 1:
+        return stacked_figure(data)
+    values = data.values(_saved)
+    colours = [COSTLY if (value or 0) < 0 else SAVED for value in values]
+    return _bars(data, [_bar(data, "saved", values, data.links, colours)])
+
+
+def stacked_figure(data: ChartData) -> Plot:
+    """Bars of each kind on top of each other; what cost more goes below zero."""
+    bars = [
+        _bar(
+            data, kind_name(kind), [_saved(figures) for figures in points],
+            data.links_of_kinds[kind], KIND_COLOURS[kind],
+        )
+        for kind, points in data.series.kinds.items()
+    ]  # fmt: skip
+    return stacked(_bars(data, bars))
+
+
+def _saved(figures: Figures) -> float | None:
+    return figures.tokens_saved if figures.tokens_before else None
+
+
+def _bar(
+    data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
+) -> Json:
+    # A bucket that is not over yet is paler.
+    last = 0.5 if data.series.period.is_incomplete else 1.0
+    return bar(
+        name=name, x=data.moments, y=values, customdata=links,
+        marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
+    )  # fmt: skip
+
+
+def _bars(data: ChartData, bars: list[Json]) -> Plot:
+    figure = lay_out(data.series.period, bars, "~s", ",.0f")
+    figure.update_yaxes(zeroline=True)
+    return figure
+
+
+def utilisation_figure(data: ChartData) -> Plot:
+    """The share of the context's tokens that was used."""
+    traces = _measured(data, "used", lambda f: f.utilisation)
+    return lay_out(data.series.period, traces, SHARE_FORMAT, SHARE_HOVER)
+
+
+def records_figure(data: ChartData) -> Plot:
+    """Records in a context, over the same one period earlier."""
+    now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
+    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    gap = _last(now) - _last(earlier)
+    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", _records)]
+    return lay_out(data.series.period, traces, ",.3~f", ",.1f")
+
+
+def _records(figures: Figures) -> float | None:
+    return figures.records_included
+
+
+CHARTS = {
+    chart.slug: chart
+    for chart in (
+        Chart(
+            "ratio",
+            "Compression ratio",
+            "included ÷ filtered; dotted: before",
+            (Column("Compression ratio", lambda f: f.ratio, decimals),),
+            ratio_figure,
+            RATIO_FORMAT,
+            RATIO_HOVER,
+        ),
+        Chart(
+            "time",
+            "Assembly time",
+            "milliseconds; target p95 below 500",
+            (
+                Column("p50 ms", lambda f: f.p50_ms, milliseconds),
+                Column("p95 ms", lambda f: f.p95_ms, milliseconds),
+                Column("p99 ms", lambda f: f.p99_ms, milliseconds),
+            ),
+            time_figure,
+            ",.2~f",
+            ",.1f",
+            lead=1,
+        ),
+        Chart(
+            "truncation",
+            "Truncation rate",
+            "assemblies that dropped something",
+            (Column("Truncation rate", lambda f: f.truncation_rate, percent),),
+            truncation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
+        ),
+        Chart(
+            "saved",
+            "Tokens saved",
+            "against the last 10 records or the full context",
+            (
+                Column("Tokens saved", _saved, whole),
+                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
+                Column("US dollars saved", lambda f: f.dollars_saved, money),
+            ),
+            saved_figure,
+            "~s",
+            ",.0f",
+        ),
+        Chart(
+            "utilisation",
+            "Budget used",
+            "of the context tokens; target 80–95 %",
+            (Column("Budget used", lambda f: f.utilisation, percent),),
+            utilisation_figure,
+            SHARE_FORMAT,
+            SHARE_HOVER,
+        ),
+        Chart(
+            "records",
+            "Records a request",
+            "of space contexts; dotted: before",
+            (Column("Records a request", _records, tenths),),
+            records_figure,
+            ",.3~f",
+            ",.1f",
+        ),
+    )
+}
+
+
+def kind_name(kind: str) -> str:
+    return {"handoff": "hand-off"}.get(kind, kind)
+
+
+def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
+    """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
+    x, y, links = data.moments, data.values(pick), data.links
+    line = {"color": ACCENT, "width": 2}
+    label = _labelled(name, y, ACCENT, "middle right")
+    if not data.series.period.is_incomplete:
+        return [scatter(x=x, y=y, customdata=links, line=line, **label)]
+    texts = label.pop("text")
+    solid = scatter(
+        x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
+        # Where both have the point before the last, the open one writes the name.
+        text=[*texts[:-2], ""], **label,
+    )  # fmt: skip
+    tail = scatter(
+        x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
+        # The point before belongs to the solid line, which tells its value.
+        hoverinfo=["skip", "all"],
+        marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT},
+        **{**label, "mode": "lines+markers+text", "name": f"{name} so far".strip()},
+    )  # fmt: skip
+    return [solid, tail]
+
+
+def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> Json:
+    """A line to compare with: grey, thin."""
+    return scatter(
+        x=data.moments, y=values, customdata=data.links,
+        line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
+    )  # fmt: skip
+
+
+def _last(values: Sequence[float | None]) -> float:
+    return next((value for value in reversed(values) if value is not None), 0.0)
+
+
+def _mode(values: Sequence[float | None]) -> str:
+    """A lone point between gaps has no line to show it."""
+    known = [value is not None for value in values]
+    neighbours = zip([False, *known], known, [*known[1:], False], strict=False)
+    is_lone = any(here and not (left or right) for left, here, right in neighbours)
+    return "lines+markers" if is_lone else "lines"
+
+
+def _labelled(name: str, values: Sequence[float | None], colour: str, label_at: str) -> dict[str, Any]:
+    """Write the line's name at its last measured point instead of in a legend."""
+    last = max((number for number, value in enumerate(values) if value is not None), default=-1)
+    # An empty line between label and point: "top" and "bottom" alone move it by half a line.
+    label = {"top right": f" {name}<br> ", "bottom right": f" <br> {name}"}.get(label_at, f" {name}")
+    return {
+        "name": name,
+        "mode": f"{_mode(values)}+text",
+        "text": [label if number == last else "" for number in range(len(values))],
+        "textposition": label_at,
+        "cliponaxis": False,
+        "textfont": {"color": colour, "size": 12},
+    }

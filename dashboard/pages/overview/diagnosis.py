@@ -1,0 +1,151 @@
+"""Worth a look: figures that stand out, the rows behind them, and what may be the cause.
+
+The figures tell what happened and not why, so causes are offered as possible.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from contextopt.assemblies.models import SLOW_MS
+from contextopt.engine.prompts.config import SCORED_STAGE
+from dashboard.kit.formats import milliseconds, percent, whole
+from dashboard.pages.overview.figures import Figures, ScoreSpread, StageFigures
+
+LOW_UTILISATION = 0.5
+MOST_REQUESTS = 0.5
+
+# Gives the address of the assemblies looked at that pass these filters too.
+type Rows = Callable[[Mapping[str, str]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something to look at. `slug` names it in tests and links; `rows` are the filters that select it."""
+
+    slug: str
+    title: str
+    seen: str
+    causes: tuple[str, ...]
+    remedy: str
+    rows: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An observation and the address of the rows behind it, where there are rows."""
+
+    observation: Observation
+    address: str
+
+
+def point_out(found: list[Observation], rows: Rows) -> list[Pointer]:
+    return [Pointer(each, "" if each.rows is None else rows(each.rows)) for each in found]
+
+
+def observe(total: Figures, stages: list[StageFigures], spread: ScoreSpread) -> list[Observation]:
+    """Return what stands out, the most urgent first."""
+    if not total.assemblies:
+        return []
+    found = [
+        _slow(total),
+        _costly(stages),
+        _half_empty(total),
+        _truncated(total),
+        _flat(spread),
+    ]
+    return [observation for observation in found if observation]
+
+
+def _slow(total: Figures) -> Observation | None:
+    if total.p95_ms is None or total.p95_ms <= SLOW_MS:
+        return None
+    return Observation(
+        "slow",
+        f"Assembly time p95 is {milliseconds(total.p95_ms)} ms",
+        f"Half of {whole(total.assemblies)} assemblies took up to {milliseconds(total.p50_ms)} ms, 5 % took "
+        f"over {milliseconds(total.p95_ms)} ms. The target is {SLOW_MS} ms.",
+        (
+            "a database short of memory or connections",
+            "other work on the machine, such as an import",
+            "one very large space or text",
+            "an embedding endpoint that answers late",
+        ),
+        "See whether the slow ones share a space or an hour.",
+        {"slow": "yes"},
+    )
+
+
+def _costly(stages: list[StageFigures]) -> Observation | None:
+    # A question's context may cost more: it buys the answer.
+    costly = next((row for row in stages if row.stage == SCORED_STAGE and row.tokens_saved < 0), None)
+    if costly is None:
+        return None
+    return Observation(
+        "costly",
+        f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than the last 10 records",
+        f"They sent {whole(costly.tokens_before - costly.tokens_saved)} tokens; the last 10 records would "
+        f"have been {whole(costly.tokens_before)}.",
+        ("a record limit above 10", "longer records chosen than the last ones"),
+        "Lower the record limit or the context budget, if the answers stay good with less.",
+        {"stage": str(costly.stage)},
+    )
+
+
+def _half_empty(total: Figures) -> Observation | None:
+    if total.utilisation is None or total.utilisation >= LOW_UTILISATION:
+        return None
+    return Observation(
+        "half-empty",
+        f"Only {percent(total.utilisation)} of the context budget is used",
+        f"That is the mean; contexts hold {_records(total)} on average.",
+        (
+            "few records inside the date window",
+            "a record limit that is reached long before the budget",
+            "a budget larger than the space",
+        ),
+        "Widen the window, raise the record limit, or lower the context budget to what is used.",
+        {"kind": "space"},
+    )
+
+
+def _records(total: Figures) -> str:
+    return (
+        "an unknown number of records"
+        if total.records_included is None
+        else (f"{total.records_included:.1f} records")
+    )
+
+
+def _truncated(total: Figures) -> Observation | None:
+    if total.truncation_rate is None or total.truncation_rate <= MOST_REQUESTS:
+        return None
+    return Observation(
+        "truncated",
+        f"{percent(total.truncation_rate)} of the assemblies dropped something",
+        f"{whole(round(total.truncation_rate * total.assemblies))} of {whole(total.assemblies)} left out "
+        "something that passed the filters.",
+        ("more records in the window than the record limit allows", "a budget too small for them"),
+        "Look at what a few of them dropped. If it was missed, narrow the window or raise the limit; in a "
+        "large space this is normal.",
+        {"truncated": "yes"},
+    )
+
+
+def _flat(spread: ScoreSpread) -> Observation | None:
+    if not spread.has_records or spread.is_viewed:
+        return None
+    if spread.has_ages:
+        return Observation(
+            "unviewed",
+            "No record has been viewed",
+            "The frequency part of every score is 0, so without a question age alone decides.",
+            ("records are only imported and assembled, never opened", "an import without view counts"),
+            "Open records through the page or the API, so that use counts, or set the frequency weight to 0.",
+        )
+    return Observation(
+        "flat",
+        "All scores are alike",
+        "No record has been viewed, and all dates lie within one day: nothing tells the records apart.",
+        ("an import that gave every record the date of the import",),
+        "Give imported records their own dates, and open records through the page or the API.",
+    )

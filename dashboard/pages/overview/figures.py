@@ -1,0 +1,387 @@
+"""The overview's numbers, aggregated by the database from rollups.
+
+`OverviewFilter` goes in, figures come out: where they are read from is this module's and
+`dashboard.rollups.sources`'s business alone.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import starmap
+from typing import NamedTuple
+
+from django.db import connection
+
+from dashboard.kit.periods import Bucket, Period
+from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
+from dashboard.rollups.sources import RollupFilter, rollup_parameters, rollup_rows
+
+type Counts = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewFilter:
+    """Which assemblies the overview is about."""
+
+    team_id: int
+    period: Period
+    space_id: int | None = None
+    stage: int | None = None
+    kind: str | None = None
+    phase: str | None = None
+    config_version: int | None = None
+    model: str | None = None
+
+    def over(self, period: Period) -> "OverviewFilter":
+        return replace(self, period=period)
+
+    def before(self) -> "OverviewFilter":
+        return self.over(self.period.before())
+
+    def to_rollups(self) -> RollupFilter:
+        return RollupFilter(
+            team_id=self.team_id,
+            period=self.period,
+            space_id=self.space_id,
+            stage=self.stage,
+            kind=self.kind,
+            phase=self.phase,
+            config_version=self.config_version,
+            model=self.model,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
+
+    A figure is None where nothing was measured. Percentiles are those of the histogram. `contexts` are those
+    of spaces; `tokens_before` and `tokens_saved` are of what counts as a saving.
+    """
+
+    assemblies: int = 0
+    ratio: float | None = None
+    utilisation: float | None = None
+    truncation_rate: float | None = None
+    tokens_saved: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    records_included: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    dollars_saved: float | None = None
+    # Of the assemblies, those whose model has a price.
+    priced: int = 0
+    contexts: int = 0
+    empties: int = 0
+    # Of whole periods alone.
+    median_ratio: float | None = None
+    median_utilisation: float | None = None
+
+    @property
+    def saving_rate(self) -> float | None:
+        """Tokens saved as a share of the baseline's; negative when it cost more."""
+        return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+    @property
+    def empty_rate(self) -> float | None:
+        """The empty ones among the contexts of spaces, 0 to 1."""
+        return self.empties / self.contexts if self.contexts else None
+
+
+NOTHING = Figures()
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Figures of each bucket of a period, and of the whole; of all kinds together and of each alone."""
+
+    period: Period
+    total: Figures
+    points: tuple[Figures, ...]
+    kinds: Mapping[str, tuple[Figures, ...]] = field(default_factory=dict)
+    stages: tuple["StageFigures", ...] = ()
+
+    @property
+    def rows(self) -> list[tuple[Bucket, Figures]]:
+        return list(zip(self.period.buckets, self.points, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigures:
+    """One stage of the comparison."""
+
+    stage: int
+    assemblies: int
+    median_tokens: float
+    tokens_saved: int
+    tokens_before: int
+
+    @property
+    def saving_rate(self) -> float | None:
+        return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+
+# Rollups are first added up to what a page tells apart, and these few rows once more for each way to look.
+_FOUND = """
+    WITH found AS MATERIALIZED (
+        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
+               sum(assemblies) AS assemblies, sum(truncated) AS truncated,
+               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
+               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts, sum(empties) AS empties,
+               sum(tokens_before) AS tokens_before, sum(tokens_after) AS tokens_after,
+               sum(tokens_saved) AS tokens_saved,
+               sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
+               sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
+               sum(tokens_saved * (price.dollars_per_million / 1000000)::float8) AS dollars,
+               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced,
+               sum(ms_histogram) AS ms_histogram {histograms}
+          FROM ({rows}) AS rollups
+          LEFT JOIN dashboard_modelprice price USING (model)
+         GROUP BY {groups}
+    )
+"""
+_FIGURES = """
+    sum(assemblies)::bigint, sum(truncated)::bigint, sum(records_included)::bigint, sum(contexts)::bigint,
+    sum(empties)::bigint, sum(tokens_before)::bigint, sum(tokens_after)::bigint, sum(tokens_saved)::bigint,
+    sum(ratios) / nullif(sum(with_ratio), 0)::float8,
+    sum(utilisations) / nullif(sum(with_utilisation), 0)::float8,
+    sum(dollars), sum(priced)::bigint
+"""
+# What `grouping` says of each: a bit for each column that was not told apart.
+_TOTAL, _BUCKET, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b001, 0b110
+# A histogram is added up where it is asked for alone: that takes most of the time.
+_SERIES = (
+    _FOUND.format(
+        told="kind, stage,",
+        histograms=""",
+               sum(tokens_histogram) FILTER (WHERE stage IS NOT NULL) AS tokens_histogram,
+               sum(utilisation_histogram) FILTER (WHERE with_utilisation > 0) AS utilisation_histogram,
+               sum(ratio_histogram) FILTER (WHERE with_ratio > 0) AS ratio_histogram""",
+        groups="bucket, kind, stage",
+        rows="{rows}",
+    )
+    + f"""
+    SELECT grouping(bucket, kind, stage) AS grouped, bucket, kind, stage, {_FIGURES},
+           CASE WHEN grouping(stage) = 1 AND (grouping(kind) = 1 OR %(apart)s)
+                THEN vector_send(sum(ms_histogram)) END,
+           CASE WHEN grouping(stage) = 0 THEN sum(tokens_histogram)::text END,
+           CASE WHEN grouping(bucket, stage) = 3
+                THEN (SELECT sum(utilisation_histogram)::text FROM found) END,
+           CASE WHEN grouping(bucket, stage) = 3 THEN (SELECT sum(ratio_histogram)::text FROM found) END
+      FROM found
+     GROUP BY GROUPING SETS ((), (bucket), (bucket, kind), (stage))
+     ORDER BY kind, stage
+"""
+)
+# Of the period before, a page shows the whole and two lines to compare with.
+_EARLIER = (
+    _FOUND.format(told="", histograms="", groups="bucket", rows="{rows}")
+    + f"""
+    SELECT CASE WHEN grouping(bucket) = 1 THEN {_TOTAL} ELSE {_BUCKET} END, bucket, NULL, NULL, {_FIGURES},
+           CASE WHEN grouping(bucket) = 1 THEN vector_send(sum(ms_histogram)) END, NULL, NULL, NULL
+      FROM found
+     GROUP BY GROUPING SETS ((), (bucket))
+"""
+)
+
+
+TIME_SHARES = (0.5, 0.95, 0.99)
+
+
+class _Row(NamedTuple):
+    """A row of the answer, under the names of its columns."""
+
+    grouping: int
+    bucket: int | None
+    kind: str | None
+    stage: int | None
+    assemblies: int
+    truncated: int
+    records_included: int | None
+    contexts: int | None
+    empties: int
+    tokens_before: int
+    tokens_after: int
+    tokens_saved: int
+    ratio: float | None
+    utilisation: float | None
+    dollars: float | None
+    priced: int | None
+    ms_counts: bytes | None
+    token_counts: str | None
+    utilisation_counts: str | None
+    ratio_counts: str | None
+    times: Sequence[float | None] = (None, None, None)
+
+    def to_figures(self) -> Figures:
+        p50, p95, p99 = self.times
+        return Figures(
+            assemblies=self.assemblies,
+            ratio=self.ratio,
+            utilisation=self.utilisation,
+            truncation_rate=self.truncated / self.assemblies,
+            contexts=self.contexts or 0,
+            empties=self.empties,
+            tokens_saved=self.tokens_saved,
+            tokens_before=self.tokens_before,
+            tokens_after=self.tokens_after,
+            records_included=(self.records_included or 0) / self.contexts if self.contexts else None,
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+            dollars_saved=self.dollars,
+            priced=self.priced or 0,
+            median_ratio=RATIO.percentile(_counts(self.ratio_counts), 0.5),
+            median_utilisation=UTILISATION.percentile(_counts(self.utilisation_counts), 0.5),
+        )
+
+    def to_stage(self) -> StageFigures:
+        median = TOKENS.percentile(_counts(self.token_counts), 0.5) or 0.0
+        return StageFigures(self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before)
+
+
+def read_series(wanted: OverviewFilter) -> Series:
+    """Return the figures of each bucket and of the whole period, in one query.
+
+    Of each kind alone, times are not measured.
+    """
+    return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
+
+
+def read_series_apart(wanted: OverviewFilter) -> Series:
+    """Return what `read_series` does, with the times of each kind too."""
+    return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
+
+
+def read_earlier(wanted: OverviewFilter) -> Series:
+    """Return the figures of the period before, without kinds and stages; buckets have no times."""
+    before = wanted.before()
+    return _to_series(before, _fetch(_EARLIER, before))
+
+
+def _to_series(wanted: OverviewFilter, rows: Sequence[_Row]) -> Series:
+    total = next((row for row in rows if row.grouping == _TOTAL), None)
+    if total is None:
+        return Series(wanted.period, NOTHING, _spread({}, wanted.period))
+    kinds = dict.fromkeys(row.kind for row in rows if row.grouping == _BUCKET_KIND and row.kind)
+    return Series(
+        wanted.period,
+        total.to_figures(),
+        _spread({row.bucket: row for row in rows if row.grouping == _BUCKET}, wanted.period),
+        {kind: _spread(_of_kind(rows, kind), wanted.period) for kind in kinds},
+        tuple(row.to_stage() for row in rows if row.grouping == _STAGE and row.stage is not None),
+    )
+
+
+def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, _Row]:
+    return {row.bucket: row for row in rows if row.grouping == _BUCKET_KIND and row.kind == kind}
+
+
+def _spread(by_bucket: Mapping[int | None, _Row], period: Period) -> tuple[Figures, ...]:
+    """Return the figures of every bucket, those without assemblies too."""
+    found = (by_bucket.get(number) for number in range(1, len(period.edges)))
+    return tuple(row.to_figures() if row else NOTHING for row in found)
+
+
+def _counts(vector: str | None) -> Counts:
+    return tuple(json.loads(vector)) if vector else ()
+
+
+def _fetch(query: str, wanted: OverviewFilter, **values: object) -> list[_Row]:
+    asked = wanted.to_rollups()
+    given = {**rollup_parameters(asked), "edges": array_text(wanted.period.edges), **values}
+    with connection.cursor() as cursor:
+        cursor.execute(query.format(rows=rollup_rows(asked)), given)
+        return _with_times([row for row in starmap(_Row, cursor.fetchall()) if row.assemblies])
+
+
+def _with_times(rows: Sequence[_Row]) -> list[_Row]:
+    """Read the histograms of all rows at once: one by one they take as long as the query."""
+    timed = [row.ms_counts for row in rows if row.ms_counts]
+    times = iter(ASSEMBLY_MS.percentiles(read_vectors(timed, ASSEMBLY_MS.size), TIME_SHARES).tolist())
+    return [row._replace(times=next(times)) if row.ms_counts else row for row in rows]
+
+
+def array_text(moments: Iterable[datetime]) -> str:
+    """Return PostgreSQL's text of an array; the driver would take longer over each moment."""
+    return f"{{{','.join(moment.isoformat() for moment in moments)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSpread:
+    """What the scores of the looked-at spaces have to tell records apart by."""
+
+    has_records: bool
+    is_viewed: bool
+    has_ages: bool
+
+
+SPREAD_SPACES = 20
+
+# Both sides of each comparison are the ends of an index: no space is scanned.
+_SPREAD = """
+    SELECT count(*) > 0,
+           coalesce(bool_or(viewed), false),
+           coalesce(bool_or(newest - oldest > interval '1 day'), false)
+    FROM (
+        SELECT EXISTS (
+                   SELECT 1 FROM contextopt_record r
+                   WHERE r.space_id = s.id AND r.deleted_at IS NULL AND NOT r.pinned AND r.frequency > 0
+               ) AS viewed,
+               (SELECT max(r.date) FROM contextopt_record r
+                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS newest,
+               (SELECT min(r.date) FROM contextopt_record r
+                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS oldest
+        FROM contextopt_space s
+        WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
+        ORDER BY s.id LIMIT %(limit)s
+    ) AS spaces
+    WHERE newest IS NOT NULL
+"""
+
+
+def read_score_spread(wanted: OverviewFilter) -> ScoreSpread:
+    """Say whether views or ages tell the records of the first spaces apart, in one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
+        return ScoreSpread(*cursor.fetchone())
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What was seen of late, for the filters to offer: the most used first."""
+
+    phases: tuple[str, ...]
+    models: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+CHOICES_SHOWN = 50
+CHOICES_DAYS = 100
+
+_CHOICES = """
+    WITH seen AS MATERIALIZED (
+        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_daysummary
+         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
+    )
+    SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
+                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT model FROM seen WHERE model <> ''
+                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
+                   JOIN contextopt_space s ON s.id = c.space_id
+                  WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
+                  ORDER BY 1 DESC LIMIT %(limit)s)
+"""
+
+
+def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
+    """Return what the filters may offer, in one query; what is not summarised yet is not among it."""
+    since = now - timedelta(days=CHOICES_DAYS)
+    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
+    with connection.cursor() as cursor:
+        cursor.execute(_CHOICES, values)
+        return Choices(*map(tuple, cursor.fetchone()))

@@ -1,0 +1,72 @@
+from datetime import datetime
+from typing import Any, cast
+
+from django import forms
+
+from contextopt.agents.models import PHASE_MAX
+from contextopt.models import Kind, Space, Team
+from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, PeriodForm
+from dashboard.pages.overview.figures import Choices, OverviewFilter
+
+APART = "apart"
+
+
+class OverviewForm(PeriodForm):
+    """Filters of the overview. Phases and models are whatever callers name, so they are no fixed choices."""
+
+    space = forms.ChoiceField(required=False)
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    kinds = forms.ChoiceField(choices=[("", "Kinds together"), (APART, "Kinds apart")], required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data, team=team)
+        self.spaces = {space.slug: space for space in Space.objects.of(team)}
+        field = cast(forms.ChoiceField, self.fields["space"])
+        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
+
+    @property
+    def space_id(self) -> int | None:
+        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
+        return chosen.pk if chosen else None
+
+    @property
+    def is_apart(self) -> bool:
+        return self.cleaned_data.get("kinds") == APART
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """The filters that the list of assemblies has too; what was refused is not kept."""
+        names = ("space", "stage", "kind", "phase", "config", "model")
+        return {name: self.cleaned_data.get(name) or None for name in names}
+
+    def to_filter(self, now: datetime) -> OverviewFilter:
+        """Return the filter; fields that were refused count as not given."""
+        given = self.cleaned_data
+        stage = given.get("stage")
+        return OverviewFilter(
+            team_id=self.team.pk,
+            period=self.period(now),
+            space_id=self.space_id,
+            stage=int(stage) if stage else None,
+            kind=given.get("kind") or None,
+            phase=given.get("phase") or None,
+            config_version=given.get("config"),
+            model=given.get("model") or None,
+        )
+
+    def offered(self, choices: Choices) -> dict[str, list[tuple[str, str]]]:
+        """Return the options of the open filters; the chosen one is among them whether it was seen or not."""
+        seen = {
+            "phase": [(phase, phase) for phase in choices.phases],
+            "config": [(str(version), f"v{version}") for version in choices.versions],
+            "model": [(model, model) for model in choices.models],
+        }
+        for name, options in seen.items():
+            chosen = str(self.cleaned_data.get(name) or "")
+            if chosen and chosen not in dict(options):
+                options.append((chosen, f"v{chosen}" if name == "config" else chosen))
+        return seen

@@ -1,0 +1,251 @@
+"""The overview: what was measured, and what to look at."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_GET
+
+from contextopt.models import Assembly, Space
+from dashboard.kit.access import TeamRequest, team_page
+from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
+from dashboard.kit.charts.tiles import Tile
+from dashboard.kit.exports import stream_csv
+from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
+from dashboard.kit.periods import Bucket
+from dashboard.kit.savedviews import ViewPage
+from dashboard.pages.overview.charts import CHARTS, ChartData, Link
+from dashboard.pages.overview.diagnosis import Rows, observe, point_out
+from dashboard.pages.overview.figures import (
+    OverviewFilter,
+    Series,
+    read_choices,
+    read_earlier,
+    read_score_spread,
+    read_series,
+    read_series_apart,
+)
+from dashboard.pages.overview.filters import OverviewForm
+from dashboard.pages.overview.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.pages.overview.projections import project_month
+from dashboard.pages.overview.tiles import build_tiles, month_tile, votes_tile
+from dashboard.pages.overview.votes import Feedback, Votes, read_feedback
+from dashboard.rollups.sources import is_behind
+
+TEMPLATE = "dashboard/overview.html"
+TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
+# An hour of polls; then the page says that it has stopped.
+MAX_POLLS = 120
+# The chart that there is only where votes are collected.
+VOTES = "votes"
+
+
+@require_GET
+@team_page
+def overview(request: TeamRequest) -> HttpResponse:
+    form = OverviewForm(request.GET, team=request.team)
+    if not form.is_valid():
+        return _render_overview(request, form, {})
+    figures = _figures(form)
+    if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
+        return render_page(request, "dashboard/welcome.html", _welcome(request))
+    polls = _polls(request)
+    figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
+    return _render_overview(request, form, figures, status=200 if polls < MAX_POLLS else STOP_POLLING)
+
+
+def _render_overview(
+    request: TeamRequest, form: OverviewForm, figures: dict[str, Any], status: int = 200
+) -> HttpResponse:
+    """Show the figures, or without them what is wrong with the filters."""
+    context = {**_frame(request, form), **figures}
+    response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
+    if request.htmx and request.htmx.target == "overview":
+        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
+    return response
+
+
+@require_GET
+@team_page
+def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show a chart's table view: a page of its own, or the table alone for the Overview to put in."""
+    form, series, columns = _read_chart(request, slug)
+    panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
+    context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
+    template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
+    return render_page(request, template, {**context, "query": form.query()})
+
+
+@require_GET
+@team_page
+def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
+    _, series, columns = _read_chart(request, slug)
+    header = ["start", "end", "assemblies", *(column.name for column in columns)]
+    return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
+
+
+def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, list[Cells]]:
+    """Return what is asked for, its figures, and the columns of the chart.
+
+    Raises:
+        Http404: there is no such chart.
+    """
+    form = OverviewForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    series = _series(form, wanted)
+    if slug in CHARTS:
+        return form, series, columns_of(CHARTS[slug], series, is_apart=form.is_apart)
+    feedback = read_feedback(wanted) if slug == VOTES else None
+    if feedback is None:
+        raise Http404("No such chart.")
+    return form, series, votes_columns(feedback.points)
+
+
+def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
+    zone = series.period.zone
+    for number, (bucket, figures) in enumerate(series.rows):
+        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
+        yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
+
+
+def _series(form: OverviewForm, wanted: OverviewFilter) -> Series:
+    return read_series_apart(wanted) if form.is_apart else read_series(wanted)
+
+
+def _polls(request: TeamRequest) -> int:
+    text = request.GET.get("polls", "0")
+    return int(text) if text.isdecimal() and len(text) < 6 else 0
+
+
+def _welcome(request: TeamRequest) -> dict[str, Any]:
+    return {
+        "has_spaces": Space.objects.of(request.team).exists(),
+        "origin": f"{request.scheme}://{request.get_host()}",
+    }
+
+
+def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
+    """Return what the filter row shows."""
+    return {
+        "form": form,
+        "ranges": form.ranges(),
+        "is_custom": form.is_custom,
+        "query": form.query(),
+        "demo": [space.name for space in form.spaces.values() if space.is_demo],
+        # Polls show neither, so they are read when a template asks.
+        "offered": SimpleLazyObject(
+            lambda: form.offered(read_choices(form.team.pk, form.space_id, timezone.now()))
+        ),
+        "views": saved_views(request, ViewPage.OVERVIEW),
+    }
+
+
+def _figures(form: OverviewForm) -> dict[str, Any]:
+    now = timezone.now()
+    wanted = form.to_filter(now)
+    series, before = _series(form, wanted), read_earlier(wanted)
+    votes = read_feedback(wanted)
+    data = _data(form, series, before, votes)
+    return {
+        "period": series.period,
+        "total": series.total,
+        "tiles": [*_tiles(form, wanted, data, votes), month_tile(project_month(wanted, now))],
+        "panels": _panels(data),
+        "charts": _charts(data, form),
+        "observations": point_out(
+            observe(series.total, list(series.stages), read_score_spread(wanted)), _rows(form, series)
+        ),
+        "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
+        "has_votes": votes is not None,
+        "has_prices": series.total.dollars_saved is not None,
+        "is_behind": is_behind(),
+    }
+
+
+def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | None) -> ChartData:
+    kinds = {kind: _link(form, kind=kind) for kind in series.kinds}
+    return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
+
+
+def _tiles(form: OverviewForm, wanted: OverviewFilter, data: ChartData, votes: Feedback | None) -> list[Tile]:
+    series = data.series
+    whole = Bucket(series.period.start, series.period.edges[-1])
+    empty_link = _link(form, empty="yes")(whole)
+    tiles = build_tiles(series.total, data.before.total, kinds=series.kinds, empty_link=empty_link)
+    return [*tiles, votes_tile(votes, read_feedback(wanted.before()))] if votes else tiles
+
+
+def _votes(feedback: Feedback | None, stage: int) -> Votes:
+    return feedback.stages.get(stage, Votes()) if feedback else Votes()
+
+
+def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
+    figures = {
+        slug: apart_figure(chart, data) if form.is_apart else chart.build(data)
+        for slug, chart in CHARTS.items()
+    }
+    if data.votes:
+        figures[VOTES] = votes_figure(data)
+    return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
+
+
+def _panels(data: ChartData) -> list[ChartPanel]:
+    return [_panel(slug) for slug in (*CHARTS, *([VOTES] if data.votes else []))]
+
+
+def _panel(slug: str) -> ChartPanel:
+    if slug == VOTES:
+        return ChartPanel(VOTES, "Liked answers", "thumbs up, by stage")
+    return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
+
+
+def _link(form: OverviewForm, **narrowed: str) -> Link:
+    """Return a function from a bucket to the list of the assemblies behind it, filtered further if asked."""
+    address = reverse("dashboard:assemblies")
+    kept = form.kept | narrowed
+    query = urlencode({name: value for name, value in kept.items() if value})
+
+    def link(bucket: Bucket) -> str:
+        return f"{address}?{query}&{_span(bucket)}" if query else f"{address}?{_span(bucket)}"
+
+    return link
+
+
+def _rows(form: OverviewForm, series: Series) -> Rows:
+    """Return a function from more filters to the list of those assemblies of the whole period."""
+    whole = _span(Bucket(series.period.start, series.period.edges[-1]))
+
+    def rows(more: Mapping[str, str]) -> str:
+        query = urlencode({name: value for name, value in (form.kept | dict(more)).items() if value})
+        return f"{reverse('dashboard:assemblies')}?{query}&{whole}"
+
+    return rows
+
+
+@lru_cache(maxsize=2_000)
+def _span(bucket: Bucket) -> str:
+    """A page has each bucket in some twenty addresses."""
+    return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _table(columns: list[Cells], series: Series, link: Link) -> ChartTable:
+    """Return the buckets in words, each with the address of its assemblies; one may not be over yet."""
+    period = series.period
+    rows = [
+        TableRow(
+            bucket_label(bucket, period),
+            link(bucket) if figures.assemblies else "",
+            tuple(column.show(column.values[number]) for column in columns),
+            bucket.end > period.until,
+        )
+        for number, (bucket, figures) in enumerate(series.rows)
+    ]
+    return ChartTable(tuple(column.name for column in columns), rows)

@@ -1,0 +1,88 @@
+"""How the answers to the overview's assemblies were judged: in all, by stage, and by stage over time."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from dashboard.pages.overview.figures import OverviewFilter, array_text
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """How many votes there were, and how many of them were thumbs up."""
+
+    votes: int = 0
+    liked: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        return self.liked / self.votes if self.votes else None
+
+    def __add__(self, other: "Votes") -> "Votes":
+        return Votes(self.votes + other.votes, self.liked + other.liked)
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Votes on the answers to the filtered assemblies: all, by stage, and by stage for each bucket."""
+
+    total: Votes = Votes()
+    stages: Mapping[int, Votes] = field(default_factory=dict)
+    points: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
+
+
+# Votes are few beside assemblies, and each is of one of them. The last row says that the team has any.
+_VOTES = """
+SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
+       count(*) FILTER (WHERE v.rating = 'up')
+  FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
+ WHERE v.team_id = %(team)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
+   AND (%(space)s::bigint IS NULL OR v.space_id = %(space)s)
+   AND (%(stage)s::smallint IS NULL OR v.stage = %(stage)s)
+   AND (%(version)s::integer IS NULL OR v.config_version = %(version)s)
+   AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
+   AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
+   AND (%(model)s::text IS NULL OR a.model = %(model)s)
+ GROUP BY 1, 2
+ UNION ALL
+SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team)s)
+"""
+
+
+def read_feedback(wanted: OverviewFilter) -> Feedback | None:
+    """Return the votes of the period by when they were given; none where the team has never voted."""
+    edges = wanted.period.edges
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _VOTES,
+            {
+                "team": wanted.team_id,
+                "start": edges[0],
+                "until": wanted.period.until,
+                "edges": array_text(edges),
+                "space": wanted.space_id,
+                "stage": wanted.stage,
+                "version": wanted.config_version,
+                "phase": wanted.phase,
+                "kind": wanted.kind,
+                "model": wanted.model,
+            },
+        )
+        rows = cursor.fetchall()
+    return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
+
+
+def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
+    points: defaultdict[int, list[Votes]] = defaultdict(lambda: [Votes()] * buckets)
+    for stage, bucket, votes, liked in rows:
+        points[stage][bucket - 1] = Votes(votes, liked)
+    stages = {stage: sum(found, Votes()) for stage, found in points.items()}
+    total = sum(stages.values(), Votes())
+    # What has no stage counts in all, and has no line of its own.
+    return Feedback(
+        total,
+        {stage: votes for stage, votes in stages.items() if stage},
+        {stage: tuple(found) for stage, found in points.items() if stage},
+    )

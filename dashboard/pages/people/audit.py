@@ -1,0 +1,85 @@
+"""The log of changes: for admins, to look at."""
+
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+from pydantic_core import to_json
+
+from contextopt.models import AuditEvent, Role, Team
+from contextopt.people.audit import list_events
+from dashboard.kit.access import TeamRequest, require_role, team_page
+from dashboard.kit.exports import stream_csv
+from dashboard.kit.filters import FilterForm, MomentField
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+
+TEMPLATE = "dashboard/audit.html"
+# What an action may be about: the word before its dot.
+ABOUT = (
+    ("", "All changes"),
+    ("config", "Settings of spaces"),
+    ("profile", "Phases"),
+    ("key", "Keys"),
+    ("role", "Roles"),
+    ("member", "Members"),
+    ("invitation", "Invitations"),
+    ("password", "Passwords"),
+    ("team", "Team"),
+    ("space", "Spaces"),
+    ("record", "Records"),
+    ("memory", "Memories"),
+    ("finding", "Findings"),
+    ("repository", "Repositories"),
+    ("review", "Review"),
+    ("rules", "Rules of memory and hand-off"),
+)
+HEADER = ("at", "actor", "action", "subject", "before", "after")
+
+
+class AuditForm(FilterForm):
+    about = forms.ChoiceField(choices=ABOUT, required=False)
+    actor = forms.CharField(required=False, max_length=160)
+    start = MomentField(required=False, max_length=40, label="From")
+    end = MomentField(required=False, max_length=40, label="To")
+
+    def select(self, team: Team) -> QuerySet[AuditEvent]:
+        """Return the events that pass; a list whose filters were refused is empty."""
+        if not self.is_valid():
+            return AuditEvent.objects.none()
+        given = self.cleaned_data
+        found = list_events(team, action=given["about"], actor=given["actor"])
+        bounds = {"at__gte": given["start"], "at__lt": given["end"]}
+        return found.filter(**{name: value for name, value in bounds.items() if value})
+
+
+@require_GET
+@team_page
+def audit(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    form = AuditForm(request.GET)
+    context = {
+        "form": form,
+        "query": form.query(),
+        "page": newest_page(form.select(request.team), "at", request.GET.get("before", "")),
+    }
+    return render_page(request, TEMPLATE, context, partials=("events",))
+
+
+@require_GET
+@team_page
+def audit_csv(request: TeamRequest) -> StreamingHttpResponse:
+    require_role(request, Role.ADMIN)
+    found = AuditForm(request.GET).select(request.team).order_by("-at", "-id")
+    return stream_csv("contextopt-changes", HEADER, _csv_rows(found, request.team.time_zone))
+
+
+def _csv_rows(found: QuerySet[AuditEvent], time_zone: str) -> Iterator[list[Any]]:
+    zone = ZoneInfo(time_zone)
+    for event in found.iterator(chunk_size=1_000):
+        values = (to_json(event.before).decode(), to_json(event.after).decode())
+        yield [event.at.astimezone(zone).isoformat(), event.actor, event.action, event.subject, *values]

@@ -1,0 +1,54 @@
+from typing import cast
+from zoneinfo import available_timezones
+
+from django import forms
+
+from contextopt.models import ApiKey, Role, Scope
+from contextopt.people.inputs import DAYS_MAX, AccountIn, InvitationIn, KeyIn
+from contextopt.people.models import INVITED_MAX
+from dashboard.kit.forms import InputForm
+
+KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
+
+
+class KeyForm(InputForm):
+    input_type = KeyIn
+    # It stands on one page with other forms that have a name.
+    ids = "key_%s"
+    name = forms.CharField(max_length=KEY_NAME_MAX)
+    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+
+
+class InvitationForm(InputForm):
+    input_type = InvitationIn
+    ids = "invitation_%s"
+    name = forms.CharField(max_length=INVITED_MAX, label="For")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
+    days = forms.IntegerField(label="Days it holds", initial=7, min_value=1, max_value=DAYS_MAX)
+
+
+class AccountForm(InputForm):
+    input_type = AccountIn
+    username = forms.CharField(
+        label="User name",
+        max_length=150,
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
+    )
+    password = forms.CharField(
+        strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class TeamForm(forms.Form):
+    name = forms.CharField(max_length=120)
+    time_zone = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "time-zones"}))
+
+    def clean_time_zone(self) -> str:
+        name = cast(str, self.cleaned_data["time_zone"])
+        if name not in available_timezones():
+            raise forms.ValidationError(f"{name!r} is not a time zone; give a name such as Europe/Oslo.")
+        return name

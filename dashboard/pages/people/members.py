@@ -1,0 +1,168 @@
+"""People: who is in the team, who is invited, and one's own password."""
+
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth import login, update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Invitation, Membership, Role, User
+from contextopt.people import members
+from contextopt.people.inputs import AccountIn, InvitationIn
+from dashboard.kit.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, get_member, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.pages.people.forms import AccountForm, InvitationForm, RoleForm
+from dashboard.pages.people.team import refuse_secret, render_settings
+
+INVITATION = "dashboard/invitation.html"
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+MEMBERS = "/settings/#members"
+
+
+@require_POST
+@team_page
+def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
+    member = get_member(request, membership_id)
+    require_role(request, Role.ADMIN)
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Choose one of the roles.")
+        return redirect(MEMBERS)
+    try:
+        changed = members.change_role(
+            membership=member, role=Role(form.cleaned_data["role"]), actor=request.actor
+        )
+    except (Conflict, NotFound) as error:
+        messages.error(request, str(error))
+    else:
+        role = Role(changed.role).label.lower()
+        messages.success(request, f"{member.user.get_username()} is now {role}.")
+    return redirect(MEMBERS)
+
+
+@require_POST
+@team_page
+def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
+    member = get_member(request, membership_id)
+    require_role(request, Role.ADMIN)
+    try:
+        members.remove_member(membership=member, actor=request.actor)
+    except (Conflict, NotFound) as error:
+        messages.error(request, str(error))
+        return redirect(MEMBERS)
+    messages.success(request, f"{member.user.get_username()} is no longer in the team.")
+    return redirect("dashboard:overview" if member.user_id == request.user.pk else MEMBERS)
+
+
+@require_POST
+@team_page
+def invitation_create(request: TeamRequest) -> HttpResponse:
+    """Make an invitation. Its link is in this one answer and nowhere else."""
+    require_role(request, Role.ADMIN)
+    if not request.htmx:
+        return refuse_secret(request)
+    form = InvitationForm(request.POST, auto_id=InvitationForm.ids)
+    if not form.is_valid():
+        return render_settings(request, invitation_form=form)
+    try:
+        made, token = members.invite(
+            team=request.team, data=cast(InvitationIn, form.value), actor=request.actor
+        )
+    except Conflict as error:
+        form.add_error(None, str(error))
+        return render_settings(request, invitation_form=form)
+    link = request.build_absolute_uri(reverse("dashboard:invitation", args=[token]))
+    return render_settings(request, invited=made, link=link)
+
+
+@require_POST
+@team_page
+def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
+    rows = Invitation.objects.filter(team=request.team, pk=min(invitation_id, BIGINT_MAX))
+    found = rows.first()
+    if found is None:
+        raise Http404("No such invitation.")
+    require_role(request, Role.ADMIN)
+    try:
+        members.revoke_invitation(invitation=found, actor=request.actor)
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The invitation of {found.name} is revoked.")
+    return redirect(MEMBERS)
+
+
+@never_cache
+@require_GET
+def invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """What a link opens, for people without an account too."""
+    return _render_invitation(request, _find(token), AccountForm())
+
+
+@sensitive_post_parameters("password")
+@never_cache
+@require_POST
+def invitation_join(request: HttpRequest, token: str) -> HttpResponse:
+    """Accept: as who is logged in, or with a new account."""
+    found = _find(token)
+    if request.user.is_authenticated:
+        try:
+            joined = members.accept_as_user(token=token, user=request.user)
+        except Conflict as error:
+            messages.info(request, str(error))
+            return redirect("dashboard:overview")
+        return _enter(request, joined)
+    form = AccountForm(request.POST)
+    if not form.is_valid():
+        return _render_invitation(request, found, form, status=422)
+    try:
+        joined = members.accept_with_account(token=token, data=cast(AccountIn, form.value))
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+        return _render_invitation(request, found, form, status=422)
+    login(request, joined.user, backend=BACKEND)
+    return _enter(request, joined)
+
+
+def _find(token: str) -> Invitation:
+    try:
+        return members.find_invitation(token)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+
+
+def _render_invitation(
+    request: HttpRequest, found: Invitation, form: AccountForm, status: int = 200
+) -> HttpResponse:
+    context = {"invitation": found, "form": form, "token_path": request.path.removesuffix("join")}
+    return render(request, INVITATION, context, status=status)
+
+
+def _enter(request: HttpRequest, joined: Membership) -> HttpResponse:
+    request.session[SESSION_TEAM] = joined.team_id
+    messages.success(request, f"Welcome to {joined.team}.")
+    return redirect("dashboard:overview")
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "POST"])
+@team_page
+def password(request: TeamRequest) -> HttpResponse:
+    """Change one's own password; everywhere else one is logged out."""
+    user: User = request.user
+    form = PasswordChangeForm(user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        members.change_password(user=user, password=form.cleaned_data["new_password1"])
+        update_session_auth_hash(request, user)
+        messages.success(request, "Your password is changed. Everywhere else you are logged out.")
+        return redirect("dashboard:settings")
+    status = 422 if form.errors else 200
+    return render_page(request, "dashboard/password.html", {"form": form}, status=status)

@@ -1,0 +1,163 @@
+"""The team: its name and clock, its people, its keys, and its demo data."""
+
+from typing import Any, cast
+from zoneinfo import available_timezones
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+from kombu.exceptions import OperationalError
+
+from contextopt.models import ApiKey, Invitation, Role, Space
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.members import update_team
+from contextopt.search.vectors.status import embedding_status
+from dashboard import tasks
+from dashboard.demo import remove_demo
+from dashboard.kit.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
+from dashboard.kit.pages import STOP_POLLING, render_page
+from dashboard.pages.people.forms import InvitationForm, KeyForm, TeamForm
+
+TEMPLATE = "dashboard/settings.html"
+ROWS_SHOWN = 200
+INVITATIONS_SHOWN = 50
+# Two minutes of looking every two seconds.
+DEMO_POLLS = 60
+
+
+@require_GET
+@team_page
+def settings(request: TeamRequest) -> HttpResponse:
+    """Show the settings; while texts are being embedded, their panel asks how far that is."""
+    is_over = request.htmx.target == "embeddings" and embedding_status().is_settled
+    return render_settings(request, status=STOP_POLLING if is_over else 200)
+
+
+@require_POST
+@team_page
+def settings_team(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    form = TeamForm(request.POST)
+    if not form.is_valid():
+        return render_settings(request, team_form=form, status=422)
+    update_team(team=request.team, fields=form.cleaned_data, actor=request.actor)
+    messages.success(request, "Saved.")
+    return redirect("dashboard:settings")
+
+
+@require_POST
+@team_page
+def key_create(request: TeamRequest) -> HttpResponse:
+    """Make a key. Its secret is in this one answer and nowhere else."""
+    require_role(request, Role.ADMIN)
+    if not request.htmx:
+        return refuse_secret(request)
+    form = KeyForm(request.POST, auto_id=KeyForm.ids)
+    if not form.is_valid():
+        return render_settings(request, key_form=form)
+    given = cast(KeyIn, form.value)
+    key, secret = create_key(team=request.team, data=given, actor=request.actor)
+    return render_settings(request, secret=secret, new_key=key)
+
+
+def refuse_secret(request: TeamRequest) -> HttpResponse:
+    """Make nothing where the answer would be a page of its own: reloading it would make another secret."""
+    messages.error(request, "This needs JavaScript: a secret is shown once. Nothing was made.")
+    return redirect("dashboard:settings")
+
+
+@require_POST
+@team_page
+def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
+    found = ApiKey.objects.filter(team=request.team, pk=min(key_id, BIGINT_MAX)).first()
+    if found is None:
+        raise Http404("No such key.")
+    require_role(request, Role.ADMIN)
+    revoke_key(key=found, actor=request.actor)
+    messages.success(request, f"The key “{found.name}” is revoked.")
+    return redirect("dashboard:settings")
+
+
+@require_POST
+@team_page
+def switch_team(request: TeamRequest) -> HttpResponse:
+    wanted = request.POST.get("team", "")
+    chosen = next((m for m in request.memberships if str(m.team_id) == wanted), None)
+    if chosen is None:
+        raise Http404("No such team.")
+    request.session[SESSION_TEAM] = chosen.team_id
+    return redirect("dashboard:overview")
+
+
+@require_POST
+@team_page
+def demo_load(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    try:
+        tasks.load_demo.delay(request.team.pk)
+    except OperationalError:
+        messages.error(request, "The queue of jobs does not answer. Is the worker running?")
+        return redirect("dashboard:overview")
+    return redirect("dashboard:demo_status")
+
+
+@require_GET
+@team_page
+def demo_status(request: TeamRequest) -> HttpResponse:
+    """Say whether the demo is there: it comes whole or not at all."""
+    text = request.GET.get("polls", "0")
+    polls = int(text) if text.isdecimal() and len(text) < 4 else 0
+    is_done = Space.objects.of(request.team).filter(is_demo=True).exists()
+    context = {"is_done": is_done, "polls": polls + 1, "is_stuck": polls >= DEMO_POLLS}
+    is_over = is_done or polls >= DEMO_POLLS
+    status = STOP_POLLING if is_over and request.htmx else 200
+    return render_page(request, "dashboard/demo.html", context, partials=("demo",), status=status)
+
+
+@require_POST
+@team_page
+def demo_remove(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.ADMIN)
+    remove_demo(request.team, actor=request.actor)
+    messages.success(request, "The demo data is removed.")
+    return redirect("dashboard:overview")
+
+
+def _invitations(request: TeamRequest) -> dict[str, Any]:
+    """Return what an admin sees of invitations."""
+    if not request.membership.allows(Role.ADMIN):
+        return {}
+    rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
+    return {"invitation_form": InvitationForm(auto_id=InvitationForm.ids), "invitations": rows}
+
+
+def render_settings(
+    request: TeamRequest,
+    *,
+    team_form: TeamForm | None = None,
+    key_form: KeyForm | None = None,
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    """Render the settings; `more` is what the answer to an action shows, which may be a secret."""
+    team = request.team
+    context = {
+        "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
+        "key_form": key_form or KeyForm(auto_id=KeyForm.ids),
+        "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
+        "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
+        "roles": Role.choices,
+        **_invitations(request),
+        "time_zones": sorted(available_timezones()),
+        "embedding": embedding_status(),
+        "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),
+        **more,
+    }
+    response = render_page(
+        request, TEMPLATE, context, partials=("keys", "members", "embeddings"), status=status
+    )
+    if more:
+        response.headers["Cache-Control"] = "no-store"
+    return response

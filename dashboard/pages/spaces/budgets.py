@@ -1,0 +1,54 @@
+"""A space's settings as pages show them: the budget as a bar, the history as differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from contextopt.models import ContextConfig
+from contextopt.spaces.configs import SETTINGS
+from dashboard.kit.charts.shapes import Bar, allocation_bar
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    name: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version, and how it differs from the one before it in the list."""
+
+    config: ContextConfig
+    changes: tuple[SettingChange, ...]
+    is_first: bool
+
+
+def compare_versions(newest_first: Sequence[ContextConfig]) -> list[Version]:
+    """Compare each version with the next older one."""
+    pairs = pairwise([*newest_first, None])
+    return [Version(newer, _changes(older, newer), older is None) for newer, older in pairs if newer]
+
+
+def _changes(older: ContextConfig | None, newer: ContextConfig) -> tuple[SettingChange, ...]:
+    if older is None:
+        return ()
+    return tuple(
+        SettingChange(name, getattr(older, name), getattr(newer, name))
+        for name in SETTINGS
+        if getattr(older, name) != getattr(newer, name)
+    )
+
+
+def budget_bar(budgets: Mapping[str, Any]) -> Bar:
+    """Draw the four budgets; where a total is set, what it leaves goes to the response."""
+    system, context, history, response = (
+        int(budgets.get(f"{part}_tokens") or 0) for part in ("system", "context", "history", "response")
+    )
+    total = int(budgets.get("total_tokens") or 0) or system + context + history + response
+    # As the engine does: context gives way first, and the response takes what is over.
+    context = max(0, min(context, total - system - history - response))
+    response = max(response, total - system - history - context)
+    return allocation_bar(system=system, context=context, used=context, history=history, response=response)

@@ -1,0 +1,138 @@
+"""The settings of a space's context, version by version."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
+
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.inputs import field_problems
+from contextopt.models import ContextConfig, Role, Space
+from contextopt.spaces.configs import SETTINGS, activate_config, publish_config
+from contextopt.spaces.inputs import ConfigIn, SpacePatch
+from contextopt.spaces.records import update_space
+from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.pages.spaces.budgets import budget_bar, compare_versions
+from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
+
+VERSIONS_SHOWN = 50
+TEMPLATE = "dashboard/space_settings.html"
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show the settings; a POST publishes the next version."""
+    space = get_space(request, slug)
+    active = space.configs.active().get()
+    if request.method == "GET":
+        return _render(request, space, ConfigForm(initial=ConfigForm.initial_of(active)))
+    require_role(request, Role.EDITOR)
+    form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
+    if not form.is_valid():
+        return _render(request, space, form, status=422)
+    if not set(form.changed_data) & set(SETTINGS):
+        messages.info(request, "Nothing was changed.")
+        return redirect("dashboard:space_settings", slug)
+    config = _publish(request, space, form)
+    if config is None:
+        return _render(request, space, form, status=422)
+    messages.success(request, f"Version {config.version} is saved and in force.")
+    return redirect("dashboard:space_settings", slug)
+
+
+def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
+    """Publish the version; None when it was refused, which the form then says."""
+    assert isinstance(form.value, ConfigIn)
+    try:
+        return publish_config(space=space, data=form.value, created_by=request.actor)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+    return None
+
+
+@require_GET
+@team_page
+def budget_preview(request: TeamRequest, slug: str) -> HttpResponse:
+    """Draw the bar of what is being typed."""
+    space = get_space(request, slug)
+    form = ConfigForm(request.GET)
+    form.is_valid()
+    context = {"space": space, "bar": budget_bar(form.cleaned_data), "form": form}
+    return render_page(request, f"{TEMPLATE}#budget", context)
+
+
+@require_POST
+@team_page
+def config_activate(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    try:
+        activate_config(space=space, version=version, actor=request.actor)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    messages.success(request, f"Version {version} is in force.")
+    return redirect("dashboard:space_settings", slug)
+
+
+@require_POST
+@team_page
+def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
+    """Publish the one setting that a warning proposes, and go back to the page that showed it."""
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    try:
+        data = ConfigIn.model_validate({request.POST.get("setting", ""): request.POST.get("value", "")})
+        config = publish_config(space=space, data=data, created_by=request.actor)
+    except ValidationError as error:
+        problem = field_problems(error)[0]
+        messages.error(request, f"Not changed: {problem.field} {problem.message}.")
+    except InvalidInput as error:
+        messages.error(request, f"Not changed: {error}.")
+    else:
+        messages.success(request, f"Version {config.version} of the settings is in force.")
+    back = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
+    return redirect(back if is_ours else "dashboard:space_settings", *(() if is_ours else (slug,)))
+
+
+@require_POST
+@team_page
+def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    form = SpaceEditForm(request.POST)
+    if not form.is_valid():
+        active = space.configs.active().get()
+        settings = ConfigForm(initial=ConfigForm.initial_of(active))
+        return _render(request, space, settings, space_form=form, status=422)
+    assert isinstance(form.value, SpacePatch)
+    update_space(space=space, changes=form.value, actor=request.actor)
+    messages.success(request, "Saved.")
+    return redirect("dashboard:space_settings", slug)
+
+
+def _render(
+    request: TeamRequest,
+    space: Space,
+    form: ConfigForm,
+    *,
+    space_form: SpaceEditForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    versions = list(space.configs.order_by("-version")[:VERSIONS_SHOWN])
+    shown: dict[str, Any] = {name: form[name].value() for name in form.fields}
+    numbers = {name: value for name, value in shown.items() if str(value or "").isdecimal()}
+    context = {
+        "space": space,
+        "form": form,
+        "space_form": space_form or SpaceEditForm.of(space),
+        "versions": compare_versions(versions),
+        "bar": budget_bar(numbers),
+    }
+    return render_page(request, TEMPLATE, context, status=status)

@@ -1,0 +1,60 @@
+from typing import Literal, cast
+
+from django import forms
+from django.db.models import QuerySet
+
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.inputs import QUERY_MAX
+from contextopt.models import Record, Space
+from dashboard.kit.filters import FilterForm, MomentField
+
+
+class RecordsForm(FilterForm):
+    """Filters of a space's records."""
+
+    type = forms.CharField(max_length=64, required=False)
+    tag = forms.CharField(max_length=100, required=False)
+    source = forms.CharField(max_length=200, required=False)
+    show = forms.ChoiceField(
+        choices=[("", "Live records"), ("pinned", "Pinned"), ("deleted", "Deleted")], required=False
+    )
+
+    def select(self, space: Space) -> QuerySet[Record]:
+        """Return the space's records that pass, without their notes."""
+        found = Record.objects.filter(space=space).defer("notes", "metadata", "summary", "content_hash")
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(deleted_at__isnull=given["show"] != "deleted")
+        if given["show"] == "pinned":
+            found = found.filter(pinned=True)
+        if given["tag"]:
+            found = found.filter(tags__contains=[given["tag"]])
+        exact = {name: given[name] for name in ("type", "source") if given[name]}
+        return found.filter(**exact)
+
+
+class PreviewForm(FilterForm):
+    """How the preview departs from the space's own settings."""
+
+    question = forms.CharField(max_length=QUERY_MAX, required=False)
+    stage = forms.ChoiceField(
+        choices=[("", "By the question"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")], required=False
+    )
+    window = forms.ChoiceField(
+        choices=[("", "As set"), ("7", "7 days"), ("14", "14 days"), ("30", "30 days"), ("all", "All")],
+        required=False,
+    )
+    as_of = MomentField(required=False, max_length=40, label="As of")
+
+    def to_request(self, space: Space) -> AssemblyIn:
+        """Return the request; the form must be valid."""
+        given = self.cleaned_data
+        window = given["window"]
+        return AssemblyIn(
+            space=space.slug,
+            query=given["question"],
+            stage=cast(Literal[2, 3, 4, 5], int(given["stage"])) if given["stage"] else None,
+            window_days=None if not window else "all" if window == "all" else int(window),
+            as_of=given["as_of"],
+        )

@@ -1,0 +1,151 @@
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from contextopt.models import ContextConfig, Record, Space
+from contextopt.spaces.configs import ALL_ALLOWED, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
+from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
+from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
+
+UPLOAD_MAX_BYTES = 5 * 2**20
+# How the API and the forms say that a setting knows no limit.
+ALL = "all"
+
+
+class SpaceForm(InputForm):
+    input_type = SpaceIn
+    name = forms.CharField()
+    slug = forms.CharField(help_text="Letters, digits, - and _. It names the space in the API.")
+    description = forms.CharField(required=False)
+    categories = ListField(required=False, help_text="With commas between them.")
+
+
+class SpaceEditForm(InputForm):
+    input_type = SpacePatch
+    name = forms.CharField()
+    description = forms.CharField(required=False)
+    categories = ListField(required=False, help_text="With commas between them.")
+
+    @classmethod
+    def of(cls, space: Space) -> "SpaceEditForm":
+        return cls(initial={name: getattr(space, name) for name in cls.base_fields})
+
+
+class RecordFields(InputForm):
+    title = forms.CharField(widget=forms.TextInput(attrs={"maxlength": TITLE_MAX}))
+    type = forms.CharField(initial="note")
+    date = forms.DateTimeField(
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
+        help_text="Empty: now.",
+    )
+    tags = ListField(required=False, help_text="With commas between them.")
+    notes = NotesField(required=False, strip=False, max_length=NOTES_MAX)
+    pinned = forms.BooleanField(required=False, help_text="A candidate whatever its date, and first.")
+    thread = forms.CharField(required=False)
+    position = forms.IntegerField(required=False)
+    metadata = ObjectField(required=False)
+
+
+class RecordForm(RecordFields):
+    input_type = RecordIn
+    source = forms.CharField(required=False)
+    external_id = forms.CharField(
+        required=False, label="External id", help_text="With the source, what an import knows it by."
+    )
+
+
+class RecordEditForm(RecordFields):
+    """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
+
+    input_type = RecordPatch
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["date"].help_text = ""
+
+    @classmethod
+    def initial_of(cls, record: Record) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in cls.base_fields}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {name: cleaned[name] for name in self.changed_data}
+        # A record always has a date: an emptied field keeps the one it has.
+        return {name: value for name, value in changed.items() if name != "date" or value is not None}
+
+
+def _limit(label: str, most: int) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, required=False, min_value=1, max_value=most, help_text="Leave empty for all."
+    )
+
+
+class ConfigForm(InputForm):
+    input_type = ConfigIn
+    window_days = forms.TypedChoiceField(
+        label="Date range",
+        choices=[(days or ALL, label) for days, label in WINDOW_CHOICES],
+        coerce=lambda value: value if value == ALL else int(value),
+        widget=forms.RadioSelect,
+    )
+    max_records = forms.IntegerField(label="Records at most", min_value=1, max_value=1_000)
+    recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
+    frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
+    system_tokens = forms.IntegerField(label="System", min_value=0, max_value=200_000)
+    context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=200_000)
+    history_tokens = forms.IntegerField(label="History", min_value=0, max_value=200_000)
+    response_tokens = forms.IntegerField(label="Response, at least", min_value=1_000, max_value=200_000)
+    stage3_context_tokens = forms.IntegerField(label="Context in stage 3", min_value=0, max_value=200_000)
+    total_tokens = forms.IntegerField(
+        label="Total",
+        required=False,
+        min_value=1_000,
+        max_value=2_000_000,
+        help_text="Empty: the sum of the four.",
+    )
+    semantic_weight = forms.DecimalField(
+        label="Meaning", min_value=0, max_value=10, decimal_places=3, help_text="How near the question it is."
+    )
+    lexical_weight = forms.DecimalField(
+        label="Words", min_value=0, max_value=10, decimal_places=3, help_text="Words of the question in it."
+    )
+    neighbour_share = forms.DecimalField(
+        label="Neighbours", min_value=0, max_value=1, decimal_places=3,
+        help_text="What a hit lends to the next in its thread.",
+    )  # fmt: skip
+    question_window_days = _limit("Days a question looks back", 3_650)
+    question_max_records = _limit("Records for a question", 1_000)
+    question_notes_chars = _limit("Characters of notes", 100_000)
+    encoding = forms.CharField(max_length=64)
+    record_order = forms.ChoiceField(choices=RECORD_ORDERS)
+    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
+
+    @classmethod
+    def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
+        values = {name: getattr(config, name) for name in SETTINGS}
+        return {**values, "window_days": values["window_days"] or ALL}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        empty = {name: ALL for name in ALL_ALLOWED if cleaned[name] is None}
+        return {**cleaned, **empty}
+
+
+class UploadForm(forms.Form):
+    file = forms.FileField(
+        help_text="JSONL or CSV, 5 MB at most. Importing the same twice changes nothing.",
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.tsv"}),
+    )
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > UPLOAD_MAX_BYTES:
+            raise forms.ValidationError(
+                "The file is past 5 MB; use `manage.py import_records` for larger ones."
+            )
+        # Five megabytes can unpack to five gigabytes.
+        if file.read(2) == b"\x1f\x8b":
+            raise forms.ValidationError("The file is compressed; unpack it first.")
+        file.seek(0)
+        return file

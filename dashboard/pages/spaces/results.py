@@ -1,0 +1,164 @@
+"""A search as the page shows it: the form, and why each hit is where it is."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django import forms
+from django.urls import reverse
+
+from contextopt.models import Space, Team
+from contextopt.search import registry
+from contextopt.spaces import models as limits
+from dashboard.kit.filters import FilterForm, MomentField
+from memory.search.inputs import SearchIn
+from memory.search.search import Found, ResultOut
+from memory.search.snippets import Run, Snippet, load_snippets
+
+# A question stands in the address, and servers refuse long ones; the API takes more.
+WORDS_MAX = 2_000
+RESULTS_SHOWN = 20
+KINDS = [("", "Records and memories"), ("record", "Records"), ("memory", "Memories")]
+NONE = "–"
+
+
+class SearchForm(FilterForm):
+    """The question and its filters."""
+
+    q = forms.CharField(max_length=WORDS_MAX, required=False, label="Search for")
+    space = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(choices=KINDS, required=False)
+    type = forms.CharField(max_length=limits.TYPE_MAX, required=False)
+    source = forms.CharField(max_length=limits.SOURCE_MAX, required=False)
+    tag = forms.CharField(max_length=limits.TAG_MAX, required=False)
+    start = MomentField(required=False, label="From")
+    end = MomentField(required=False, label="To")
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.spaces = list(Space.objects.of(team).only("slug", "name")[:500])
+        field = cast(forms.ChoiceField, self.fields["space"])
+        field.choices = [(space.slug, space.name) for space in self.spaces]
+
+    @property
+    def chosen_space(self) -> str | None:
+        """Return the chosen space, else the first."""
+        chosen = self.cleaned_data.get("space") if self.is_bound and self.is_valid() else None
+        return chosen or (self.spaces[0].slug if self.spaces else None)
+
+    def to_request(self) -> SearchIn:
+        data = self.cleaned_data
+        kind = data["kind"] if self.chosen_space else "memory"
+        lists = {"kinds": kind, "types": data["type"], "sources": data["source"], "tags": data["tag"]}
+        asked = {
+            "query": data["q"],
+            "space": self.chosen_space,
+            "limit": RESULTS_SHOWN,
+            "date_from": data["start"],
+            "date_to": data["end"],
+            **{name: [value] for name, value in lists.items() if value},
+        }
+        return SearchIn.model_validate(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One part of a hit's place: what it is, its figure, its bar (0 to 100), and what it means."""
+
+    name: str
+    figure: str
+    width: str
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A result with its title and passage, its address if it has a page, and its reasons."""
+
+    result: ResultOut
+    url: str | None
+    title: tuple[Run, ...]
+    passage: tuple[Run, ...]
+    reasons: tuple[Reason, ...]
+
+    @property
+    def has_words(self) -> bool:
+        """Say whether a word of the question is in it."""
+        return self.result["parts"]["lexical_rank"] is not None
+
+
+def show_hits(found: Found, space: str | None) -> list[ShownHit]:
+    """Return the results as the page lists them; one query for each kind."""
+    best = max((result["lexical_score"] for result in found.results), default=0.0)
+    snippets = _snippets(found)
+    return [
+        ShownHit(
+            result=result,
+            url=_url(result, space),
+            title=snippet.title or (Run("Memory", is_match=False),),
+            passage=snippet.passages,
+            reasons=explain(result, best),
+        )
+        for result in found.results
+        for snippet in [snippets.get((result["kind"], result["id"]), Snippet())]
+    ]
+
+
+def _snippets(found: Found) -> dict[tuple[str, int], Snippet]:
+    snippets: dict[tuple[str, int], Snippet] = {}
+    for kind in sorted({result["kind"] for result in found.results}):
+        ids = [result["id"] for result in found.results if result["kind"] == kind]
+        loaded = load_snippets(registry.get(kind), ids, found.query.lexemes)
+        snippets |= {(kind, row_id): snippet for row_id, snippet in loaded.items()}
+    return snippets
+
+
+def _url(result: ResultOut, space: str | None) -> str | None:
+    if result["kind"] == "record":
+        return reverse("dashboard:record", args=[space, result["id"]])
+    if result["kind"] == "memory":
+        return reverse("dashboard:memory", args=[result["id"]])
+    return None
+
+
+def explain(result: ResultOut, best_lexical: float) -> tuple[Reason, ...]:
+    """Say in plain words how the hit came to its place."""
+    parts = result["parts"]
+    return (
+        Reason(
+            "Words",
+            f"{parts['lexical']:.2f}",
+            _width(parts["lexical"] / best_lexical if best_lexical else 0.0),
+            "response",
+            _by_rank(parts["lexical_rank"], "by its words (BM25)", "None of the words is in it."),
+        ),
+        Reason(
+            "Meaning",
+            NONE if parts["similarity"] is None else f"{parts['similarity']:.2f}",
+            _width(parts["similarity"] or 0.0),
+            "system",
+            _by_rank(parts["vector_rank"], "by its meaning (cosine)", "It has no vector to compare."),
+        ),
+        Reason(
+            "Both",
+            f"{parts['relevance']:.2f}",
+            _width(parts["relevance"]),
+            "context",
+            "Both rankings made one; 1 is first in both.",
+        ),
+        Reason(
+            "Freshness",
+            f"{parts['decay']:.2f}",
+            _width(parts["decay"]),
+            "history",
+            "Records do not fade." if result["kind"] == "record" else "Memories fade until they are used.",
+        ),
+    )
+
+
+def _by_rank(rank: int | None, how: str, otherwise: str) -> str:
+    return otherwise if rank is None else f"Number {rank} {how}."
+
+
+def _width(share: float) -> str:
+    return f"{100 * min(1.0, max(0.0, share)):.1f}"

@@ -1,0 +1,25 @@
+"""Search over records and memories, and why each hit is where it is."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard.kit.access import TeamRequest, team_page
+from dashboard.kit.pages import render_page
+from dashboard.pages.spaces.results import SearchForm, show_hits
+from memory.search.search import find
+
+
+@require_GET
+@team_page
+def search(request: TeamRequest) -> HttpResponse:
+    """The question and its filters stand in the address. Being found counts as no view."""
+    form = SearchForm(request.GET, team=request.team)
+    context: dict[str, Any] = {"form": form, "chosen_space": form.chosen_space}
+    if form.is_valid() and form.cleaned_data["q"].strip():
+        found = find(team=request.team, request=form.to_request(), now=timezone.now())
+        hits = show_hits(found, form.chosen_space)
+        context |= {"found": found, "hits": hits, "has_words": any(hit.has_words for hit in hits)}
+    return render_page(request, "dashboard/search.html", context, partials=("results",))

@@ -1,0 +1,166 @@
+"""Spaces: what may enter a prompt, and what would."""
+
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.engine.text.errors import EngineError
+from contextopt.errors import Conflict, FieldProblem
+from contextopt.models import Role, Space
+from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, open_input, read_file
+from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.records import create_space
+from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
+from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.kit.remedies import show_warnings
+from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
+from dashboard.pages.spaces.forms import SpaceForm, UploadForm
+
+REJECTIONS_SHOWN = 200
+IMPORT_TEMPLATE = "dashboard/import.html"
+
+
+@require_GET
+@team_page
+def spaces(request: TeamRequest) -> HttpResponse:
+    return render_page(request, "dashboard/spaces.html", _spaces_context(request, SpaceForm()))
+
+
+@require_POST
+@team_page
+def space_create(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.EDITOR)
+    form = SpaceForm(request.POST)
+    if form.is_valid() and (space := _create(request, form)):
+        messages.success(request, f"Space “{space.name}” is there. Add records to it.")
+        return redirect("dashboard:space", space.slug)
+    return render_page(request, "dashboard/spaces.html", _spaces_context(request, form), status=422)
+
+
+def _create(request: TeamRequest, form: SpaceForm) -> Space | None:
+    assert isinstance(form.value, SpaceIn)
+    try:
+        return create_space(team=request.team, data=form.value, actor=request.actor)
+    except Conflict as error:
+        form.add_problems([FieldProblem("slug", str(error))])
+        return None
+
+
+def _spaces_context(request: TeamRequest, form: SpaceForm) -> dict[str, Any]:
+    return {"spaces": Space.objects.of(request.team).with_counts()[:500], "form": form}
+
+
+@require_GET
+@team_page
+def space(request: TeamRequest, slug: str) -> HttpResponse:
+    found = get_space(request, slug)
+    form = RecordsForm(request.GET)
+    context = {
+        "space": found,
+        "form": form,
+        "preview_form": PreviewForm(),
+        "page": newest_page(form.select(found), "date", request.GET.get("before", "")),
+        "query": form.query(),
+    }
+    return render_page(request, "dashboard/space.html", context, partials=("records",))
+
+
+@require_GET
+@team_page
+def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
+    """What would be sent now; nothing is logged."""
+    found = get_space(request, slug)
+    form = PreviewForm(request.GET)
+    context: dict[str, Any] = {"space": found, "form": form}
+    if form.is_valid():
+        context |= _preview(request, found, form)
+    return render_page(request, "dashboard/space_preview.html", context, partials=("preview",))
+
+
+def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str, Any]:
+    try:
+        result = assemble_space(
+            team_id=request.team.pk, request=form.to_request(found), actor=request.actor, store=False
+        )
+    except EngineError as error:
+        return {"refused": str(error)}
+    return {
+        "result": result,
+        "bar": _bar(result),
+        "lines": split_text(result.text, list(result.outcome.order)),
+        "reasons": result.stats.dropped_by_reason,
+        "warnings": show_warnings(request, result.warnings, found.slug, result.overrides),
+        **(_whys(request, found, result) if form.cleaned_data["question"] else {}),
+    }
+
+
+def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[str, Any]:
+    """Return what is sent with the parts of its score, the best first."""
+    kept = [entry for entry in result.entries if entry["kept"]]
+    weights = found.configs.active().values(*WEIGHTS).get()
+    return {
+        "whys": read_ledger(kept, (), weights, find_titles(kept, request.team.pk)),
+        "parts": part_legend(kept[0]["parts"] if kept else ()),
+    }
+
+
+def _bar(result: AssemblyResult) -> Bar:
+    shares = result.allocation
+    return allocation_bar(
+        system=shares.system,
+        context=shares.context,
+        used=result.stats.tokens_used,
+        history=shares.history,
+        response=shares.response,
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def space_import(request: TeamRequest, slug: str) -> HttpResponse:
+    found = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    # The session keeps the report until the page that the POST redirects to has shown it.
+    kept = f"import:{found.pk}"
+    if request.method == "GET":
+        context = {"space": found, "form": UploadForm(), "report": request.session.pop(kept, None)}
+        return render_page(request, IMPORT_TEMPLATE, context)
+    form = UploadForm(request.POST, request.FILES)
+    report = _import(request, found, form) if form.is_valid() else None
+    if report is None:
+        return render_page(request, IMPORT_TEMPLATE, {"space": found, "form": form}, status=422)
+    request.session[kept] = _report_json(report)
+    return redirect("dashboard:space_import", slug)
+
+
+def _report_json(report: ImportReport) -> dict[str, Any]:
+    """Return what the page shows of the report."""
+    shown = {"rejected": report.to_json()["rejected"][:REJECTIONS_SHOWN]}
+    counts = {"rejected_count": report.rejected_count, "kept_in_metadata": sorted(report.kept_in_metadata)}
+    return {**report.to_json(), **shown, **counts}
+
+
+def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:
+    """Write the file's rows; None when the file as a whole cannot be read, which the form then says."""
+    upload = form.cleaned_data["file"]
+    report = ImportReport()
+    with NamedTemporaryFile() as file:
+        for chunk in upload.chunks():
+            file.write(chunk)
+        file.flush()
+        try:
+            with open_input(file.name) as stream:
+                rows = read_file(stream, upload.name)
+                import_rows(space=found, rows=rows, actor=request.actor, report=report)
+        except UnusableSource as error:
+            form.add_error("file", str(error).replace(file.name, "The file"))
+            return None
+    return report

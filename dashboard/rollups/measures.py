@@ -1,0 +1,74 @@
+"""What is added up over assemblies, in SQL: the same columns for raw rows and for rollups."""
+
+from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL
+from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.rollups.models import DIMENSIONS, SUMMARY_DIMENSIONS
+
+DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
+_RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
+# Other kinds have no budget, or one of their own.
+_HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
+_UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
+
+
+def _counted(histogram: Histogram, value: str) -> str:
+    """Return the SQL of a histogram over rows: a vector of zeros and one 1 for each, added up.
+
+    A row without the figure is in no bucket.
+    """
+    edges = f"'{{{','.join(map(str, histogram.edges))}}}'::float8[]"
+    bucket = f"width_bucket(({value})::float8, {edges})"
+    zeros = f"array_fill(0, ARRAY[{histogram.size}])::vector({histogram.size})"
+    one = (
+        f"(array_fill(0, ARRAY[{bucket}]) || 1 || array_fill(0, ARRAY[{histogram.size - 1} - {bucket}]))"
+        f"::vector({histogram.size})"
+    )
+    return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
+
+
+# Column → how it is measured on the rows `a` of the log.
+MEASURED = {
+    "assemblies": "count(*)",
+    "truncated": "count(*) FILTER (WHERE a.truncated)",
+    "records_filtered": "sum(a.records_filtered)",
+    "records_included": "sum(a.records_included)",
+    "empties": f"count(*) FILTER (WHERE {EMPTY_SQL})",
+    "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
+    "tokens_after": "sum(a.tokens_after)",
+    "tokens_saved": (
+        f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)"
+    ),
+    "ratios": f"coalesce(sum({_RATIO}), 0)",
+    "with_ratio": "count(*) FILTER (WHERE a.records_filtered > 0)",
+    "utilisations": f"coalesce(sum({_UTILISATION}), 0)",
+    "with_utilisation": f"count(*) FILTER (WHERE {_HAS_BUDGET})",
+    ASSEMBLY_MS.name: _counted(ASSEMBLY_MS, "a.assembly_ms"),
+    TOKENS.name: _counted(TOKENS, "a.tokens_after"),
+    UTILISATION.name: _counted(UTILISATION, _UTILISATION),
+    RATIO.name: _counted(RATIO, _RATIO),
+}
+MEASURE_COLUMNS = tuple(MEASURED)
+COLUMNS = (*DIMENSION_COLUMNS, *MEASURE_COLUMNS)
+SUMMARY_COLUMNS = (*SUMMARY_DIMENSIONS, *MEASURE_COLUMNS)
+
+# The quarter of an hour that an assembly belongs to.
+QUARTER = "date_bin('15 minutes', a.created_at, timestamptz '2000-01-01 00:00Z')"
+
+
+def columns(names: tuple[str, ...], prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{name}" for name in names)
+
+
+def added_up(names: tuple[str, ...] = MEASURE_COLUMNS) -> str:
+    """Return the SQL that adds rollups up, column by column."""
+    return ", ".join(f"sum({name}) AS {name}" for name in names)
+
+
+def measured(start: str, source: str) -> str:
+    """Return a query that measures rows `a` of `source`, grouped as rollups are; `start` is an expression."""
+    dimensions = columns(DIMENSION_COLUMNS, "a.")
+    figures = ", ".join(f"{expression} AS {name}" for name, expression in MEASURED.items())
+    return (
+        f"SELECT a.team_id, {start} AS start, {dimensions}, {figures} {source} "
+        f"GROUP BY a.team_id, {start}, {dimensions}"
+    )

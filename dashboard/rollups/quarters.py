@@ -1,0 +1,129 @@
+"""Where in a long log the next rows of a filtered list are: rollups know the quarters that have some.
+
+Without it, a filter that few assemblies pass would read the whole log for one page.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q
+
+from dashboard.rollups.sources import FRESH_ROWS
+
+QUARTER = timedelta(minutes=15)
+# A page's rows and the one that says whether there are more. Each quarter found holds one at least; the
+# cursor's own quarter may have been shown already.
+QUARTERS_NEEDED = 53
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """The dimensions that a list is filtered by, and the moments that it lies between."""
+
+    team_id: int
+    before: datetime | None = None
+    since: datetime | None = None
+    space_id: int | None = None
+    stage: int | None = None
+    kind: str = ""
+    phase: str = ""
+    config_ids: Sequence[int] | None = None
+    model: str = ""
+    truncated: str = ""
+
+    @property
+    def is_needed(self) -> bool:
+        """Something is filtered that has no index of its own."""
+        given = (self.stage, self.kind, self.phase, self.model, self.truncated)
+        return any(given) or self.config_ids is not None
+
+
+_DIMENSIONS = """
+    (%(space_id)s::bigint IS NULL OR space_id = %(space_id)s)
+    AND (%(stage)s::smallint IS NULL OR stage = %(stage)s)
+    AND (%(kind)s = '' OR kind = %(kind)s)
+    AND (%(phase)s = '' OR phase = %(phase)s)
+    AND (%(model)s = '' OR model = %(model)s)
+    AND (%(config_ids)s::bigint[] IS NULL OR config_id = ANY(%(config_ids)s))
+"""
+_PASSES = f"""
+    team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) AND {_DIMENSIONS}
+"""
+# Rollups count how many were truncated, so what they hold is known of either.
+_TRUNCATED = {"": "", "yes": "AND truncated > 0", "no": "AND truncated < assemblies"}
+# Both are read from their unique index alone, unless it matters what was truncated. A local day has up to 25
+# hours.
+_QUARTERS = f"""
+    WITH days AS MATERIALIZED (
+        SELECT DISTINCT start FROM dashboard_dayrollup
+         WHERE {_PASSES} {{truncated}} AND start >= %(since)s - interval '25 hours'
+         ORDER BY start DESC LIMIT %(needed)s
+    )
+    SELECT DISTINCT start FROM dashboard_quarterrollup
+     WHERE {_PASSES} {{truncated}} AND start > %(since)s - interval '15 minutes'
+       AND start >= (SELECT min(start) FROM days)
+       AND start < (SELECT max(start) + interval '25 hours' FROM days)
+     ORDER BY start DESC LIMIT %(needed)s
+"""
+# What is not folded yet is in no rollup, whenever it is dated. Of that only what passes counts: the rest
+# would stretch the range up to now, and all that lies between would be read.
+_FRESH = f"""
+    SELECT count(*), min(a.created_at), max(a.created_at)
+      FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(rows)s) u
+      LEFT JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s AND {_DIMENSIONS}
+"""
+
+
+def narrow(wanted: Narrowing) -> Q:
+    """Return when the next page's assemblies were made, in two queries; all times when that is not known."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FRESH, {**_parameters(wanted), "rows": FRESH_ROWS + 1})
+        waiting, first, last = cursor.fetchone()
+        if waiting > FRESH_ROWS:
+            return Q()
+        cursor.execute(_QUARTERS.format(truncated=_TRUNCATED[wanted.truncated]), _parameters(wanted))
+        stretches = list(join_quarters(start for (start,) in cursor.fetchall()))
+    if first is not None:
+        stretches.append((first, last + timedelta(microseconds=1)))
+    return _within(stretches)
+
+
+def _within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
+    """Say the ends of all stretches too: an index is read from there, which it is not for alternatives."""
+    if not stretches:
+        return Q(pk__in=[])
+    alternatives = Q()
+    for start, end in stretches:
+        alternatives |= Q(created_at__gte=start, created_at__lt=end)
+    first, last = min(start for start, _ in stretches), max(end for _, end in stretches)
+    return Q(created_at__gte=first, created_at__lt=last) & alternatives
+
+
+def join_quarters(newest_first: Iterable[datetime]) -> Iterable[tuple[datetime, datetime]]:
+    """Join quarters that follow each other into stretches, from start up to and without end."""
+    start = end = None
+    for quarter in newest_first:
+        if start is not None and end is not None and quarter + QUARTER != start:
+            yield start, end
+            end = None
+        start, end = quarter, end or quarter + QUARTER
+    if start is not None and end is not None:
+        yield start, end
+
+
+def _parameters(wanted: Narrowing) -> dict[str, Any]:
+    return {
+        "team_id": wanted.team_id,
+        "before": wanted.before,
+        "since": wanted.since or datetime.fromisoformat("2000-01-01T00:00:00+00:00"),
+        "space_id": wanted.space_id,
+        "stage": wanted.stage,
+        "kind": wanted.kind,
+        "phase": wanted.phase,
+        "model": wanted.model,
+        "config_ids": list(wanted.config_ids) if wanted.config_ids is not None else None,
+        "needed": QUARTERS_NEEDED,
+    }

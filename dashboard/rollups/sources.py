@@ -1,0 +1,148 @@
+"""Reading what was folded: a period's whole days and hours, then quarters; and what is not folded yet.
+
+Summaries, which add all spaces up, are read unless a space or a config is asked for.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from dashboard.kit.periods import Period
+from dashboard.rollups.measures import QUARTER, SUMMARY_COLUMNS, columns, measured
+from dashboard.rollups.models import UnfoldedAssembly
+
+# Reading raw rows takes some 20 ms for so many; there are more only when the worker is behind or down.
+FRESH_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RollupFilter:
+    """Which rollups are read; none is any."""
+
+    team_id: int
+    period: Period
+    space_id: int | None = None
+    stage: int | None = None
+    kind: str | None = None
+    phase: str | None = None
+    config_version: int | None = None
+    model: str | None = None
+
+    @property
+    def days_end(self) -> datetime:
+        """Where whole days end: none are read of a period that is cut into hours."""
+        period = self.period
+        if period.step == "hour":
+            return period.start
+        midnight = period.until.astimezone(period.zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        return max(period.start, midnight.astimezone(UTC))
+
+    @property
+    def hours_end(self) -> datetime:
+        """Where whole hours end, after the days; none are read where an edge is off the clock's hours."""
+        period = self.period
+        until = period.until.astimezone(period.zone)
+        if period.step == "hour" and any(edge.astimezone(period.zone).minute for edge in period.edges):
+            return self.days_end
+        return max(self.days_end, until.replace(minute=0, second=0, microsecond=0).astimezone(UTC))
+
+    @property
+    def is_of_all_spaces(self) -> bool:
+        """Nothing is asked for that summaries do not tell apart."""
+        return self.space_id is None and self.config_version is None
+
+
+# The configs of a version as an array: so the index alone tells which rollups are theirs.
+_CONDITIONS = {
+    "space_id": "space_id = %(space_id)s",
+    "stage": "stage = %(stage)s",
+    "kind": "kind = %(kind)s",
+    "phase": "phase = %(phase)s",
+    "config_version": "config_id = ANY(ARRAY(SELECT c.id FROM contextopt_contextconfig c"
+    " JOIN contextopt_space s ON s.id = c.space_id"
+    " WHERE s.team_id = %(team_id)s AND c.version = %(config_version)s))",
+    "model": "model = %(model)s",
+}
+
+_FRESH = measured(
+    QUARTER,
+    """FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(fresh_rows)s) u
+       JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s
+        AND a.created_at >= %(start)s AND a.created_at < %(until)s + interval '15 minutes'""",
+)
+_ZONE_HAS = "coalesce((SELECT {what} FROM dashboard_rollupzone WHERE team_id = %(team_id)s), false)"
+_HAS_ZONE = _ZONE_HAS.format(what="time_zone = %(zone)s")
+_IS_SUMMARISED = _ZONE_HAS.format(what="time_zone = %(zone)s AND summarised_since <= %(start)s")
+_NAMES = columns(SUMMARY_COLUMNS)
+
+
+def rollup_rows(wanted: RollupFilter) -> str:
+    """Return a query for what was measured of a filter: `start`, the summaries' dimensions, all measures.
+
+    The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries
+    of another time zone than the period's, and summaries that do not hold, are not used before a job has
+    made them again.
+    """
+    narrowed = "".join(
+        f" AND {condition}" for name, condition in _CONDITIONS.items() if getattr(wanted, name) is not None
+    )
+    rows = _summary_rows(narrowed) if wanted.is_of_all_spaces else _detailed_rows(narrowed)
+    return f"""{rows}
+        UNION ALL
+        SELECT start, {_NAMES} FROM ({_FRESH}) AS fresh
+         WHERE start >= %(start)s AND start < %(until)s {narrowed}
+    """
+
+
+def _detailed_rows(narrowed: str) -> str:
+    """Return a query for days, and for quarters where days end."""
+    return f"""
+        SELECT start, {_NAMES} FROM dashboard_dayrollup
+         WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s AND {_HAS_ZONE}
+           {narrowed}
+        UNION ALL
+        SELECT start, {_NAMES} FROM dashboard_quarterrollup
+         WHERE team_id = %(team_id)s AND start < %(until)s {narrowed}
+           AND start >= CASE WHEN {_HAS_ZONE} THEN %(days_end)s ELSE %(start)s END
+    """
+
+
+def _summary_rows(narrowed: str) -> str:
+    """Return a query for summaries of days and hours, and for quarters where hours end."""
+    return f"""
+        SELECT start, {_NAMES} FROM dashboard_daysummary
+         WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s AND {_IS_SUMMARISED}
+           {narrowed}
+        UNION ALL
+        SELECT start, {_NAMES} FROM dashboard_hoursummary
+         WHERE team_id = %(team_id)s AND start >= %(days_end)s AND start < %(hours_end)s AND {_IS_SUMMARISED}
+           {narrowed}
+        UNION ALL
+        SELECT start, {_NAMES} FROM dashboard_dayrollup
+         WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s
+           AND {_HAS_ZONE} AND NOT {_IS_SUMMARISED} {narrowed}
+        UNION ALL
+        SELECT start, {_NAMES} FROM dashboard_quarterrollup
+         WHERE team_id = %(team_id)s AND start < %(until)s {narrowed}
+           AND start >= CASE WHEN {_IS_SUMMARISED} THEN %(hours_end)s
+                             WHEN {_HAS_ZONE} THEN %(days_end)s ELSE %(start)s END
+    """
+
+
+def rollup_parameters(wanted: RollupFilter) -> dict[str, Any]:
+    period = wanted.period
+    return {
+        "team_id": wanted.team_id,
+        "start": period.start,
+        "days_end": wanted.days_end,
+        "hours_end": wanted.hours_end,
+        "until": period.until,
+        "zone": period.zone.key,
+        "fresh_rows": FRESH_ROWS,
+        **{name: getattr(wanted, name) for name in _CONDITIONS},
+    }
+
+
+def is_behind() -> bool:
+    """Say whether more assemblies wait to be folded than pages read by themselves."""
+    return UnfoldedAssembly.objects.all()[FRESH_ROWS : FRESH_ROWS + 1].exists()

@@ -1,0 +1,50 @@
+"""What callers may send of feedback."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from contextopt.inputs import Id, Input, Text, refuse_blank
+from memory.feedback.models import COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
+
+# The kind is put before it, which takes some of the room.
+RATER_GIVEN_MAX = RATER_MAX - len("rater:")
+
+Rater = Annotated[Text, Field(max_length=RATER_GIVEN_MAX), AfterValidator(refuse_blank)]
+ExternalId = Annotated[Text, Field(max_length=EXTERNAL_MESSAGE_MAX), AfterValidator(refuse_blank)]
+
+
+class SubjectIn(Input):
+    """Which answer: by its message, by the caller's own id of it, or by its assembly."""
+
+    message_id: Id | None = None
+    external_message_id: ExternalId | None = None
+    assembly_id: Id | None = None
+
+    @model_validator(mode="after")
+    def check_subject(self) -> Self:
+        if self.message_id is not None and self.external_message_id is not None:
+            raise ValueError("give message_id or external_message_id, not both")
+        if self.message_id is None and self.external_message_id is None and self.assembly_id is None:
+            raise ValueError("give message_id, external_message_id or assembly_id")
+        return self
+
+
+class OpinionIn(Input):
+    """A vote without its subject."""
+
+    rating: Literal["up", "down"]
+    reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
+    comment: Annotated[Text, Field(max_length=COMMENT_MAX)] = ""
+
+
+class FeedbackIn(SubjectIn, OpinionIn):
+    """One vote. `rater` is the person who thinks so; without it the key is."""
+
+    rater: Rater | None = None
+
+
+class FeedbackBack(SubjectIn):
+    """Which vote is taken back."""
+
+    rater: Rater | None = None

@@ -1,0 +1,157 @@
+"""Votes on answers: given, changed and taken back, one a person an answer."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.locks import hold_team
+from contextopt.models import Assembly, Author, Message, Team
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import ExternalMessage, Vote
+from memory.feedback.ratings import rate_strategies
+from memory.signals import feedback_changed
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a vote is about: the assembly, and the answer made with it where one is known."""
+
+    assembly: Assembly
+    message: Message | None = None
+    external_message: ExternalMessage | None = None
+
+    @property
+    def lookup(self) -> dict[str, Any]:
+        """Return the fields that tell the subject's votes from all others."""
+        if self.message or self.external_message:
+            return {"message": self.message, "external_message": self.external_message}
+        return {"assembly": self.assembly, "message": None, "external_message": None}
+
+
+@transaction.atomic
+def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: str) -> Vote:
+    """Store the rater's vote on an answer, in place of the one before, and rate its strategies by it.
+
+    `rater` says of which kind the person is, too: `user:ann`, `key:laptop`, `rater:4711`.
+
+    Raises:
+        NotFound: the team has no such message or assembly.
+        InvalidInput: the external message is not known yet and no assembly is named.
+        Conflict: the external message is known with another assembly.
+    """
+    # A team is deleted before its votes, so it is held before them.
+    hold_team(team.pk)
+    found = find_subject(team, subject, remember=True)
+    # Votes on one answer queue up here: the one before is read for those who listen.
+    before = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
+    assembly = found.assembly
+    vote, _ = Vote.objects.update_or_create(
+        rater=rater,
+        **found.lookup,
+        defaults={"rating": opinion.rating, "reason": opinion.reason, "comment": opinion.comment},
+        create_defaults={
+            "team": team,
+            "assembly": assembly,
+            "rating": opinion.rating,
+            "reason": opinion.reason,
+            "comment": opinion.comment,
+            "space_id": assembly.space_id,
+            "stage": assembly.stage,
+            "config_version": assembly.config.version if assembly.config else None,
+            "phase": assembly.phase,
+            "created_at": timezone.now(),
+        },
+    )
+    rate_strategies(team_id=team.pk, assembly_id=assembly.pk, rater=rater)
+    _tell(vote, before=before.rating if before else "", after=vote.rating)
+    return vote
+
+
+@transaction.atomic
+def withdraw_feedback(*, team: Team, subject: SubjectIn, rater: str) -> bool:
+    """Take the rater's vote back, for its strategies too; return whether there was one.
+
+    Raises:
+        NotFound: the team has no such message or assembly.
+    """
+    hold_team(team.pk)
+    found = find_subject(team, subject, remember=False)
+    vote = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
+    if vote is None:
+        return False
+    _tell(vote, before=vote.rating, after="")
+    vote.delete()
+    rate_strategies(team_id=team.pk, assembly_id=vote.assembly_id, rater=rater)
+    return True
+
+
+def find_subject(team: Team, subject: SubjectIn, *, remember: bool) -> Subject:
+    """Return what a vote is about.
+
+    An assembly that a conversation's answer was made with stands for that answer, so that a person votes
+    once whichever of them is shown. `remember` keeps an external message that is not known yet.
+    """
+    if subject.message_id is not None:
+        return _find_message(team, subject.message_id)
+    if subject.external_message_id is not None:
+        return _find_external(team, subject.external_message_id, subject.assembly_id, remember=remember)
+    return _find_assembly(team, subject.assembly_id or 0)
+
+
+def _find_message(team: Team, message_id: int) -> Subject:
+    rows = Message.objects.of(team).filter(author=Author.ASSISTANT).select_related("assembly__config")
+    message = rows.filter(pk=message_id).first()
+    if message is None:
+        raise NotFound(f"There is no answer {message_id}.")
+    if message.assembly is None:
+        raise Conflict("the answer's assembly is no longer stored")
+    return Subject(message.assembly, message=message)
+
+
+def _find_external(team: Team, external_id: str, assembly_id: int | None, *, remember: bool) -> Subject:
+    rows = ExternalMessage.objects.select_related("assembly__config")
+    known = rows.filter(team=team, external_id=external_id).first()
+    if known is None:
+        if not remember:
+            raise NotFound(f"There is no external message {external_id!r}.")
+        if assembly_id is None:
+            raise InvalidInput.of("assembly_id", "is needed the first time this external message is named")
+        assembly = _load_assembly(team, assembly_id)
+        known, _ = rows.get_or_create(team=team, external_id=external_id, defaults={"assembly": assembly})
+    if assembly_id is not None and known.assembly_id != assembly_id:
+        raise Conflict(f"this external message is known with assembly {known.assembly_id}")
+    return Subject(known.assembly, external_message=known)
+
+
+def _find_assembly(team: Team, assembly_id: int) -> Subject:
+    assembly = _load_assembly(team, assembly_id)
+    return Subject(assembly, message=assembly.messages.filter(author=Author.ASSISTANT).first())
+
+
+def _load_assembly(team: Team, assembly_id: int) -> Assembly:
+    assembly = Assembly.objects.of(team).select_related("config").filter(pk=assembly_id).first()
+    if assembly is None:
+        raise NotFound(f"There is no assembly {assembly_id}.")
+    return assembly
+
+
+def _tell(vote: Vote, *, before: str, after: str) -> None:
+    """Log the change, and tell those who listen once it is stored; none of them can undo it."""
+    log.info("feedback_changed", assembly_id=vote.assembly_id, stage=vote.stage, before=before, after=after)
+    tell = partial(
+        feedback_changed.send_robust,
+        sender=Vote,
+        team_id=vote.team_id,
+        assembly_id=vote.assembly_id,
+        rater=vote.rater,
+        before=before,
+        after=after,
+    )
+    transaction.on_commit(tell, robust=True)

@@ -1,0 +1,92 @@
+"""What callers may send of memories and strategies."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
+from contextopt.inputs import NUMBER, Id, Input, Metadata, Slug, Text, refuse_blank
+from memory.memories import models as limits
+from memory.strategies.inputs import TOKENS_SAVED_MAX
+
+RATINGS: Mapping[str, float] = {"up": 1.0, "down": 0.0}
+
+
+def read_rating(value: object) -> object:
+    """Take a thumb for a number."""
+    return RATINGS.get(value, value) if isinstance(value, str) else value
+
+
+Content = Annotated[Text, Field(max_length=limits.CONTENT_MAX), AfterValidator(refuse_blank)]
+MemoryTitle = Annotated[Text, Field(max_length=limits.TITLE_MAX)]
+MemoryType = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_blank)]
+MemoryCategory = Annotated[Text, Field(max_length=limits.CATEGORY_MAX)]
+MemoryTags = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]], Field(max_length=limits.TAGS_MAX)
+]
+RepositoryName = Annotated[Text, Field(max_length=REPOSITORY_MAX)]
+TrustLevelName = Literal["user", "agent", "external"]
+Rating = Annotated[float, Field(ge=0, le=1), BeforeValidator(read_rating), NUMBER]
+Reason = Annotated[Text, Field(max_length=limits.REASON_MAX)]
+
+
+class MemoryIn(Input):
+    """A memory; `trust_level` says who it comes from."""
+
+    content: Content
+    title: MemoryTitle = ""
+    memory_type: MemoryType = "general"
+    category: MemoryCategory = ""
+    tags: MemoryTags = Field(default_factory=list)
+    repository: RepositoryName = ""
+    space: Slug | None = None
+    task_id: Id | None = None
+    trust_level: TrustLevelName = "user"
+    payload: Metadata = Field(default_factory=dict)
+
+
+class MemoryPatch(Input):
+    """Changes of a memory; what is not given stays. None of them may be null but `space` and `task_id`."""
+
+    content: Content = ""
+    title: MemoryTitle = ""
+    memory_type: MemoryType = ""
+    category: MemoryCategory = ""
+    tags: MemoryTags = Field(default_factory=list)
+    repository: RepositoryName = ""
+    space: Slug | None = None
+    task_id: Id | None = None
+    trust_level: TrustLevelName = "user"
+    payload: Metadata = Field(default_factory=dict)
+
+    def given(self) -> dict[str, Any]:
+        return self.model_dump(exclude_unset=True)
+
+
+class HintIn(Input):
+    """A task that is about to be planned."""
+
+    task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX), AfterValidator(refuse_blank)]
+    repository: RepositoryName = ""
+    task_id: Id | None = None
+    assembly_id: Id | None = None
+
+
+class RatingIn(Input):
+    """How a strategy's use went: from 0, it hurt, to 1, it helped; or "up" or "down"."""
+
+    rating: Rating
+    tokens_saved: Annotated[
+        int | None,
+        Field(ge=0, le=TOKENS_SAVED_MAX, deprecated=True, description="Ignored: savings are measured."),
+        NUMBER,
+    ] = None
+
+
+class RetireIn(Input):
+    reason: Annotated[Reason, AfterValidator(refuse_blank)]
+
+
+class PatternIn(Input):
+    task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX)]

@@ -1,0 +1,127 @@
+"""The one way in for memories: each function is one transaction."""
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from contextopt.engine.text.language import detect_language
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Space, Task, Team
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.search.registry import Searchable
+from memory.memories.decay import DECAY_SQL
+from memory.memories.inputs import MemoryIn, MemoryPatch
+from memory.memories.models import Memory, MemoryEmbedding
+
+SEARCHABLE = Searchable(
+    name="memory",
+    model=Memory,
+    embedding=MemoryEmbedding,
+    owner_column="memory_id",
+    corpus_column="team_id",
+    text_columns=("title", "content"),
+    live_sql="t.deleted_at IS NULL AND t.retired_at IS NULL",
+    decay_sql=DECAY_SQL,
+    type_column="memory_type",
+    source_column=None,
+    date_column="created_at",
+    tags_column="tags",
+    conditions=(("repository", "repository"), ("category", "category"), ("trust_level", "trust_level")),
+)
+
+
+def find_memory(team_id: int, memory_id: int) -> Memory:
+    """Return the team's memory, the deleted ones too.
+
+    Raises:
+        NotFound: the team has no such memory.
+    """
+    memory = Memory.objects.select_related("space").filter(team_id=team_id, pk=memory_id).first()
+    if memory is None:
+        raise NotFound(f"There is no memory {memory_id}.")
+    return memory
+
+
+@transaction.atomic
+def create_memory(*, team: Team, data: MemoryIn, actor: str) -> Memory:
+    """Add a memory.
+
+    Raises:
+        InvalidInput: the team has no such space or task.
+    """
+    fields = _resolved(team.pk, data.model_dump())
+    return Memory.objects.create(
+        team=team,
+        **fields,
+        language=detect_language(data.title, data.content),
+        created_by=actor[:160],
+    )
+
+
+@transaction.atomic
+def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
+    """Change the given fields.
+
+    Raises:
+        Conflict: the memory is deleted.
+        InvalidInput: the team has no such space or task.
+    """
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
+    if current.deleted_at is not None:
+        raise Conflict(f"Memory {memory.pk} is deleted; restore it first.")
+    fields = _resolved(current.team_id, changes.given())
+    if not fields:
+        return current
+    for name, value in fields.items():
+        setattr(current, name, value)
+    current.language = detect_language(current.title, current.content)
+    current.save(update_fields=[*fields, "language", "updated_at"])
+    return current
+
+
+@transaction.atomic
+def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
+    """Take the memory out of every search; `restore_memory` brings it back. Twice is once."""
+    if Memory.objects.filter(pk=memory.pk, deleted_at=None).update(deleted_at=timezone.now()):
+        note_event(
+            team_id=memory.team_id, actor=actor, action="memory.deleted", subject=f"memory {memory.pk}"
+        )
+    return find_memory(memory.team_id, memory.pk)
+
+
+@transaction.atomic
+def restore_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
+    """Undo a deletion. Twice is once."""
+    if Memory.objects.filter(pk=memory.pk).exclude(deleted_at=None).update(deleted_at=None):
+        note_event(
+            team_id=memory.team_id, actor=actor, action="memory.restored", subject=f"memory {memory.pk}"
+        )
+    return find_memory(memory.team_id, memory.pk)
+
+
+def access_memories(*, memory_ids: list[int]) -> None:
+    """Count an access of each: its decay begins anew. Accesses at the same moment are all counted."""
+    Memory.objects.filter(pk__in=memory_ids).update(
+        access_count=F("access_count") + 1, last_accessed_at=timezone.now()
+    )
+
+
+def _resolved(team_id: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Replace the names of space and task by their keys, each looked up in the team."""
+    if "space" in fields:
+        slug = fields.pop("space")
+        fields["space_id"] = None if slug is None else _key_of(Space, "space", team_id, slug=slug)
+    if fields.get("task_id") is not None:
+        fields["task_id"] = _key_of(Task, "task_id", team_id, pk=fields["task_id"])
+    return fields
+
+
+def _key_of(model: type[Space] | type[Task], field: str, team_id: int, **condition: object) -> int:
+    found = model._default_manager.filter(team_id=team_id, **condition).values_list("pk", flat=True).first()
+    if found is None:
+        raise InvalidInput.of(
+            field, f"there is no {field.removesuffix('_id')} {next(iter(condition.values()))!r}"
+        )
+    return int(found)

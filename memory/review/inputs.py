@@ -1,0 +1,56 @@
+"""What callers may send of reviews."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from contextopt.inputs import NUMBER, Id, Input, Text
+from memory.feedback.inputs import Rater
+from memory.review.models import NOTE_MAX, RECORDS_MAX, VERDICTS_MAX
+
+VerdictName = Literal["context_missing", "context_cut", "context_wrong", "model", "no_problem", "other"]
+SKIPPED_MAX = 200
+
+
+class VerdictIn(Input):
+    """What a reviewer found. `record_ids` are those of the assembly's records that it is about."""
+
+    verdict: VerdictName
+    note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""
+    record_ids: Annotated[list[Id], Field(max_length=RECORDS_MAX)] = Field(default_factory=list)
+
+
+class GivenVerdict(VerdictIn):
+    """A verdict. `reviewer` is the person who gives it; without it the key is."""
+
+    reviewer: Rater | None = None
+
+
+class ReserveIn(Input):
+    """Which item: the named one, or else the next that is not among the skipped."""
+
+    reviewer: Rater | None = None
+    item_id: Id | None = None
+    skip: Annotated[list[Id], Field(max_length=SKIPPED_MAX)] = Field(default_factory=list)
+
+
+class ReviewerIn(Input):
+    """Who releases an item; without it the key does."""
+
+    reviewer: Rater | None = None
+
+
+class AssignIn(Input):
+    """Who alone may judge an item, by user name; null: whoever comes first."""
+
+    username: Annotated[Text, Field(max_length=150)] | None
+
+
+class RulesPatch(Input):
+    """Changes of the rules; what is not given stays."""
+
+    takes_disliked: bool = True
+    sample_share: Annotated[float, Field(ge=0, le=1, description="Share of other assemblies."), NUMBER] = 0
+    verdicts_wanted: Annotated[
+        int, Field(ge=1, le=VERDICTS_MAX, description="People who judge an item."), NUMBER
+    ] = 1

@@ -1,0 +1,210 @@
+"""Review: what people find when they look at an answer beside the context that produced it."""
+
+from datetime import datetime
+from typing import ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from contextopt.models import Assembly, Message, Space, Team, User
+from memory.feedback.models import RATER_MAX, ExternalMessage
+
+VERDICTS_MAX = 3
+NOTE_MAX = 2_000
+RECORDS_MAX = 50
+
+
+class Verdict(models.TextChoices):
+    """What was wrong. Their order is that of the keys 1 to 6."""
+
+    CONTEXT_MISSING = "context_missing", "Context missing"
+    CONTEXT_CUT = "context_cut", "Context cut too short"
+    CONTEXT_WRONG = "context_wrong", "Context wrong or stale"
+    MODEL = "model", "The model's fault"
+    NO_PROBLEM = "no_problem", "Not a problem"
+    OTHER = "other", "Other"
+
+
+class Origin(models.TextChoices):
+    """Why an item is in the queue."""
+
+    DISLIKED = "disliked", "Disliked"
+    SAMPLE = "sample", "Sample"
+
+
+class ItemState(models.TextChoices):
+    """A withdrawn item was disliked by people who took that back before anybody judged it."""
+
+    OPEN = "open", "Waiting"
+    DONE = "done", "Done"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+class ReviewRules(models.Model):
+    """What of a team's answers is reviewed, and by how many; a team without a row has the defaults."""
+
+    team = models.OneToOneField(Team, models.DB_CASCADE, related_name="review_rules", primary_key=True)
+    takes_disliked = models.BooleanField(default=True, help_text="every answer with a thumb down")
+    sample_share = models.FloatField(default=0, help_text="of the other assemblies, 0 to 1")
+    verdicts_wanted = models.PositiveSmallIntegerField(default=1, help_text="people who judge each item")
+    # Assemblies from before this moment were looked at for the sample.
+    sampled_until = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name_plural = "review rules"
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(sample_share__gte=0, sample_share__lte=1), name="review_rules_share"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdicts_wanted__gte=1, verdicts_wanted__lte=VERDICTS_MAX),
+                name="review_rules_verdicts",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"review rules of {self.team_id}"
+
+
+class ReviewItemQuerySet(models.QuerySet["ReviewItem"]):
+    def of(self, team: Team) -> Self:
+        return self.filter(team=team)
+
+    def with_subject(self) -> Self:
+        """Load what a list shows of the answer in the same query."""
+        return self.select_related("space", "message", "external_message", "assigned_to").defer(
+            "message__text"
+        )
+
+    def with_own(self, reviewer: str) -> Self:
+        """Mark items that the reviewer has judged, as `is_judged`."""
+        return self.annotate(is_judged=Exists(_verdicts_of(reviewer)))
+
+    def left_for(self, reviewer: str) -> Self:
+        """Items that the reviewer has not judged."""
+        return self.filter(~Exists(_verdicts_of(reviewer)))
+
+
+def _verdicts_of(reviewer: str) -> "models.QuerySet[ReviewSlot]":
+    return ReviewSlot.objects.filter(item=OuterRef("pk"), reviewer=reviewer).exclude(verdict="")
+
+
+class ReviewItem(models.Model):
+    """One answer to judge, with as many slots as it wants verdicts.
+
+    It is about an answer made elsewhere, or else about the assembly and the answer made with it, if one is
+    known. Stage and version are the assembly's, copied so that figures read these tables alone.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="review_items", db_index=False)
+    assembly = models.ForeignKey(Assembly, models.DB_CASCADE, related_name="review_items")
+    message = models.ForeignKey(Message, models.DB_SET_NULL, null=True, related_name="review_items")
+    external_message = models.ForeignKey(
+        ExternalMessage, models.DB_CASCADE, null=True, related_name="review_items"
+    )
+    origin = models.CharField(max_length=8, choices=Origin)
+    state = models.CharField(max_length=9, choices=ItemState, default=ItemState.OPEN)
+    verdicts = models.PositiveSmallIntegerField(default=0, help_text="given so far")
+    assigned_to = models.ForeignKey(
+        User, models.DB_SET_NULL, null=True, related_name="review_items", help_text="none: first come"
+    )
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="review_items")
+    stage = models.PositiveSmallIntegerField(null=True)
+    config_version = models.PositiveIntegerField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    done_at = models.DateTimeField(null=True)
+
+    objects = ReviewItemQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(state__in=ItemState.values), name="review_item_state"),
+            models.CheckConstraint(condition=Q(origin__in=Origin.values), name="review_item_origin"),
+            models.CheckConstraint(
+                condition=Q(message=None) | Q(external_message=None), name="review_item_one_subject"
+            ),
+            models.UniqueConstraint(
+                fields=["assembly"], condition=Q(external_message=None), name="review_item_assembly_once"
+            ),
+            models.UniqueConstraint(
+                fields=["external_message"],
+                condition=Q(external_message__isnull=False),
+                name="review_item_external_once",
+            ),
+        ]
+        indexes: ClassVar = [
+            # Lists of a team, newest first.
+            models.Index(fields=["team", "-created_at", "-id"], name="review_item_newest"),
+            # The queue: disliked answers before the sample, the oldest first.
+            models.Index(
+                fields=["team", "origin", "created_at", "id"],
+                condition=Q(state=ItemState.OPEN),
+                name="review_item_queue",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"review {self.pk}"
+
+
+class ReviewSlotQuerySet(models.QuerySet["ReviewSlot"]):
+    def judged(self) -> Self:
+        return self.exclude(verdict="")
+
+    def takeable(self, now: datetime) -> Self:
+        """Slots of open items that nobody has, or whose reservation has run out."""
+        return self.filter(Q(reserved_until=None) | Q(reserved_until__lte=now), verdict="").filter(
+            item__state=ItemState.OPEN
+        )
+
+
+class ReviewSlot(models.Model):
+    """Room for one person's verdict on an item: free, reserved for a while, or judged."""
+
+    item = models.ForeignKey(ReviewItem, models.DB_CASCADE, related_name="slots", db_index=False)
+    number = models.PositiveSmallIntegerField()
+    reviewer = models.CharField(max_length=RATER_MAX, blank=True)
+    reserved_until = models.DateTimeField(null=True)
+    verdict = models.CharField(max_length=16, choices=Verdict, blank=True)
+    note = models.TextField(max_length=NOTE_MAX, blank=True)
+    # Ids of the assembly's records that the verdict is about.
+    record_ids = ArrayField(models.BigIntegerField(), default=list, blank=True)
+    judged_at = models.DateTimeField(null=True)
+
+    objects = ReviewSlotQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["item", "number"], name="review_slot_once"),
+            # One verdict a person an item.
+            models.UniqueConstraint(
+                fields=["item", "reviewer"], condition=~Q(reviewer=""), name="review_slot_reviewer_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict="", judged_at=None, reviewer="", reserved_until=None)
+                | (Q(verdict="", judged_at=None, reserved_until__isnull=False) & ~Q(reviewer=""))
+                | (
+                    Q(verdict__in=Verdict.values, judged_at__isnull=False, reserved_until=None)
+                    & ~Q(reviewer="")
+                ),
+                name="review_slot_state",
+            ),
+        ]
+        indexes: ClassVar = [
+            # What a person has reserved or judged.
+            models.Index(
+                fields=["reviewer", "-judged_at"],
+                condition=~Q(reviewer=""),
+                name="review_slot_reviewer",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_verdict_display() or 'no verdict'} on review {self.item_id}"
+
+    @property
+    def reviewer_name(self) -> str:
+        """The person without the kind that tells users, keys and raters of callers apart."""
+        return self.reviewer.partition(":")[2] or self.reviewer

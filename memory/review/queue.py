@@ -1,0 +1,227 @@
+"""What enters the review queue: disliked answers, and a share of the rest. Done twice, it is done once."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import BigIntegerField, Exists, F, Func, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from contextopt.models import Assembly, Author, Kind, Message, Team
+from contextopt.people.audit import note_event
+from memory.feedback.models import Rating, Vote
+from memory.review.inputs import RulesPatch
+from memory.review.models import ItemState, Origin, ReviewItem, ReviewRules, ReviewSlot
+
+BATCH = 1_000
+# So many batches of open items follow changed rules in one run of the job.
+RESIZED_BATCHES = 3
+# No assembly takes longer than this from its moment to being stored.
+SETTLED_AFTER = timedelta(minutes=10)
+# Multiplying by 2³² over the golden ratio spreads successive ids evenly over 32 bits.
+# Source: D. Knuth, The Art of Computer Programming, volume 3, section 6.4.
+WIDTH = 2**32
+SPREAD_ID = Func(
+    F("id"),
+    template=f"mod(mod(%(expressions)s, {2**31}) * 2654435769, {WIDTH})",
+    output_field=BigIntegerField(),
+)
+
+log = structlog.get_logger(__name__)
+
+
+def rules_of(team_id: int) -> ReviewRules:
+    """Return the team's rules, the defaults where it has none of its own."""
+    return ReviewRules.objects.filter(team_id=team_id).first() or ReviewRules(team_id=team_id)
+
+
+@transaction.atomic
+def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
+    """Change the given rules. Open items want as many verdicts as the rules say from now on.
+
+    A batch of them gets its slots at once, the rest of a long queue by `fill_queue`.
+    """
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    rules = rules_of(team.pk)
+    given = changes.model_dump(exclude_unset=True)
+    before = {name: getattr(rules, name) for name in given}
+    if given == before:
+        return rules
+    if not rules.sample_share and given.get("sample_share"):
+        rules.sampled_until = timezone.now()
+    for name, value in given.items():
+        setattr(rules, name, value)
+    rules.save()
+    note_event(
+        team_id=team.pk, actor=actor, action="review.rules", subject="review", before=before, after=given
+    )
+    if "verdicts_wanted" in given:
+        resize_items(team, rules.verdicts_wanted)
+    return rules
+
+
+@transaction.atomic
+def resize_items(team: Team, wanted: int) -> int:
+    """Give open items that have other slots than wanted theirs, a batch of them; return how many there were.
+
+    A slot that somebody has reserved or judged is never taken away.
+    """
+    items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",), no_key=True)[:BATCH])
+    ReviewSlot.objects.filter(item__in=items, number__gt=wanted, reviewer="").delete()
+    _add_slots([item.pk for item in items], wanted)
+    for item in items:
+        # One that nobody has judged stays open however many slots it has.
+        if item.verdicts:
+            settle_item(item)
+    return len(items)
+
+
+def _misfits(team: Team, wanted: int) -> QuerySet[ReviewItem]:
+    slots = ReviewSlot.objects.filter(item=OuterRef("pk"))
+    is_misfit = Q(Exists(slots.filter(number__gt=wanted, reviewer="")))
+    for number in range(1, wanted + 1):
+        is_misfit |= Q(~Exists(slots.filter(number=number)))
+    return ReviewItem.objects.of(team).filter(is_misfit, state=ItemState.OPEN)
+
+
+def fill_queue(team: Team, *, now: datetime) -> int:
+    """Bring the queue in line with the team's rules, as far as a run goes; return how many were added."""
+    rules = rules_of(team.pk)
+    for _ in range(RESIZED_BATCHES):
+        if resize_items(team, rules.verdicts_wanted) < BATCH:
+            break
+    added = _add_disliked(team, rules) if rules.takes_disliked else 0
+    if rules.sample_share:
+        added += _add_sample(team, rules, now)
+    if added:
+        log.info("review_queue_filled", team_id=team.pk, added=added)
+    return added
+
+
+def refresh_assembly(*, team_id: int, assembly_id: int) -> None:
+    """Bring the queue in line with the votes on one assembly's answers."""
+    rules = rules_of(team_id)
+    votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id, rating=Rating.DOWN)
+    if rules.takes_disliked:
+        add_items(_disliked(votes), Origin.DISLIKED, rules)
+    _withdraw_unjudged(team_id, assembly_id)
+
+
+def _add_disliked(team: Team, rules: ReviewRules) -> int:
+    """Add answers whose vote was not heard of, such as when the process died after storing it."""
+    items = ReviewItem.objects.filter(assembly=OuterRef("assembly"))
+    same_answer = items.filter(external_message=OuterRef("external_message"))
+    same_assembly = items.filter(external_message=None)
+    votes = Vote.objects.of(team).filter(rating=Rating.DOWN)
+    missing = votes.filter(~Exists(same_answer), external_message__isnull=False) | votes.filter(
+        ~Exists(same_assembly), external_message=None
+    )
+    return add_items(_disliked(missing.order_by("created_at", "id")[:BATCH]), Origin.DISLIKED, rules)
+
+
+def _disliked(votes: QuerySet[Vote]) -> list[ReviewItem]:
+    found = votes.select_related("assembly__config", "message")
+    return [_item(vote.assembly, vote.message, vote.external_message_id) for vote in found]
+
+
+def _add_sample(team: Team, rules: ReviewRules, now: datetime) -> int:
+    """Add assemblies by a hash of their id: whoever asks, and however often, the same ones are chosen."""
+    start = rules.sampled_until
+    threshold = round(rules.sample_share * WIDTH)
+    found = list(
+        Assembly.objects.of(team)
+        .filter(created_at__gte=start, created_at__lt=now, kind=Kind.SPACE, is_demo=False)
+        .annotate(place=SPREAD_ID)
+        .filter(~Exists(ReviewItem.objects.filter(assembly=OuterRef("pk"))), place__lt=threshold)
+        .select_related("config")
+        .order_by("created_at", "id")[:BATCH]
+    )
+    answers = {
+        message.assembly_id: message
+        for message in Message.objects.filter(assembly__in=found, author=Author.ASSISTANT)
+    }
+    added = add_items([_item(row, answers.get(row.pk), None) for row in found], Origin.SAMPLE, rules)
+    # A row whose transaction began earlier may still appear: the last minutes are looked at again.
+    settled = found[-1].created_at if len(found) == BATCH else max(start, now - SETTLED_AFTER)
+    ReviewRules.objects.filter(team=team).update(sampled_until=settled)
+    return added
+
+
+def _item(assembly: Assembly, message: Message | None, external_id: int | None) -> ReviewItem:
+    return ReviewItem(
+        team_id=assembly.team_id,
+        assembly=assembly,
+        message=message,
+        external_message_id=external_id,
+        space_id=assembly.space_id,
+        stage=assembly.stage,
+        config_version=assembly.config.version if assembly.config else None,
+    )
+
+
+@transaction.atomic
+def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -> int:
+    """Add items that are not there yet, each with its slots. One that is there learns why it is wanted."""
+    wanted = list({(item.assembly_id, item.external_message_id): item for item in items}.values())
+    for item in wanted:
+        item.origin = origin
+    ReviewItem.objects.bulk_create(wanted, ignore_conflicts=True)
+    assemblies = [item.assembly_id for item in wanted]
+    keys = {(item.assembly_id, item.external_message_id) for item in wanted}
+    held = ReviewItem.objects.select_for_update(no_key=True).filter(assembly__in=assemblies).order_by("pk")
+    stored = [item for item in held if (item.assembly_id, item.external_message_id) in keys]
+    fresh = [item.pk for item in stored if not item.slots.exists()] if len(stored) == 1 else _slotless(stored)
+    _add_slots(fresh, rules.verdicts_wanted)
+    if origin == Origin.DISLIKED:
+        _revive(stored, wanted)
+    return len(fresh)
+
+
+def _slotless(items: list[ReviewItem]) -> list[int]:
+    having = set(ReviewSlot.objects.filter(item__in=items).values_list("item_id", flat=True))
+    return [item.pk for item in items if item.pk not in having]
+
+
+def _add_slots(item_ids: list[int], wanted: int) -> None:
+    slots = [ReviewSlot(item_id=pk, number=n) for pk in item_ids for n in range(1, wanted + 1)]
+    ReviewSlot.objects.bulk_create(slots, ignore_conflicts=True, batch_size=BATCH)
+
+
+def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
+    """Have an item that is disliked now say so, and know the answer that arrived meanwhile."""
+    messages = {(item.assembly_id, item.external_message_id): item.message_id for item in wanted}
+    for item in stored:
+        before = (item.origin, item.state, item.message_id)
+        item.origin = Origin.DISLIKED
+        item.message_id = item.message_id or messages[item.assembly_id, item.external_message_id]
+        if item.state == ItemState.WITHDRAWN:
+            item.state = ItemState.OPEN
+        if before != (item.origin, item.state, item.message_id):
+            item.save(update_fields=["origin", "state", "message"])
+
+
+@transaction.atomic
+def _withdraw_unjudged(team_id: int, assembly_id: int) -> None:
+    """Take items out that nobody dislikes any more and nobody has judged."""
+    items = ReviewItem.objects.select_for_update(no_key=True).filter(
+        team_id=team_id, assembly_id=assembly_id, origin=Origin.DISLIKED, state=ItemState.OPEN, verdicts=0
+    )
+    for item in items.order_by("pk"):
+        votes = Vote.objects.filter(assembly_id=assembly_id, rating=Rating.DOWN)
+        if not votes.filter(external_message=item.external_message_id).exists():
+            item.state = ItemState.WITHDRAWN
+            item.save(update_fields=["state"])
+            ReviewSlot.objects.filter(item=item).update(reviewer="", reserved_until=None)
+
+
+def settle_item(item: ReviewItem) -> None:
+    """Count an item's verdicts anew, and close or open it. The caller holds the item's row."""
+    slots = list(item.slots.all())
+    judged = sum(bool(slot.verdict) for slot in slots)
+    is_done = bool(slots) and judged == len(slots)
+    item.verdicts = judged
+    if item.state != ItemState.WITHDRAWN or judged:
+        item.state = ItemState.DONE if is_done else ItemState.OPEN
+    item.done_at = (item.done_at or timezone.now()) if is_done else None
+    item.save(update_fields=["verdicts", "state", "done_at"])

@@ -1,0 +1,242 @@
+"""The way in for reviewers: items are reserved, judged, given back. No slot is judged twice, none is lost."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
+from django.utils import timezone
+
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.locks import Lock, wait_turn
+from contextopt.models import AssemblyPayload, Team, User
+from contextopt.people.audit import note_event
+from memory.feedback.models import RATER_MAX
+from memory.review.inputs import VerdictIn
+from memory.review.models import ItemState, ReviewItem, ReviewSlot
+from memory.review.queue import settle_item
+
+RESERVED_FOR = timedelta(minutes=10)
+
+log = structlog.get_logger(__name__)
+
+
+def find_item(team: Team, item_id: int) -> ReviewItem:
+    """Return the team's item with its subject.
+
+    Raises:
+        NotFound: the team has no such item.
+    """
+    rows = ReviewItem.objects.of(team).select_related(
+        "assembly__space", "message__reply_to", "external_message", "space", "assigned_to"
+    )
+    item = rows.filter(pk=item_id).first()
+    if item is None:
+        raise NotFound(f"There is no review {item_id}.")
+    return item
+
+
+@transaction.atomic
+def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> ReviewSlot | None:
+    """Reserve a slot of the next item for the reviewer; none when nothing waits for them.
+
+    What they have reserved already comes first, then what is assigned to them, then disliked answers, then
+    the sample, each with the oldest first. Of reviewers who ask at the same moment each gets another slot.
+    """
+    _take_turn(team, reviewer)
+    now = timezone.now()
+    own = _own_slots(team, reviewer).filter(verdict="", item__state=ItemState.OPEN).exclude(item__in=skip)
+    slot = own.select_for_update(of=("self",), no_key=True).order_by("id").first()
+    slot = slot or _lock_free(team, reviewer, now, skip)
+    return None if slot is None else _reserve(slot, reviewer, now)
+
+
+@transaction.atomic
+def reserve_item(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
+    """Reserve a slot of this item, or keep the one that the reviewer has for longer.
+
+    Raises:
+        Conflict: others have all its slots, it is assigned to somebody else, or nothing is left to judge.
+    """
+    _take_turn(item.team, reviewer)
+    now = timezone.now()
+    current = _hold(item)
+    own = current.slots.filter(reviewer=reviewer).first()
+    if own is not None and own.verdict:
+        raise Conflict("You have judged this one already.")
+    if current.state != ItemState.OPEN:
+        raise Conflict("This one needs no more verdicts.")
+    _check_assignment(current, reviewer)
+    slot = (
+        own
+        or current.slots.takeable(now).select_for_update(of=("self",), no_key=True).order_by("number").first()
+    )
+    if slot is None:
+        raise Conflict("Others are at this one.")
+    return _reserve(slot, reviewer, now)
+
+
+@transaction.atomic
+def release_item(*, item: ReviewItem, reviewer: str) -> bool:
+    """Give the reviewer's reservation back; return whether there was one."""
+    own = ReviewSlot.objects.filter(item=item, reviewer=reviewer, verdict="")
+    return bool(own.update(reviewer="", reserved_until=None))
+
+
+@transaction.atomic
+def give_verdict(*, item: ReviewItem, reviewer: str, data: VerdictIn) -> ReviewSlot:
+    """Store the reviewer's verdict, in place of the one before.
+
+    A reservation that has run out does no harm while a slot is left.
+
+    Raises:
+        Conflict: others have all slots, or have judged it too, so that a change could follow their verdict.
+        InvalidInput: a record is none of the assembly's.
+    """
+    _take_turn(item.team, reviewer)
+    current = _hold(item)
+    _check_records(current, data.record_ids)
+    slot = current.slots.filter(reviewer=reviewer).first()
+    if slot is None or not slot.verdict:
+        slot = reserve_item(item=current, reviewer=reviewer)
+    else:
+        _check_unseen(current, reviewer)
+    slot.verdict, slot.note, slot.record_ids = data.verdict, data.note, list(dict.fromkeys(data.record_ids))
+    slot.judged_at, slot.reserved_until = timezone.now(), None
+    slot.save(update_fields=["verdict", "note", "record_ids", "judged_at", "reserved_until"])
+    settle_item(current)
+    log.info("review_verdict", item_id=current.pk, verdict=slot.verdict, number=slot.number)
+    return slot
+
+
+@transaction.atomic
+def withdraw_verdict(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
+    """Take the reviewer's verdict back; the slot is reserved for them again.
+
+    Raises:
+        Conflict: they have given none, or others have judged it too.
+    """
+    current = _hold(item)
+    slot = current.slots.judged().filter(reviewer=reviewer).first()
+    if slot is None:
+        raise Conflict("You have not judged this one.")
+    _check_unseen(current, reviewer)
+    slot.verdict, slot.note, slot.record_ids, slot.judged_at = "", "", [], None
+    slot.reserved_until = timezone.now() + RESERVED_FOR
+    slot.save(update_fields=["verdict", "note", "record_ids", "judged_at", "reserved_until"])
+    settle_item(current)
+    return slot
+
+
+@transaction.atomic
+def assign_item(*, item: ReviewItem, username: str | None, actor: str) -> ReviewItem:
+    """Have one member judge the item, or whoever comes first. Reservations of others end.
+
+    Raises:
+        InvalidInput: nobody of that name may review for the team.
+    """
+    current = _hold(item)
+    person = _find_person(current.team, username) if username else None
+    before = current.assigned_to.get_username() if current.assigned_to else None
+    if before == username:
+        return current
+    current.assigned_to = person
+    current.save(update_fields=["assigned_to"])
+    if person is not None:
+        reserved = current.slots.filter(verdict="").exclude(reviewer=reviewer_of(person))
+        reserved.update(reviewer="", reserved_until=None)
+    note_event(
+        team_id=current.team_id,
+        actor=actor,
+        action="review.assigned",
+        subject=f"review {current.pk}",
+        before={"to": before},
+        after={"to": username},
+    )
+    return current
+
+
+def reviewer_of(user: User) -> str:
+    """Return how slots name a user."""
+    return f"user:{user.get_username()}"[:RATER_MAX]
+
+
+def visible_verdicts(item: ReviewItem, reviewer: str) -> list[ReviewSlot]:
+    """Return the verdicts that the reviewer may see: none of others' before their own, unless it is done."""
+    given = list(item.slots.judged().order_by("judged_at", "id"))
+    has_judged = any(slot.reviewer == reviewer for slot in given)
+    return given if has_judged or item.state == ItemState.DONE else []
+
+
+def _find_person(team: Team, username: str) -> User:
+    member = team.memberships.select_related("user").filter(user__username=username).exclude(role="viewer")
+    found = member.first()
+    if found is None:
+        raise InvalidInput.of("username", "is no member who may review")
+    return found.user
+
+
+def _take_turn(team: Team, reviewer: str) -> None:
+    """Have one reviewer's requests wait for each other: two tabs must not take two slots of one item."""
+    wait_turn(Lock.REVIEWER, team.pk, reviewer)
+
+
+def _hold(item: ReviewItem) -> ReviewItem:
+    """Lock the item: verdicts on it are counted one after the other."""
+    found = ReviewItem.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "team", "assigned_to"
+    )
+    current = found.filter(pk=item.pk).first()
+    if current is None:
+        raise NotFound(f"There is no review {item.pk}.")
+    return current
+
+
+def _own_slots(team: Team, reviewer: str) -> QuerySet[ReviewSlot]:
+    return ReviewSlot.objects.filter(item__team=team, reviewer=reviewer)
+
+
+def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) -> ReviewSlot | None:
+    """Lock the first slot that the reviewer may take, passing by those that others lock just now."""
+    touched = ReviewSlot.objects.filter(item=OuterRef("item"), reviewer=reviewer)
+    rows = ReviewSlot.objects.takeable(now).filter(~Exists(touched), item__team=team)
+    rows = rows.filter(_assigned(reviewer)).exclude(item__in=skip)
+    rank = Case(
+        When(item__assigned_to__isnull=False, then=Value(0)), default=Value(1), output_field=IntegerField()
+    )
+    order = (rank, "item__origin", "item__created_at", "item_id", "number")
+    return rows.select_for_update(skip_locked=True, of=("self",), no_key=True).order_by(*order).first()
+
+
+def _assigned(reviewer: str) -> Q:
+    """Match items that nobody else is to judge."""
+    kind, _, name = reviewer.partition(":")
+    free = Q(item__assigned_to=None)
+    return free | Q(item__assigned_to__username=name) if kind == "user" else free
+
+
+def _check_assignment(item: ReviewItem, reviewer: str) -> None:
+    if item.assigned_to is not None and reviewer_of(item.assigned_to) != reviewer:
+        raise Conflict(f"This one is assigned to {item.assigned_to.get_username()}.")
+
+
+def _check_unseen(item: ReviewItem, reviewer: str) -> None:
+    """Refuse a change by somebody who may have seen what others said."""
+    if item.slots.judged().exclude(reviewer=reviewer).exists():
+        raise Conflict("Others have judged this one too, and you may have seen it: your verdict stands.")
+
+
+def _check_records(item: ReviewItem, record_ids: list[int]) -> None:
+    if not record_ids:
+        return
+    payloads = AssemblyPayload.objects.filter(assembly=item.assembly_id)
+    known = payloads.values_list("record_ids", flat=True).first() or []
+    if strange := set(record_ids) - set(known):
+        raise InvalidInput.of("record_ids", f"record {min(strange)} is none of this assembly's")
+
+
+def _reserve(slot: ReviewSlot, reviewer: str, now: datetime) -> ReviewSlot:
+    slot.reviewer, slot.reserved_until = reviewer, now + RESERVED_FOR
+    slot.save(update_fields=["reviewer", "reserved_until"])
+    return slot

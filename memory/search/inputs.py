@@ -1,0 +1,65 @@
+"""What a search over records and memories may be asked."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from contextopt.engine import DateRange
+from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
+from contextopt.search.words import QUERY_MAX
+from contextopt.spaces import models as limits
+from memory.memories.inputs import TrustLevelName
+
+RESULTS_MAX = 100
+VALUES_MAX = 50
+
+type Kind = Literal["record", "memory"]
+
+Words = Annotated[Text, Field(max_length=QUERY_MAX)]
+Values = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=limits.SOURCE_MAX)]],
+    Field(min_length=1, max_length=VALUES_MAX),
+]
+Share = Annotated[float, Field(ge=0, le=1), NUMBER]
+
+
+class SearchIn(Input):
+    """One question. Every filter given must hold; of its values one is enough."""
+
+    query: Words
+    space: Annotated[Slug | None, Field(description="Whose records; without it only memories.")] = None
+    kinds: Annotated[list[Kind], Field(min_length=1, max_length=2)] | None = None
+    limit: Annotated[int, Field(ge=1, le=RESULTS_MAX), NUMBER] = 10
+    types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
+    sources: Annotated[Values | None, Field(description="Memories have none.")] = None
+    tags: Values | None = None
+    repositories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
+    categories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
+    trust_levels: Annotated[
+        list[TrustLevelName] | None,
+        Field(min_length=1, max_length=3, description="Of memories; records are the team's own: user."),
+    ] = None
+    date_from: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
+    date_to: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+    as_of: Annotated[
+        Moment | None,
+        Field(description="As if it were this moment: what is dated later is not there."),
+    ] = None
+    method: Literal["rrf", "weighted"] = "rrf"
+    hybrid_alpha: Annotated[Share, Field(description="The vector part's share of a weighted sum.")] = 0.5
+    min_similarity: Annotated[Share | None, Field(description="Leave out what is less similar.")] = None
+
+    @property
+    def wanted_kinds(self) -> tuple[Kind, ...]:
+        if self.kinds is not None:
+            return tuple(dict.fromkeys(self.kinds))
+        return ("memory",) if self.space is None else ("record", "memory")
+
+    @property
+    def latest(self) -> datetime | None:
+        """The last moment that a hit may be dated; none where any will do."""
+        if self.as_of is None:
+            return self.date_to
+        end = DateRange.ending_at(self.as_of, None).end
+        return end if self.date_to is None else min(end, self.date_to)

@@ -1,0 +1,97 @@
+"""The titles of found texts, and the passages that a question's words are in, as plain runs of text."""
+
+import string
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db import connection
+
+from contextopt.search.registry import Searchable
+from contextopt.search.words import TERMS_MAX, Lexemes, quoted
+
+READ_MAX = 20_000
+# Characters that no stored text should have; a text that has them loses them here.
+BEGIN, END = "\x02", "\x03"
+GAP = " … "
+MARKS = f"StartSel={BEGIN}, StopSel={END}"
+WHOLE = f"{MARKS}, HighlightAll=true"
+PASSAGES = f'{MARKS}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter="{GAP}"'
+# A text of so many characters is shown whole.
+WHOLE_MAX = 240
+TITLE_MAX = 160
+# Of a text's beginning and end so much is read, to see whether a passage leaves something out there.
+ENDS = 60
+
+
+class Run(NamedTuple):
+    """A piece of a text, and whether it is a word of the question."""
+
+    text: str
+    is_match: bool
+
+
+class Snippet(NamedTuple):
+    """A row's title and its telling passages; of a text that has no word of the question, its beginning.
+
+    What they leave out before and after is shown as "…".
+    """
+
+    title: tuple[Run, ...] = ()
+    passages: tuple[Run, ...] = ()
+
+
+def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, Snippet]:
+    """Return what is shown of each of the rows, in one query."""
+    if not ids:
+        return {}
+    title, body = searchable.text_columns[0], searchable.text_columns[-1]
+    asked = {code: " | ".join(map(quoted, found[: 2 * TERMS_MAX])) for code, found in lexemes.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT t.id,
+                   ts_headline(q.language, translate(left(t.{title}, {TITLE_MAX}), %(signs)s, ''), q.words,
+                               %(whole)s) || CASE WHEN length(t.{title}) > {TITLE_MAX} THEN '…' ELSE '' END,
+                   ts_headline(q.language, translate(left(t.{body}, {READ_MAX}), %(signs)s, ''), q.words,
+                               CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
+                                    ELSE %(passages)s END),
+                   left(ltrim(t.{body}, %(blanks)s), {ENDS}), right(rtrim(t.{body}, %(blanks)s), {ENDS})
+              FROM {searchable.table} t
+             CROSS JOIN LATERAL (
+                   SELECT contextopt_search_config(t.language) AS language,
+                          CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery AS words) AS q
+             WHERE t.id = ANY(%(ids)s::bigint[])
+            """,
+            {
+                "ids": list(ids),
+                "signs": BEGIN + END,
+                "no": asked.get("no", ""),
+                "en": asked.get("en", ""),
+                "whole": WHOLE,
+                "passages": PASSAGES,
+                "blanks": string.whitespace,
+            },
+        )
+        return {
+            row_id: Snippet(split_runs(title), split_runs(mark_gaps(text, first, last)))
+            for row_id, title, text, first, last in cursor.fetchall()
+        }
+
+
+def mark_gaps(marked: str, first: str, last: str) -> str:
+    """Put "…" where passages begin after the first characters of a text, or end before its last."""
+    shown = marked.replace(BEGIN, "").replace(END, "").strip()
+    first, last = (end.replace(BEGIN, "").replace(END, "") for end in (first, last))
+    before = "" if shown.startswith(first[: len(shown)]) else GAP.lstrip()
+    after = "" if not shown or shown.endswith(last[-len(shown) :]) else GAP.rstrip()
+    return f"{before}{marked.strip()}{after}"
+
+
+def split_runs(marked: str) -> tuple[Run, ...]:
+    """Cut a text at its marks. Nothing in it is markup afterwards: a page escapes each run."""
+    first, *rest = marked.split(BEGIN)
+    runs = [Run(first, is_match=False)]
+    for piece in rest:
+        match, _, after = piece.partition(END)
+        runs += [Run(match, is_match=True), Run(after, is_match=False)]
+    return tuple(run for run in runs if run.text)

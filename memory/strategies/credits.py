@@ -1,0 +1,108 @@
+"""Consequences for the strategies that a task was given, once it ends: freshness, trust, tokens saved.
+
+A strategy is credited with the difference between like tasks without it and those with it, in tokens of
+everything that was logged as sent for a task. Like tasks have the same pattern and repository, and succeeded.
+Without a task of either sort there is nothing to compare with, and nothing is credited.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from django.db.models import F, OuterRef, Subquery, Sum, TextField, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, NullIf
+
+from contextopt.models import Attempt, Completion, PhaseCompression, TaskState
+from memory.memories.memories import access_memories
+from memory.memories.models import Memory
+from memory.strategies.models import StrategyUse
+from memory.strategies.strategies import note_failure
+
+# The latest of the like tasks; older ones cost what was usual then.
+COMPARED_TASKS = 500
+
+
+def settle_uses(*, completion: Completion, pattern: str, repository: str, failure: str) -> None:
+    """Refresh the strategies that the ended task used, lower their trust if it failed, and credit them.
+
+    `failure` says why the task is no success by the measure of strategies; it is empty where it is one.
+    """
+    task = completion.task
+    totals = measure_tasks(_like_tasks(completion, pattern, repository))
+    used = set(StrategyUse.objects.filter(task=task).values_list("memory_id", flat=True))
+    compared = set(StrategyUse.objects.filter(task__in=totals).values_list("memory_id", flat=True))
+    # All that may be written is locked at once and in order: votes lock strategies, too.
+    _lock(used | compared)
+    access_memories(memory_ids=sorted(used))
+    if failure:
+        for memory_id in sorted(used):
+            note_failure(
+                memory_id=memory_id, reason=f"task {task.pk}: {failure}", actor=completion.created_by
+            )
+    _credit(totals, compared)
+
+
+def _like_tasks(completion: Completion, pattern: str, repository: str) -> list[int]:
+    """Return the ids of the tasks to compare, the one that ends among them if it succeeded."""
+    like = (
+        Completion.objects.filter(team=completion.team_id, task__state=TaskState.COMPLETED)
+        .annotate(
+            pattern=KT("learned__pattern"),
+            repository=Coalesce(
+                NullIf(KT("report__repository"), Value("")), F("task__repository"), output_field=TextField()
+            ),
+        )
+        .filter(pattern=pattern, repository=repository)
+        .order_by("-id")
+        .values_list("task_id", flat=True)[:COMPARED_TASKS]
+    )
+    own = [completion.task_id] if completion.task.state == TaskState.COMPLETED else []
+    return [*own, *like]
+
+
+def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
+    """Return the tokens that were sent for each task; a task of which nothing was logged is left out."""
+    totals: dict[int, int] = defaultdict(int)
+    for model in (Attempt, PhaseCompression):
+        rows = model._default_manager.filter(task__in=task_ids, assembly__isnull=False)
+        sums = rows.values_list("task_id").annotate(tokens=Sum("assembly__tokens_after"))
+        for task_id, tokens in sums.order_by():
+            totals[task_id] += tokens
+    return dict(totals)
+
+
+def savings(totals: Mapping[int, int], used: Collection[int]) -> dict[int, int]:
+    """Return what each task that used a strategy saved against the mean of those that did not."""
+    without = [tokens for task_id, tokens in totals.items() if task_id not in used]
+    if not without:
+        return {}
+    mean = sum(without) / len(without)
+    return {task_id: round(mean - totals[task_id]) for task_id in used if task_id in totals}
+
+
+def _credit(totals: Mapping[int, int], memory_ids: Iterable[int]) -> None:
+    """Write down what each use saved, and of each strategy the sum. A task counts once a strategy."""
+    uses: dict[int, dict[int, StrategyUse]] = defaultdict(dict)
+    for use in StrategyUse.objects.filter(task__in=totals).order_by("id"):
+        uses[use.memory_id].setdefault(use.task_id or 0, use)
+    changed: list[StrategyUse] = []
+    for by_task in uses.values():
+        saved = savings(totals, by_task.keys())
+        for task_id, use in by_task.items():
+            if use.tokens_saved != saved.get(task_id):
+                use.tokens_saved = saved.get(task_id)
+                changed.append(use)
+    StrategyUse.objects.bulk_update(changed, ["tokens_saved"], batch_size=500)
+    total = (
+        StrategyUse.objects.filter(memory=OuterRef("pk"))
+        .order_by()
+        .values("memory")
+        .annotate(total=Sum("tokens_saved"))
+        .values("total")
+    )
+    Memory.objects.filter(pk__in=memory_ids).update(tokens_saved=Subquery(total))
+
+
+def _lock(memory_ids: Collection[int]) -> None:
+    rows = Memory.objects.filter(pk__in=memory_ids).order_by("pk")
+    list(rows.select_for_update(no_key=True).values_list("pk"))

@@ -1,0 +1,119 @@
+"""What callers report of a task that has ended."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from contextopt.agents import models as limits
+from contextopt.agents.inputs import ErrorText, FilePath, Model, Plan, check_item, naming
+from contextopt.engine.agents.plans import StepOutcome, count_tries, read_plan
+from contextopt.inputs import NUMBER, Id, Input, Text, refuse_blank
+
+LESSON_MAX = 10_000
+LESSONS_MAX = 100
+STEPS_MAX = 1_000
+FILES_CHANGED_MAX = 2_000
+STEP_TEXT_MAX = 10_000
+# Sums of as many as there can ever be stay within 64 bits.
+TOKENS_SAVED_MAX = 1_000_000_000_000
+
+
+def read_lesson(value: object) -> object:
+    """Take a bare text for a lesson; of an object without a content its other texts are the content."""
+    if isinstance(value, str):
+        return {"content": value}
+    if not isinstance(value, dict) or "content" in value:
+        return value
+    check_item(value)
+    texts = [f"{name}: {text}" for name, text in value.items() if isinstance(text, str | int | float)]
+    return {"content": "\n".join(texts)}
+
+
+class LessonIn(Input):
+    """Something that was decided or that went wrong."""
+
+    content: Annotated[Text, Field(max_length=LESSON_MAX), AfterValidator(refuse_blank)]
+    category: Annotated[Text, Field(max_length=64)] = ""
+    tags: Annotated[list[Annotated[Text, Field(min_length=1, max_length=100)]], Field(max_length=50)] = Field(
+        default_factory=list
+    )
+
+
+class StepIn(Input):
+    """What came of one step of the plan; `step_index` counts the plan's non-empty lines from 0."""
+
+    step_index: Annotated[int, Field(ge=0, le=2**31 - 1), NUMBER]
+    action: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
+    result: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
+    error: ErrorText | None = None
+
+
+Lessons = Annotated[
+    list[Annotated[LessonIn, BeforeValidator(read_lesson)]],
+    Field(max_length=LESSONS_MAX, description="Texts, or objects with a content."),
+]
+
+
+class CompletionIn(Input):
+    """The report of an ended task. Without a `task_id` a task is recorded for it."""
+
+    task_id: Id | None = None
+    repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX)] = ""
+    description: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)] = ""
+    outcome: Literal["completed", "failed"] = "completed"
+    plan: Plan | None = None
+    attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
+    total_attempts: Annotated[
+        int,
+        Field(
+            ge=1, le=10_000, description="Counts only where it is more than the server and the steps tell."
+        ),
+        NUMBER,
+    ] = 1
+    quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX), NUMBER]
+    files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
+        default_factory=list
+    )
+    model: Model = ""
+    tokens_saved: Annotated[
+        int,
+        Field(ge=0, le=TOKENS_SAVED_MAX, description="Kept with the strategy; its own savings are measured."),
+        NUMBER,
+    ] = 0
+    decisions: Lessons = Field(default_factory=list)
+    error_patterns: Lessons = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, values: Any) -> Any:
+        """Take null for not given."""
+        if not isinstance(values, Mapping):
+            return values
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def outcomes(self) -> list[StepOutcome]:
+        return [StepOutcome(step.step_index, step.result, step.error or "") for step in self.attempts]
+
+    @property
+    def tries(self) -> int:
+        """The most tries that any step took: two where a step failed and then succeeded."""
+        return max(count_tries(self.outcomes).values(), default=1)
+
+    def plan_text(self) -> str:
+        """Return the plan as text, a line a step.
+
+        Raises:
+            InvalidInput: a step is an object without a title.
+        """
+        with naming():
+            plan = read_plan(self.plan)
+        return plan if isinstance(plan, str) else "\n".join(" ".join(step.split()) for step in plan)
+
+    def digest(self) -> str:
+        """Return the SHA-256 that the same report has again."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()

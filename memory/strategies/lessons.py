@@ -1,0 +1,93 @@
+"""What a task that has ended teaches: a strategy, decisions, error patterns."""
+
+from contextopt.engine.agents.plans import extract_successful_steps
+from contextopt.engine.agents.taskpatterns import detect_task_pattern
+from contextopt.engine.text.language import detect_language
+from contextopt.models import Completion, Task, Team
+from memory.memories.models import STRATEGY, Memory, TrustLevel
+from memory.strategies.credits import settle_uses
+from memory.strategies.inputs import CompletionIn, LessonIn
+from memory.strategies.reports import Learned, NotStored, Stored
+from memory.strategies.strategies import Success, store_strategy
+
+QUALITY_NEEDED = 7
+
+
+def learn_from(completion: Completion) -> Learned:
+    """Store the lessons of a completion; says of each kind what was stored, or why not.
+
+    Runs inside a transaction of its own: it stores all or nothing.
+    """
+    report = CompletionIn.model_validate(completion.report)
+    task, actor = completion.task, completion.created_by
+    pattern = detect_task_pattern(task.description)
+    steps = extract_successful_steps(report.outcomes, report.plan_text())
+    attempts, repository = count_attempts(report, task), report.repository or task.repository
+    # When two like strategies are learned at once, the second waits here and finds the first.
+    Team.objects.select_for_update(no_key=True).get(pk=completion.team_id)
+    failure = why_no_success(report, attempts=attempts)
+    settle_uses(completion=completion, pattern=pattern, repository=repository, failure=failure)
+    stored: list[Memory] = []
+    not_stored: list[NotStored] = []
+    strategy_id: int | None = None
+    if reason := failure or ("" if steps else "its plan has no steps that succeeded"):
+        not_stored.append(NotStored(memory_type=STRATEGY, reason=reason))
+    else:
+        success = Success(
+            task=task,
+            pattern=pattern,
+            steps=steps,
+            quality_score=report.quality_score,
+            files_changed=tuple(report.files_changed),
+            model=report.model,
+            tokens_saved=report.tokens_saved,
+            repository=repository,
+        )
+        stored.append(store_strategy(team_id=completion.team_id, success=success, actor=actor))
+        strategy_id = stored[0].pk
+    for memory_type, lessons in (("decision", report.decisions), ("error_pattern", report.error_patterns)):
+        stored += [_store_lesson(completion, repository, memory_type, lesson) for lesson in lessons]
+        if not lessons:
+            not_stored.append(NotStored(memory_type=memory_type, reason="none was given"))
+    return Learned(
+        pattern=pattern,
+        strategy_id=strategy_id,
+        stored=[Stored(id=m.pk, memory_type=m.memory_type, content=m.content) for m in stored],
+        not_stored=not_stored,
+    )
+
+
+def count_attempts(report: CompletionIn, task: Task) -> int:
+    """Return the attempts that a task took.
+
+    Nobody can report fewer than the server recorded, nor fewer than the report's own steps tell. A caller may
+    report more: its agent may have tried again without telling the server.
+    """
+    # A recorded attempt is one that failed; the one that ended the task follows.
+    return max(task.attempts.count() + 1, report.tries, report.total_attempts)
+
+
+def why_no_success(report: CompletionIn, *, attempts: int) -> str:
+    """Return why a task is no success by the measure of strategies; nothing where it is one."""
+    if report.outcome != "completed":
+        return "the task failed"
+    if attempts != 1:
+        return f"it took {attempts:,} attempts, and a strategy is what succeeds at the first"
+    if report.quality_score < QUALITY_NEEDED:
+        return f"its quality was {report.quality_score:g}, and a strategy needs {QUALITY_NEEDED}"
+    return ""
+
+
+def _store_lesson(completion: Completion, repository: str, memory_type: str, lesson: LessonIn) -> Memory:
+    return Memory.objects.create(
+        team_id=completion.team_id,
+        task=completion.task,
+        content=lesson.content,
+        memory_type=memory_type,
+        category=lesson.category or memory_type,
+        tags=lesson.tags,
+        repository=repository,
+        trust_level=TrustLevel.AGENT,
+        language=detect_language(lesson.content),
+        created_by=completion.created_by,
+    )

@@ -1,0 +1,81 @@
+"""Where strategies were used again, how that went, and how it moved their trust."""
+
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from contextopt.models import Assembly, Task, Team
+from memory.memories.models import REASON_MAX, Memory
+
+
+class StrategyUseQuerySet(models.QuerySet["StrategyUse"]):
+    def of(self, team: Team) -> Self:
+        return self.filter(memory__team=team)
+
+
+class StrategyUse(models.Model):
+    """One plan that was given a strategy as its hint, and how that went."""
+
+    memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="uses")
+    task = models.ForeignKey(Task, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses")
+    assembly = models.ForeignKey(
+        Assembly, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses"
+    )
+    similarity = models.FloatField()
+    asked = models.CharField(max_length=200, help_text="the beginning of the task")
+    tokens_saved = models.BigIntegerField(
+        null=True, blank=True, help_text="against like tasks without the strategy; none without such tasks"
+    )
+    rating = models.FloatField(null=True, blank=True, help_text="0 hurt, 1 helped")
+    rated_by = models.CharField(max_length=160, blank=True)
+    rated_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = StrategyUseQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(rating=None) | Q(rating__gte=0, rating__lte=1), name="strategy_use_rating"
+            ),
+        ]
+        # The latest uses of a strategy.
+        indexes: ClassVar = [
+            models.Index(fields=["memory", "-created_at", "-id"], name="strategy_use_newest")
+        ]
+
+    def __str__(self) -> str:
+        return f"use {self.pk} of memory {self.memory_id}"
+
+
+class TrustChange(models.Model):
+    """One step in a strategy's trust: what moved it, and where it stood then.
+
+    Only what is written here is needed to work the trust out again: see `strategies.standing_ratings`.
+    """
+
+    memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="trust_changes", db_index=False)
+    use = models.ForeignKey(
+        StrategyUse, models.DB_SET_NULL, null=True, blank=True, related_name="trust_changes"
+    )
+    trust = models.FloatField()
+    weight = models.FloatField(
+        null=True, blank=True, help_text="how far a rating moved it; none where it begins anew"
+    )
+    rating = models.FloatField(null=True, blank=True, help_text="none with a weight: taken back")
+    reason = models.CharField(max_length=REASON_MAX)
+    changed_by = models.CharField(max_length=160, blank=True)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(trust__gte=0, trust__lte=1), name="trust_change_trust"),
+        ]
+        # A strategy's chart.
+        indexes: ClassVar = [models.Index(fields=["memory", "changed_at", "id"], name="trust_change_of")]
+
+    def __str__(self) -> str:
+        return f"{self.trust:.2f}: {self.reason}"

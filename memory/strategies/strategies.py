@@ -1,0 +1,300 @@
+"""Strategies: ways of working that succeeded, stored once, used again, rated, retired."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import structlog
+from django.db import transaction
+from django.db.models import Avg
+from django.utils import timezone
+
+from contextopt.engine.text.cleaning import cut, flatten_to
+from contextopt.engine.text.language import detect_language
+from contextopt.errors import Conflict, NotFound
+from contextopt.locks import hold_team
+from contextopt.models import Task, Team
+from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
+from memory.memories.policies import MemoryPolicy
+from memory.strategies.inputs import FILES_CHANGED_MAX
+from memory.strategies.likeness import LIKE_FROM, overlap
+from memory.strategies.models import StrategyUse, TrustChange
+
+log = structlog.get_logger(__name__)
+
+STEP_CHARS = 300
+# The latest strategies of a pattern and a repository that a new one may be like.
+LIKE_LOOKED_AT = 200
+HINTED_TASK_CHARS = 200
+"""How much of a task a search for strategies looks at, and how much of a task a strategy keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """What a strategy is made of."""
+
+    task: Task
+    pattern: str
+    steps: tuple[str, ...]
+    quality_score: float
+    files_changed: tuple[str, ...]
+    model: str
+    tokens_saved: int
+    repository: str
+
+    def content(self) -> str:
+        steps = " → ".join(flatten_to(step, STEP_CHARS) for step in self.steps)
+        return cut(f'Strategy for "{self.pattern}": {steps}', CONTENT_MAX)
+
+    def payload(self) -> dict[str, Any]:
+        return {
+            "pattern": self.pattern,
+            "steps": list(self.steps),
+            "files_changed": list(self.files_changed),
+            "model": self.model,
+            "quality_score": self.quality_score,
+            "tokens_saved": self.tokens_saved,
+        }
+
+
+@transaction.atomic
+def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
+    """Add the strategy with the trust that all begin with, or count it as evidence of a like one.
+
+    The caller holds the team's row, so that of two like ones at once the second finds the first.
+    """
+    if like := _find_like(team_id, success):
+        return _merge(like, success)
+    title = flatten_to(success.task.description, TITLE_MAX)
+    content = success.content()
+    memory = Memory.objects.create(
+        team_id=team_id,
+        task=success.task,
+        title=title,
+        content=content,
+        memory_type=STRATEGY,
+        category=STRATEGY,
+        tags=[success.pattern[:100], STRATEGY],
+        repository=success.repository,
+        trust_level=TrustLevel.AGENT,
+        payload=success.payload(),
+        language=detect_language(title, content),
+        created_by=actor[:160],
+    )
+    _note_trust(memory, "stored", actor)
+    log.info(
+        "strategy_stored",
+        task_pattern=success.pattern,
+        steps_count=len(success.steps),
+        quality_score=success.quality_score,
+        repository=success.repository,
+        memory_id=memory.pk,
+    )
+    return memory
+
+
+def _find_like(team_id: int, success: Success) -> Memory | None:
+    """Return the strategy of the same pattern and repository whose steps are most like these, if any are.
+
+    A retired one is found too: what was retired does not come back under another number.
+    """
+    rows = Memory.objects.strategies().filter(
+        team_id=team_id, repository=success.repository, payload__pattern=success.pattern
+    )
+    rated = [
+        (overlap(success.steps, memory.payload.get("steps") or ()), -memory.pk, memory)
+        for memory in rows.order_by("-id")[:LIKE_LOOKED_AT]
+    ]
+    share, _, memory = max(rated, default=(0.0, 0, None), key=lambda each: each[:2])
+    return memory if share >= LIKE_FROM else None
+
+
+def _merge(memory: Memory, success: Success) -> Memory:
+    """Count the success as further evidence; what the strategy says stays as it was first said."""
+    count = memory.evidence_count
+    quality = memory.payload.get("quality_score") or success.quality_score
+    files = [*(memory.payload.get("files_changed") or ()), *success.files_changed]
+    memory.payload |= {
+        "quality_score": round((quality * count + success.quality_score) / (count + 1), 2),
+        "files_changed": list(dict.fromkeys(files))[:FILES_CHANGED_MAX],
+    }
+    memory.evidence_count = count + 1
+    # To succeed in the same way again is a use.
+    memory.last_accessed_at = timezone.now()
+    memory.save(update_fields=["payload", "evidence_count", "last_accessed_at", "updated_at"])
+    log.info(
+        "strategy_merged",
+        memory_id=memory.pk,
+        evidence_count=memory.evidence_count,
+        task_id=success.task.pk,
+        task_pattern=success.pattern,
+    )
+    return memory
+
+
+def policy_of(team_id: int) -> MemoryPolicy:
+    """Return the team's rules, the defaults where it has none of its own."""
+    return MemoryPolicy.objects.filter(team_id=team_id).first() or MemoryPolicy(team_id=team_id)
+
+
+def find_strategy(team: Team, memory_id: int) -> Memory:
+    """Return the team's strategy, a retired one too.
+
+    Raises:
+        NotFound: the team has no such strategy.
+    """
+    memory = Memory.objects.strategies().filter(team=team, pk=memory_id).first()
+    if memory is None:
+        raise NotFound(f"There is no strategy {memory_id}.")
+    return memory
+
+
+def find_use(team_id: int, use_id: int) -> StrategyUse:
+    """Return a use of one of the team's strategies.
+
+    Raises:
+        NotFound: the team has no such use.
+    """
+    use = StrategyUse.objects.select_related("memory").filter(memory__team_id=team_id, pk=use_id).first()
+    if use is None:
+        raise NotFound(f"There is no use {use_id} of a strategy.")
+    return use
+
+
+@transaction.atomic
+def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
+    """Take a rating from 0, it hurt, to 1, it helped, and work out the strategy's trust; None takes it back.
+
+    Each rating that stands moves the trust: `trust += weight × (rating − trust)`, in the order in which the
+    uses were first rated, each by the team's weight of its time. So another rating of a use takes the place
+    of the one before, and the same again changes nothing. Below the team's threshold, and after as many rated
+    uses as it asks for, the strategy is retired. Returns the strategy.
+
+    Raises:
+        ValueError: the rating is not from 0 to 1.
+        NotFound: the team was deleted meanwhile.
+    """
+    if rating is not None and not 0 <= rating <= 1:
+        raise ValueError("a rating is a number from 0 to 1")
+    hold_team(use.memory.team_id)
+    memory = Memory.objects.select_for_update(no_key=True).get(pk=use.memory_id)
+    current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
+    if current.rating == rating:
+        return memory
+    current.rating, current.rated_by, current.rated_at = rating, actor[:160], timezone.now()
+    current.save(update_fields=["rating", "rated_by", "rated_at"])
+    policy = policy_of(memory.team_id)
+    trust, ratings = standing_ratings(memory)
+    if rating is None:
+        ratings.pop(current.pk, None)
+    else:
+        # In the place of the one before; the first of a use comes last.
+        ratings[current.pk] = Rated(rating, policy.rating_weight)
+    for rated in ratings.values():
+        trust += rated.weight * (rated.rating - trust)
+    memory.trust = min(1.0, max(0.0, trust))
+    memory.save(update_fields=["trust", "updated_at"])
+    reason = "rating taken back" if rating is None else f"rated {rating:g}"
+    _note_trust(memory, reason, actor, use=current, rating=rating, weight=policy.rating_weight)
+    _retire_if_it_hurts(memory, policy, len(ratings))
+    return memory
+
+
+class Rated(NamedTuple):
+    """A rating from 0 to 1 that stands, and the share of the way to it that it moves the trust."""
+
+    rating: float
+    weight: float
+
+
+def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
+    """Return the trust that the strategy began with, and the ratings since by their use, in their order.
+
+    One that was reinstated began anew: what was rated before does not count again.
+    """
+    changes = TrustChange.objects.filter(memory=memory)
+    begun = changes.filter(weight=None).order_by("-id").first()
+    ratings: dict[int, Rated] = {}
+    since = changes.filter(pk__gt=begun.pk if begun else 0).order_by("id")
+    for change, use, rating, weight in since.values_list("pk", "use_id", "rating", "weight"):
+        # The step of a use that is gone stays.
+        key = use or -change
+        if rating is None:
+            ratings.pop(key, None)
+        elif weight is not None:
+            ratings[key] = Rated(rating, weight)
+    return begun.trust if begun else NEW_TRUST, ratings
+
+
+def note_failure(*, memory_id: int, reason: str, actor: str) -> None:
+    """Lower the strategy's trust as a rating of 0 does, beside all ratings: no vote takes it back."""
+    memory = Memory.objects.select_for_update(no_key=True).get(pk=memory_id)
+    policy = policy_of(memory.team_id)
+    memory.trust = max(0.0, memory.trust * (1 - policy.rating_weight))
+    memory.save(update_fields=["trust", "updated_at"])
+    _note_trust(memory, reason, actor, rating=0.0, weight=policy.rating_weight)
+    _retire_if_it_hurts(memory, policy, len(standing_ratings(memory)[1]))
+
+
+def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy, rated_uses: int) -> None:
+    if memory.retired_at is not None or memory.trust >= policy.retire_below:
+        return
+    if rated_uses >= policy.retire_after:
+        _retire(memory, f"its trust fell to {memory.trust:.2f} after {rated_uses} rated uses")
+
+
+@transaction.atomic
+def retire_strategy(*, memory: Memory, reason: str, actor: str) -> Memory:
+    """Take the strategy out of all hints and searches. Twice is once."""
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
+    if current.retired_at is None:
+        _retire(current, f"{reason} ({actor})")
+    return current
+
+
+def _retire(memory: Memory, reason: str) -> None:
+    memory.retired_at, memory.retired_reason = timezone.now(), reason[:REASON_MAX]
+    memory.save(update_fields=["retired_at", "retired_reason", "updated_at"])
+    log.info("strategy_retired", memory_id=memory.pk, reason=memory.retired_reason, trust=memory.trust)
+
+
+@transaction.atomic
+def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
+    """Let a retired strategy be found again, with the trust of a new one at least.
+
+    Raises:
+        Conflict: it is not retired.
+    """
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
+    if current.retired_at is None:
+        raise Conflict(f"Strategy {current.pk} is not retired.")
+    current.retired_at, current.retired_reason = None, ""
+    current.trust = max(current.trust, NEW_TRUST)
+    current.save(update_fields=["retired_at", "retired_reason", "trust", "updated_at"])
+    _note_trust(current, "reinstated", actor)
+    return current
+
+
+def success_rates(memories: list[Memory]) -> dict[int, float | None]:
+    """Return the mean rating of each strategy, none where no use was rated."""
+    rows = StrategyUse.objects.filter(memory__in=memories).values("memory_id").annotate(mean=Avg("rating"))
+    return {row["memory_id"]: row["mean"] for row in rows}
+
+
+def _note_trust(
+    memory: Memory,
+    reason: str,
+    actor: str,
+    *,
+    use: StrategyUse | None = None,
+    rating: float | None = None,
+    weight: float | None = None,
+) -> None:
+    TrustChange.objects.create(
+        memory=memory,
+        use=use,
+        trust=memory.trust,
+        rating=rating,
+        weight=weight,
+        reason=reason[:REASON_MAX],
+        changed_by=actor[:160],
+    )
