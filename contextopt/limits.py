@@ -1,3 +1,5 @@
+"""Limits that all wings share; those of one wing stand beside its models."""
+
 from datetime import UTC, datetime
 
 NAME_MAX = 120

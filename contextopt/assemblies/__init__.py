@@ -1,0 +1,1 @@
+"""What enters one prompt, decided and logged."""

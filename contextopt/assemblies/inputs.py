@@ -1,3 +1,5 @@
+"""What callers may ask of one prompt."""
+
 from typing import Annotated, Literal
 
 from pydantic import Field

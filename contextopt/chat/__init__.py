@@ -1,0 +1,1 @@
+"""Conversations with a model, each message sent once with its context."""

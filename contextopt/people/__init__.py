@@ -1,0 +1,1 @@
+"""Teams, members, keys and log-ins, and the log of what they changed."""

@@ -1,3 +1,5 @@
+"""What callers may send of spaces, records and settings."""
+
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field

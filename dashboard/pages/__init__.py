@@ -1,0 +1,1 @@
+"""The pages, a folder for each entry of the navigation."""

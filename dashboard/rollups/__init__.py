@@ -1,0 +1,1 @@
+"""Assemblies added up by time, so that pages need not read the log."""

@@ -1,0 +1,1 @@
+"""Votes on answers, and what they say of strategies."""

@@ -1,0 +1,1 @@
+"""What a team remembers: facts, decisions and error patterns."""

@@ -1,0 +1,1 @@
+"""Answers that people review, each by one person at a time."""

@@ -33,7 +33,7 @@ from config.embedded.remains import postmaster
 
 START = """
 import pathlib, sys
-from config import postgres
+from config.embedded import postgres
 postgres.ensure_running(postgres.location(pathlib.Path(sys.argv[1])))
 """
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone has to change the account")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import call_command, get_commands, load_command_class
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -342,8 +342,7 @@ def test_every_command_takes_json_and_team() -> None:
         "verify_savings",
     ]
     for name in names:
-        module = __import__(f"contextopt.management.commands.{name}", fromlist=["Command"])
-        command: BaseCommand = module.Command()
+        command = load_command_class(get_commands()[name], name)
         assert isinstance(command, ReportingCommand)
         options = {action.dest for action in command.create_parser("manage.py", name)._actions}
         assert {"json", "team"} <= options

@@ -17,6 +17,7 @@ from psycopg.errors import ForeignKeyViolation
 from contextopt import engine, locks
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.retries import create_task
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
@@ -77,7 +78,7 @@ def publish(space: Space) -> None:
 
 def assemble(space: Space) -> None:
     request = AssemblyIn(space=space.slug)
-    assemble.assemble_space(team_id=space.team_id, request=request, actor="test")
+    assemble_space(team_id=space.team_id, request=request, actor="test")
 
 
 @pytest.mark.parametrize("write", [write_records, publish, assemble])

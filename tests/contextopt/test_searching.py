@@ -291,8 +291,8 @@ def test_a_record_knows_the_week_of_its_date(space: Space, date: datetime, time_
         cursor.execute(
             "SELECT tsvector_to_array(search_vector) FROM contextopt_record WHERE id = %s", [record.pk]
         )
-        words = cursor.fetchone()[0]
-    assert [word for word in words if word.startswith(f" {space.pk}w")] == words.week_words(
+        stored = cursor.fetchone()[0]
+    assert [word for word in stored if word.startswith(f" {space.pk}w")] == words.week_words(
         space.pk, date, date
     )
 

@@ -1,0 +1,1 @@
+"""Contexts, retries and logs of coding agents. Pure."""

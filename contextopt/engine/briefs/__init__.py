@@ -1,0 +1,1 @@
+"""Findings and their briefs. Pure."""

@@ -1,0 +1,1 @@
+"""Tokens, sentences, words and marks of texts. Pure."""

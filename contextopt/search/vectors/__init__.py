@@ -1,0 +1,1 @@
+"""Vectors of texts: stored, filled, indexed and compared in PostgreSQL."""

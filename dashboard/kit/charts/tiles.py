@@ -1,3 +1,5 @@
+"""A figure with its change since the period before."""
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

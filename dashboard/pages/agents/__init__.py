@@ -1,0 +1,1 @@
+"""Tasks, phases, retries, hand-offs and repositories of coding agents."""

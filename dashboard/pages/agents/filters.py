@@ -1,3 +1,5 @@
+"""The filters of the agents' pages."""
+
 from datetime import datetime
 from typing import Any
 

@@ -1,0 +1,1 @@
+"""Chat, people's votes, and review."""

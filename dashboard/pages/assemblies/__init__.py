@@ -1,0 +1,1 @@
+"""The log of assemblies, and one assembly under the Inspector."""

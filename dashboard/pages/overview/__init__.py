@@ -1,0 +1,1 @@
+"""The first page: what was saved, in figures and charts."""

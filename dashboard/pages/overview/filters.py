@@ -1,3 +1,5 @@
+"""The filters of the Overview."""
+
 from datetime import datetime
 from typing import Any, cast
 

@@ -1,0 +1,1 @@
+"""The team, its members and keys, and the log of changes."""

@@ -1,3 +1,5 @@
+"""The forms of team, members and keys."""
+
 from typing import cast
 from zoneinfo import available_timezones
 

@@ -1,0 +1,1 @@
+"""Spaces, their records and settings, and search."""

@@ -1,3 +1,5 @@
+"""The filters of the spaces' pages."""
+
 from typing import Literal, cast
 
 from django import forms

@@ -1,3 +1,5 @@
+"""The forms of spaces, records and settings."""
+
 from collections.abc import Mapping
 from typing import Any
 
