@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.filecases import Snapshot, from_checkout, from_releases
+from benchmarks.agents.filecases import Snapshot, from_checkout, from_releases
 
 
 @dataclass(frozen=True, slots=True)

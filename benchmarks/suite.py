@@ -10,26 +10,26 @@ from typing import TextIO, cast
 from django.core.management import call_command
 from django.db import connections
 
-from benchmarks.assembly import measure_assembly
-from benchmarks.briefs import measure_briefs
-from benchmarks.dashboard import measure_dashboard
-from benchmarks.deltas import measure_deltas
-from benchmarks.errorlogs import measure_error_logs
+from benchmarks.agents.briefs import measure_briefs
+from benchmarks.agents.deltas import measure_deltas
+from benchmarks.agents.errorlogs import measure_error_logs
+from benchmarks.agents.files import measure_files
+from benchmarks.agents.filespeed import measure_speed
+from benchmarks.agents.strategies import measure_strategies
 from benchmarks.figures import Section
-from benchmarks.files import measure_files
-from benchmarks.filespeed import measure_speed
-from benchmarks.finding import measure_finding
-from benchmarks.hostile import measure_hostile, total_section
-from benchmarks.importing import measure_import
-from benchmarks.kills import measure_kills
 from benchmarks.material import Material
-from benchmarks.recall import measure_recall
-from benchmarks.recount import Recount
 from benchmarks.report import Machine, render_terminal
-from benchmarks.search import measure_search
+from benchmarks.retrieval.finding import measure_finding
+from benchmarks.retrieval.recall import measure_recall
+from benchmarks.retrieval.search import measure_search
+from benchmarks.service.assembly import measure_assembly
+from benchmarks.service.dashboard import measure_dashboard
+from benchmarks.service.hostile import measure_hostile, total_section
+from benchmarks.service.importing import measure_import
+from benchmarks.service.kills import measure_kills
+from benchmarks.service.recount import Recount
+from benchmarks.service.web import measure_web
 from benchmarks.spaces import Filled, generated_space, measured, say, settle
-from benchmarks.strategies import measure_strategies
-from benchmarks.web import measure_web
 from contextopt.models import Space, Team
 
 DATA_SPACE = "given"

@@ -12,7 +12,7 @@ from django.test import Client
 from contextopt.models import Record, RecordEmbedding, RecordRevision, Space, StoredResponse, User
 from contextopt.search.vectors.fill import Work, work_through
 from tests import factories
-from tests.api.conftest import Caller, api, make_caller
+from tests.contextopt.api.conftest import Caller, api, make_caller
 from tests.fulldisk import LACKS, lacking_room
 
 __all__ = ["api"]

@@ -8,7 +8,7 @@ from contextopt.models import Team
 from memory.models import Memory, StrategyUse
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import CompletionResult, complete_task
-from tests.api.conftest import Caller, api, nobody, reader, stranger, writer
+from tests.contextopt.api.conftest import Caller, api, nobody, reader, stranger, writer
 from tests.memory.factories import make_strategy, make_use
 
 __all__ = ["Caller", "api", "nobody", "reader", "stranger", "writer"]

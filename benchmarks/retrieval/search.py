@@ -1,0 +1,141 @@
+"""Stage 5 and search, as a space grows: how long one question takes, no two of them alike."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+
+from benchmarks.corpus import generate_varied
+from benchmarks.figures import Figure, Sample, Section, at_most
+from benchmarks.retrieval.recall import use_model
+from benchmarks.service.recount import Recount
+from benchmarks.spaces import Filled, describe_space, fill, measured, settle
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
+from contextopt.search import registry
+from contextopt.search.embedders import configured_embedder
+from contextopt.search.hybrid import SearchFilters, prepare_query, search
+from contextopt.search.vectors.indexes import build_index
+from contextopt.spaces.records import create_space, delete_space
+
+BUDGET_TOKENS = 2_000
+QUESTION_WORDS = 6
+HITS = 20
+WARM_UP_ROUNDS = 15
+BAR_RECORDS = 100_000
+BAR_P95_MS = 30.0
+STAGE_4 = "stage 4, logged durably"
+STAGE_5 = "stage 5, logged durably"
+STAGE_5_NARROW = "stage 5, 14 days, 20 records"
+SEARCH = "search, 20 hits"
+
+_CONDITIONS = (
+    "Each question is six words of a record's notes, in any order; stage 5 has its "
+    "default settings (all 90 days, no record limit, whole notes) and 2,000 tokens, and embeds, searches, "
+    "assembles and logs; the narrow one has a window of 14 days and 20 records. Words are of a skewed "
+    "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
+    "configured model, with their indexes. The ratio is to stage 4 without a question, in the same space and "
+    "run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A space, and questions about it."""
+
+    filled: Filled
+    questions: list[str]
+
+
+def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Recount) -> Section:
+    asked = [_prepare(team, size, rounds + WARM_UP_ROUNDS) for size in sizes]
+    _build_indexes()
+    settle()
+    times: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for number in range(-WARM_UP_ROUNDS, rounds):
+        for one in asked:
+            for name, run in _CONTENDERS.items():
+                started = perf_counter()
+                result = run(one.filled, one.questions[number])
+                took_ms = (perf_counter() - started) * 1_000
+                if number >= 0:
+                    times[name, one.filled.records].append(took_ms)
+                if result is not None:
+                    _check(result, recount)
+    for one in asked:
+        delete_space(space=one.filled.space)
+    figures = [
+        _figure(name, records, Sample(tuple(taken)), Sample(tuple(times[STAGE_4, records])))
+        for (name, records), taken in times.items()
+    ]
+    return Section("Search and stage 5: time of one question", tuple(figures), (_CONDITIONS,))
+
+
+def _prepare(team: Team, size: int, count: int) -> _Asked:
+    """Fill a space with records in varied words, embed and count them, and make up questions."""
+    slug = f"varied-{size}"
+    Space.objects.filter(team=team, slug=slug).delete()
+    space = create_space(team=team, data=describe_space(slug), actor="benchmarks")
+    fill(space, generate_varied(size, seed=size, until=datetime.now(UTC)))
+    use_model([space])
+    rng = random.Random(size)
+    notes = list(Record.objects.filter(space=space).order_by("id").values_list("notes", flat=True))
+    return _Asked(measured(space), [_question(rng, text) for text in rng.choices(notes, k=count)])
+
+
+def _question(rng: random.Random, text: str) -> str:
+    words = text.replace(".", " ").replace(",", " ").split()
+    return " ".join(rng.sample(words, min(QUESTION_WORDS, len(words))))
+
+
+def _build_indexes() -> None:
+    """Have the indexes over vectors that the worker builds past a few thousand of them."""
+    records = registry.get("record")
+    model = EmbeddingModel.objects.get(name=configured_embedder())
+    build_index(records, model, wait_seconds=None)
+    EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
+
+
+def _assemble_plain(filled: Filled, _question: str) -> AssemblyResult:
+    return _assemble(filled, AssemblyIn(space=filled.slug))
+
+
+def _assemble_asked(filled: Filled, question: str) -> AssemblyResult:
+    return _assemble(filled, AssemblyIn(space=filled.slug, query=question))
+
+
+def _assemble_narrow(filled: Filled, question: str) -> AssemblyResult:
+    request = AssemblyIn(space=filled.slug, query=question, window_days=14, max_records=20)
+    return _assemble(filled, request)
+
+
+def _assemble(filled: Filled, request: AssemblyIn) -> AssemblyResult:
+    return assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
+
+
+def _check(result: AssemblyResult, recount: Recount) -> None:
+    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
+    recount.check(result.text, budget=BUDGET_TOKENS, certificate=certificate)
+
+
+def _search(filled: Filled, question: str) -> None:
+    query = prepare_query(question)
+    search(registry.get("record"), filled.space.pk, query, filters=SearchFilters(), limit=HITS)
+
+
+_CONTENDERS: dict[str, Callable[[Filled, str], AssemblyResult | None]] = {
+    STAGE_4: _assemble_plain,
+    STAGE_5: _assemble_asked,
+    STAGE_5_NARROW: _assemble_narrow,
+    SEARCH: _search,
+}
+
+
+def _figure(name: str, records: int, sample: Sample, plain: Sample) -> Figure:
+    bar = None
+    if name == STAGE_5 and records >= BAR_RECORDS:
+        bar = at_most(BAR_P95_MS, sample.p95, f"p95 ≤ {BAR_P95_MS:g} ms")
+    return Figure.of(f"{records:,} records: {name}", sample, ratio=sample.median / plain.median, bar=bar)

@@ -1,0 +1,103 @@
+"""Budgets under attack: texts made to break estimates, under settings chosen at random."""
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.corpus import generate_hostile
+from benchmarks.figures import Figure, Section, at_most
+from benchmarks.service.recount import Recount
+from benchmarks.spaces import describe_space, fill
+from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.models import Space, Team
+from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.records import create_space, delete_space
+
+RECORDS = 150
+ASSEMBLIES_PER_SPACE = 25
+STAGE_3_TOKENS = 4_000
+CONTEXT_TOKENS = 2_000
+RESPONSE_TOKENS = 1_000
+# Sizes of the request are drawn up to these, so that context has to give way in many of them.
+LARGEST_CONTEXT = 6_000
+LARGEST_PROMPT = 5_000
+
+
+def measure_hostile(team: Team, *, spaces: int, recount: Recount) -> Section:
+    """Assemble over hostile records; every text is recounted, and the parts are added up again."""
+    answers: Counter[str] = Counter()
+    own = Recount()
+    for number in range(spaces):
+        space = _make_space(team, number)
+        rng = random.Random(number)
+        for _ in range(ASSEMBLIES_PER_SPACE):
+            answers[_assemble_once(space, rng, own)] += 1
+        delete_space(space=Space.objects.get(pk=space.pk))
+    recount.add(own.checked, own.violations, own.examples)
+    figure = Figure("hostile records: violations", "texts", own.checked, own.violations)
+    note = (
+        f"{spaces} spaces of {RECORDS} hostile records, {ASSEMBLIES_PER_SPACE} requests each with random "
+        f"stage, sizes and order: {answers['assembled']:,} assembled, {answers['refused']:,} refused because "
+        "nothing was left for the response."
+    )
+    return Section("Budgets on a hostile corpus", (figure,), (note,))
+
+
+def total_section(recount: Recount) -> Section:
+    """Return the count of violations over all texts of the run."""
+    bar = at_most(0, recount.violations, "0 violations")
+    figure = Figure("every text of this run", "violations", recount.checked, recount.violations, bar=bar)
+    note = (
+        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the "
+        "request's budget, the certified count and the certified SHA-256."
+    )
+    return Section("Budget violations", (figure,), (note, *recount.examples))
+
+
+def _make_space(team: Team, number: int) -> Space:
+    data = describe_space(f"hostile-{number}")
+    if number % 2:
+        title = next(generate_hostile(1, seed=10_000 + number, until=datetime.now(UTC))).title
+        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title * 2)[:1_000])
+    space = create_space(team=team, data=data, actor="benchmarks")
+    fill(space, generate_hostile(RECORDS, seed=number, until=datetime.now(UTC)))
+    return space
+
+
+def _assemble_once(space: Space, rng: random.Random, recount: Recount) -> str:
+    request = _draw_request(space, rng)
+    try:
+        result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
+    except BudgetExceeded:
+        return "refused"
+    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
+    recount.check(result.text, budget=_budget_of(request, result), certificate=certificate)
+    return "assembled"
+
+
+def _draw_request(space: Space, rng: random.Random) -> AssemblyIn:
+    def drawn(most: int) -> int | None:
+        return rng.choice((None, rng.randrange(most), rng.randrange(60)))
+
+    return AssemblyIn(
+        space=space.slug,
+        stage=rng.choice((2, 3, 4, 4, 4)),
+        as_of=datetime.now(UTC) - timedelta(days=rng.random() * 5),
+        context_tokens=drawn(LARGEST_CONTEXT),
+        system_tokens=drawn(LARGEST_PROMPT),
+        history_tokens=drawn(LARGEST_PROMPT),
+        max_records=rng.choice((None, 1, 20, 200, "all")),
+        record_order=rng.choice(("score", "stable")),
+        window_days=rng.choice((7, 14, 30, "all")),
+    )
+
+
+def _budget_of(request: AssemblyIn, result: AssemblyResult) -> int:
+    """Return what the text may take: the share asked for, and what the other parts leave of the total."""
+    default = STAGE_3_TOKENS if request.stage == 3 else CONTEXT_TOKENS
+    share = default if request.context_tokens is None else request.context_tokens
+    parts = result.allocation
+    left = parts.total - parts.system - parts.history - max(parts.response, RESPONSE_TOKENS)
+    return min(share, left)

@@ -1,0 +1,247 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine.agents.errorlogs import latest_error, latest_error_within
+from contextopt.engine.agents.logmarkers import Marker, classify
+from contextopt.engine.text.errors import InvalidValue
+from tests.contextopt.engine.factories import TOKENIZER
+from tests.contextopt.engine.strategies import PROFILE, clean_texts
+
+START = [f"Unpacking package-{number} (1.{number}.0) over (1.{number - 1}.9) ..." for number in range(1_500)]
+END = [f"Removing temporary folder {number}" for number in range(400)]
+
+
+def bury(*failure: str) -> str:
+    """Put the lines of a failure deep into a long log."""
+    return "\n".join([*START, *failure, *END])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E       AssertionError: assert 5 == 6",
+        "src/shop/cart.py:31: error: Incompatible return value type  [return-value]",
+        "error[E0308]: mismatched types",
+        "src/api/client.ts(88,13): error TS2345: Argument of type 'string' is not assignable",
+        "  12:7   error  'total' is assigned a value but never used  no-unused-vars",
+        "--- FAIL: TestAdd (0.00s)",
+        "FAIL\texample.com/calc\t0.004s",
+        "[ERROR] Failed to execute goal org.apache.maven.plugins:maven-compiler-plugin:3.1",
+        "npm ERR! code ERESOLVE",
+        "npm error code E404",
+        "ERROR: Could not find a version that satisfies the requirement flask==99",
+        "a.c:3:44: error: 'thing' undeclared (first use in this function)",
+        '#9 ERROR: process "/bin/sh -c npm ci" did not complete successfully: exit code: 1',
+        "##[error]The operation was canceled.",
+        "thread 'main' panicked at src/main.rs:4:5:",
+        "panic: runtime error: index out of range [5] with length 3",
+        "Traceback (most recent call last):",
+        "Caused by: java.lang.NullPointerException: name",
+        "CMake Error at CMakeLists.txt:9 (find_package):",
+        "  ● cart › adds an item",
+        "not ok 3 - adds",
+        "fatal: not a git repository",
+        "FAILED tests/test_cart.py::test_total - assert 5 == 6",
+        "Error from server (Forbidden): pods is forbidden",
+        "ModuleNotFoundError: No module named 'shop'",
+    ],
+)
+def test_the_first_error_line_is_never_lost(line: str) -> None:
+    assert classify(line) >= Marker.EXIT
+    assert line.strip() in latest_error(bury(line))
+    assert line.strip() in latest_error_within(bury(line), 450, TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/test_errors.py::test_fails_without_reference PASSED   [ 10%]",
+        "test tests/fail/macros_join.rs [should fail to compile] ... ok",
+        "shell: /usr/bin/bash --noprofile --norc -e -o pipefail {0}",
+        "  fail-on-cache-miss: false",
+        "error_upload_url: https://conda.io/conda-post/unexpected-error",
+        "[INFO] error-prone annotations loaded",
+        "PASS src/errors.test.ts",
+        "  ✓ requireHooks throws an error if there are two finders (7 ms)",
+    ],
+)
+def test_what_only_sounds_like_an_error_is_none(line: str) -> None:
+    assert classify(line) is Marker.NONE
+
+
+def test_the_lines_around_it_the_summary_and_the_exit_come_with_it() -> None:
+    text = latest_error(
+        bury(
+            "___________ test_total ___________",
+            "    def test_total():",
+            ">       assert total([1, 2, 3]) == 6",
+            "E       assert 5 == 6",
+            "",
+            "test_cart.py:9: AssertionError",
+            *(f"slow test {number}: 0.1 s" for number in range(80)),
+            "==== 1 failed, 300 passed in 2.11s ====",
+            "Process completed with exit code 1.",
+        )
+    )
+    for part in (
+        "assert total([1, 2, 3]) == 6",
+        "E       assert 5 == 6",
+        "test_cart.py:9",
+        "1 failed, 300 passed",
+        "code 1",
+    ):
+        assert part in text
+    assert "Unpacking" not in text
+    assert len(text) <= 1_000
+
+
+def test_the_step_that_failed_goes_before_other_steps() -> None:
+    text = latest_error(
+        "\n".join(
+            [
+                "##[group]Run setup",
+                "##[endgroup]",
+                *(f"Error: optional package {number} could not be built" for number in range(200)),
+                "##[group]Run make ci",
+                'echo "Error: never printed"',
+                "##[endgroup]",
+                *START,
+                "main.c:9:2: error: expected ';'",
+                "##[error]Process completed with exit code 2.",
+                *END,
+            ]
+        )
+    )
+    assert "##[group]Run make ci" in text
+    assert "main.c:9:2: error: expected ';'" in text
+    assert text.index("main.c") < text.index("exit code 2")
+
+
+def test_a_log_without_errors_shows_its_end() -> None:
+    text = latest_error("\n".join([*START, *END]))
+    assert text.endswith(END[-1])
+    assert START[0] not in text
+
+
+def test_colours_times_and_overwritten_text_go() -> None:
+    log = (
+        "2026-04-22T16:11:56.9997008Z \x1b[31;1mFAIL\x1b[0m a\n"
+        "[12:01:02] ^[[31mError: b^[[0m\n"
+        "10 %\r50 %\r100 % done\r\n"
+        "2026-04-22 16:11:56,123 ERROR c\n"
+    )
+    assert latest_error(log) == "FAIL a\nError: b\n100 % done\nERROR c"
+
+
+def test_repeated_lines_are_written_once() -> None:
+    assert latest_error("Error: a\n" + "retrying\n" * 50) == "Error: a\nretrying (×50)"
+
+
+def test_a_long_line_keeps_its_start_and_its_end() -> None:
+    text = latest_error(bury("ERROR: Could not connect " + "x" * 5_000 + " (too many 502 responses)"))
+    assert "ERROR: Could not connect" in text
+    assert "(too many 502 responses)" in text
+
+
+def test_what_is_short_stays_whole() -> None:
+    assert latest_error("e" * 1_000) == "e" * 1_000
+    assert latest_error("") == ""
+
+
+def repeat_line(line: str) -> str:
+    """Write the line, numbered, up to the million characters that an error may have."""
+    return "\n".join(f"{line} {number}" for number in range(1_000_000 // (len(line) + 7)))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "\n".join(f"ERROR: connection refused by host db{number}" for number in range(24_000)),
+        "\n".join(f"FAILED tests/test_cart.py::test_{number} - assert 1 == 2" for number in range(20_000)),
+        "\n".join(bury(f"src/m{number}.py:3: error: bad") for number in range(20))[:1_000_000],
+        repeat_line("×"),
+        repeat_line("1," * 990 + "error"),
+        repeat_line("fail" * 490),
+        repeat_line("error:" + "://" * 650 + " x"),
+        repeat_line("error" + "." * 1_900),
+        repeat_line(" " * 1_900 + "error"),
+        repeat_line("error: " + "“" * 290),
+        repeat_line("error: " + "x" * 290),
+        repeat_line("!" * 1_900 + "error"),
+        "> " + "@" * 100_000 + "\nerror: x\n" + "y" * 800_000,
+        "error: " + "a b/" * 250_000,
+        "'" * 300_000 + "\n" + "error " * 100_000,
+    ],
+    ids=[
+        *("one kind", "one test", "many", "short", "numbers", "word", "address", "dots", "blanks"),
+        *("quotes", "letters", "signs", "command", "one line", "two lines"),
+    ],
+)
+def test_a_million_characters_are_quick(log: str) -> None:
+    start = time.process_time()
+    assert len(latest_error(log)) <= 1_000
+    # Up to one and a half seconds on a slow machine; what grows with the square took six and more.
+    assert time.process_time() - start < 4
+
+
+@pytest.mark.parametrize(
+    ("line", "marker"),
+    [
+        ("x0,12 tests failed", Marker.SUMMARY),
+        (",3 failed", Marker.SUMMARY),
+        ("0,0 failed", Marker.MENTION),
+        ("a1 failed", Marker.MENTION),
+        ("error.url: https://example.com/a://b", Marker.NONE),
+        ("error.url: https://example.com/a b", Marker.MENTION),
+        ("test_cart .......Failed", Marker.ERROR),
+        ("  - Expected: 3", Marker.DETAIL),
+    ],
+)
+def test_numbers_addresses_and_signs_are_told_apart(line: str, marker: Marker) -> None:
+    assert classify(line) is marker
+
+
+@pytest.mark.parametrize(
+    ("command", "is_shown"),
+    [("> shop@1.0.0 test", True), ("> @acme/shop@1.0.0 test", True), ("> @acme/shop test", False)],
+)
+def test_the_command_is_the_last_that_names_a_package(command: str, is_shown: bool) -> None:
+    text = latest_error("\n".join([*START, command, *START, "Error: no", *END]))
+    assert (command in text) is is_shown
+
+
+fragments = st.one_of(
+    clean_texts,
+    st.sampled_from(
+        [
+            "error: x\n",
+            "FAILED a::b\n",
+            "\x1b[31m",
+            "##[error]no\n",
+            "##[group]Run x\n",
+            "漢" * 200 + "\n",
+            "\r\n",
+            "…\n",
+        ]
+    ),
+)
+
+
+@PROFILE
+@given(parts=st.lists(fragments, max_size=60), chars=st.integers(100, 400), tokens=st.integers(50, 120))
+def test_never_over_budget(parts: list[str], chars: int, tokens: int) -> None:
+    log = "".join(parts)
+    assert len(latest_error(log, chars)) <= chars
+    assert TOKENIZER.count(latest_error_within(log, tokens, TOKENIZER)) <= tokens
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(InvalidValue):
+        latest_error("x", 10)
+    with pytest.raises(InvalidValue):
+        latest_error_within("x", 0, TOKENIZER)
+    with pytest.raises(InvalidValue):
+        latest_error("\ud800")

@@ -1,0 +1,135 @@
+"""Stage 5 as a whole: everything that holds of stage 4 holds with a question."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine import (
+    Assembled,
+    ContextConfig,
+    Query,
+    RecordDetail,
+    RecordSummary,
+    Relevance,
+    SpaceContext,
+    assemble,
+    summary_line,
+)
+from contextopt.engine.prompts.selection import LARGEST_SHARE, MIN_RECORD_TOKENS
+from contextopt.engine.text.cleaning import flatten
+from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
+from tests.contextopt.engine.strategies import PROFILE, record_lists, spaces, staged_configs, texts
+
+CONFIG = ContextConfig(stage=5)
+
+
+def make_detailed(id: int, notes: str, **overrides: object) -> tuple[RecordSummary, RecordDetail]:
+    detail = RecordDetail(f"Record {id}", "note", (), notes)
+    line = summary_line(detail.title, detail.type, NOW, (), notes)
+    record = RecordSummary(id, NOW, 0, line, TOKENIZER.count(line))
+    return replace(record, **overrides), detail  # type: ignore[arg-type]
+
+
+def ask(
+    pairs: list[tuple[RecordSummary, RecordDetail]],
+    relevant: dict[int, Relevance],
+    config: ContextConfig = CONFIG,
+    terms: frozenset[str] = frozenset(),
+) -> Assembled:
+    details = {record.id: detail for record, detail in pairs}
+    space = make_space(*(record for record, _ in pairs))
+    return assemble(space, config, NOW, TOKENIZER, query=Query(terms, relevant, details))
+
+
+def test_the_relevant_go_first_with_whole_notes() -> None:
+    notes = "A long story. " * 20
+    assembled = ask([make_detailed(1, "Short."), make_detailed(2, notes)], {2: Relevance(9.0, 10.0)})
+    assert assembled.order == (2, 1)
+    assert flatten(notes) in assembled.text
+    assert assembled.ledger[0].parts == {
+        "recency": 10.0, "frequency": 0.0, "semantic": 9.0, "lexical": 10.0, "neighbour": 0.0,
+    }  # fmt: skip
+
+
+def test_a_repetition_falls_and_names_its_original() -> None:
+    notes = "The import failed because the supplier changed the order of the columns in the file."
+    first, second = make_detailed(1, notes), make_detailed(2, notes)
+    same = RecordDetail("Record 1", "note", (), notes)
+    assembled = ask([first, (second[0], same)], {1: Relevance(10.0, 10.0)})
+    assert assembled.order == (1,)
+    assert [(entry.id, entry.reason, entry.duplicate_of) for entry in assembled.ledger] == [
+        (1, "", None),
+        (2, "duplicate_of", 1),
+    ]
+    assert assembled.stats.dropped_by_reason == {"duplicate_of": 1}
+    assert not assembled.stats.truncated
+
+
+def test_a_pinned_record_stays_whatever_it_repeats() -> None:
+    detail = RecordDetail("Same", "note", (), "The same words in both of these records, to the letter.")
+    pairs = [(make_detailed(n, "", pinned=True)[0], detail) for n in (1, 2)]
+    assert ask(pairs, {}).stats.records_included == 2
+
+
+@pytest.mark.parametrize("budget", [300, 1_000, 4_000])
+def test_a_long_record_neither_empties_nor_fills_the_context(budget: int) -> None:
+    long = make_detailed(1, "All work and no play makes Jack a dull boy number seven. " * 3_000)
+    others = [make_detailed(number, f"Fact number {number} of the list.") for number in range(2, 9)]
+    assembled = ask([long, *others], {1: Relevance(10.0, 10.0)}, CONFIG.replace(context_tokens=budget))
+    assert assembled.order[0] == 1
+    assert assembled.stats.records_included > 1
+    assert assembled.ledger[0].tokens <= max(MIN_RECORD_TOKENS, budget // LARGEST_SHARE)
+
+
+def test_of_long_notes_the_passage_about_the_question_is_given() -> None:
+    filler = "Nothing of interest happened on that day. " * 100
+    record = make_detailed(1, f"{filler}The vault code is changed every Tuesday. {filler}")
+    assembled = ask([record], {}, CONFIG.replace(question_notes_chars=120), frozenset({"vault", "code"}))
+    assert "The vault code is changed every Tuesday." in assembled.text
+
+
+def test_without_a_question_it_is_stage_4() -> None:
+    pairs = [make_detailed(number, f"Note {number}. " * 30) for number in range(30)]
+    space = make_space(*(record for record, _ in pairs))
+    asked = assemble(space, CONFIG, NOW, TOKENIZER)
+    assert asked == assemble(space, CONFIG.replace(stage=4), NOW, TOKENIZER)
+
+
+relevance_maps = st.dictionaries(
+    st.integers(0, 40), st.builds(Relevance, st.none() | st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+)
+
+
+@PROFILE
+@given(record_lists(), spaces(), staged_configs, relevance_maps, st.lists(texts, min_size=5, max_size=5))
+def test_the_properties_of_stage_4_hold(
+    records: tuple[RecordSummary, ...],
+    space: SpaceContext,
+    config: ContextConfig,
+    relevant: dict[int, Relevance],
+    notes: list[str],
+) -> None:
+    config = config.replace(stage=5)
+    details = {
+        record.id: RecordDetail(f"Title {record.id % 7}", "note", ("tag",), notes[record.id % 5])
+        for record in records
+        if record.id % 4
+    }
+    space = replace(space, records=records)
+    assembled = assemble(space, config, NOW, TOKENIZER, query=Query(frozenset({"a"}), relevant, details))
+    stats = assembled.stats
+    assert TOKENIZER.count(assembled.text) == stats.tokens_used <= assembled.allocation.context
+    assert stats.records_included + stats.records_dropped == stats.records_filtered
+    assert sum(stats.dropped_by_reason.values()) == stats.records_dropped
+    assert config.question_max_records is None or stats.records_included <= config.question_max_records
+    kept = [entry for entry in assembled.ledger if entry.kept]
+    assert [entry.id for entry in kept] == [entry.id for entry in assembled.ledger][: len(kept)]
+    unpinned = [entry.score for entry in kept if not entry.pinned]
+    assert unpinned == sorted(unpinned, reverse=True)
+    cut_off = [entry for entry in assembled.ledger if entry.reason and entry.duplicate_of is None]
+    assert not cut_off or not unpinned or cut_off[0].pinned or cut_off[0].score <= min(unpinned)
+    assert not {record.id for record in records if record.deleted} & {entry.id for entry in assembled.ledger}
+    again = assemble(space, config, NOW, TOKENIZER, query=Query(frozenset({"a"}), relevant, details))
+    assert again.text == assembled.text

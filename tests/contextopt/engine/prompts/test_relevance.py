@@ -1,0 +1,107 @@
+"""How a question weighs in a score."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine import ContextConfig, Match, Relevance, lend_to_neighbours, relevances, score_float
+from contextopt.engine.prompts.relevance import own_relevances, query_score, rank_by_query
+from tests.contextopt.engine.factories import NOW, make_record
+from tests.contextopt.engine.strategies import PROFILE, weights
+
+CONFIG = ContextConfig(stage=5, window_days=None)
+
+
+def test_parts_run_from_0_to_10() -> None:
+    found = relevances({1: Match(4.0, 0.5), 2: Match(8.0, -0.2), 3: Match(0.0, None)})
+    assert found == {
+        1: Relevance(semantic=5.0, lexical=5.0),
+        2: Relevance(semantic=0.0, lexical=10.0),
+        3: Relevance(semantic=None, lexical=0.0),
+    }
+
+
+def test_no_words_at_all() -> None:
+    assert relevances({1: Match(0.0, None)}) == {1: Relevance()}
+    assert relevances({}) == {}
+
+
+def test_the_score_is_the_weighted_sum() -> None:
+    record = make_record(1, days_old=15, view_count=4)
+    relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0)
+    value = query_score(record, relevance, NOW, CONFIG)
+    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 6 * 5 + 15 * 2)
+
+
+def test_a_hit_lends_less_with_each_step() -> None:
+    hits = {5: Relevance(semantic=10.0, lexical=10.0)}
+    lent = lend_to_neighbours(hits, [list(range(1, 12))], CONFIG)
+    assert 11 not in lent
+    assert [lent.get(at, Relevance()).neighbour for at in range(1, 11)] == pytest.approx(
+        [2.048, 2.56, 3.2, 4.0, 0.0, 4.0, 3.2, 2.56, 2.048, 1.6384]
+    )
+    assert lent[5].lexical == 10.0
+
+
+def test_the_better_side_counts_and_never_more_than_the_whole() -> None:
+    hits = {at: Relevance(semantic=10.0, lexical=10.0) for at in range(9)}
+    lent = lend_to_neighbours(hits, [list(range(9))], CONFIG.replace(neighbour_share=Decimal(1)))
+    assert {parts.neighbour for parts in lent.values()} == {10.0}
+
+
+def test_without_a_share_nothing_is_lent() -> None:
+    hits = {1: Relevance(semantic=10.0)}
+    assert lend_to_neighbours(hits, [[1, 2]], CONFIG.replace(neighbour_share=Decimal(0))) == hits
+
+
+def test_without_weights_nothing_is_relevant() -> None:
+    config = CONFIG.replace(semantic_weight=Decimal(0), lexical_weight=Decimal(0))
+    assert own_relevances({1: Relevance(10.0, 10.0)}, config) == {1: 0.0}
+
+
+def test_ties_go_to_the_newer_then_to_the_higher_id() -> None:
+    config = CONFIG.replace(recency_weight=Decimal(0))
+    records = [make_record(1, days_old=40), make_record(2, days_old=40), make_record(3, days_old=50)]
+    same = {record.id: Relevance(lexical=3.0) for record in records}
+    assert [scored.record.id for scored in rank_by_query(records, same, NOW, config)] == [2, 1, 3]
+
+
+def test_pinned_records_go_first() -> None:
+    records = [make_record(1, days_old=90, pinned=True), make_record(2)]
+    ranked = rank_by_query(records, {2: Relevance(10.0, 10.0)}, NOW, CONFIG)
+    assert [scored.record.id for scored in ranked] == [1, 2]
+
+
+parts = st.builds(Relevance, st.none() | st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+
+
+@PROFILE
+@given(parts, parts, weights, weights, st.integers(0, 60))
+def test_more_relevance_never_ranks_lower(
+    some: Relevance, extra: Relevance, semantic: Decimal, lexical: Decimal, days: int
+) -> None:
+    config = CONFIG.replace(semantic_weight=semantic, lexical_weight=lexical)
+    record = make_record(1, days_old=days)
+    more = Relevance(*(max(a or 0.0, b or 0.0) for a, b in zip(some, extra, strict=True)))
+    assert query_score(record, more, NOW, config) >= query_score(record, some, NOW, config)
+    assert query_score(record, Relevance(10.0, 10.0, 10.0), NOW, config) < 2**63
+
+
+@PROFILE
+@given(st.dictionaries(st.integers(1, 30), parts), st.permutations(range(1, 31)))
+def test_lending_does_not_depend_on_order(hits: dict[int, Relevance], thread: list[int]) -> None:
+    pairs = list(hits.items())
+    forward = lend_to_neighbours(dict(pairs), [thread], CONFIG)
+    backward = lend_to_neighbours(dict(reversed(pairs)), [thread[::-1]], CONFIG)
+    assert forward == backward
+    assert all(0 <= found.neighbour <= 10 for found in forward.values())
+
+
+def test_a_moment_ahead_counts_as_now() -> None:
+    ahead = make_record(1).date + timedelta(hours=5)
+    assert query_score(make_record(1, date=ahead), Relevance(), NOW, CONFIG) == query_score(
+        make_record(1), Relevance(), NOW, CONFIG
+    )

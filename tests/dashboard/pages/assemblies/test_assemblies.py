@@ -1,0 +1,413 @@
+import csv
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.http import QueryDict
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.assemblies.purge import purge_record
+from contextopt.models import Assembly, AssemblyPayload, Space, Team
+from dashboard.kit.paging import PAGE_ROWS
+from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.pages.assemblies.tail import MAX_QUIET
+from tests.dashboard.conftest import HTMX
+from tests.dashboard.pages.overview.test_figures import log_row
+from tests.factories import NOW, make_assembly, make_record, make_space
+
+URL = "/assemblies/"
+
+
+def numbers(client: Client, query: str = "") -> list[int]:
+    """Return the ids that the list shows, in order."""
+    html = client.get(f"{URL}?{query}").content.decode()
+    return [
+        int(part.split("/")[0])
+        for part in html.split('<th scope="row"><a class="link" href="/assemblies/')[1:]
+    ]
+
+
+def test_the_newest_come_first(owner_client: Client, space: Space) -> None:
+    rows = [log_row(space, NOW - timedelta(hours=hours)) for hours in (2, 0, 1)]
+    assert numbers(owner_client) == [rows[1].pk, rows[2].pk, rows[0].pk]
+
+
+def test_an_empty_list_says_how_to_make_one(owner_client: Client, team: Team) -> None:
+    html = owner_client.get(URL).content.decode()
+    assert "No assemblies here" in html
+    assert "curl" in html
+
+
+def test_pages_lose_and_repeat_nothing(owner_client: Client, space: Space) -> None:
+    made = [log_row(space, NOW - timedelta(seconds=number // 3)).pk for number in range(PAGE_ROWS + 7)]
+    first = numbers(owner_client)
+    cursor = owner_client.get(URL).content.decode().split("before=")[1].split('"')[0]
+    # One that comes meanwhile moves nothing.
+    log_row(space, NOW + timedelta(hours=1))
+    second = numbers(owner_client, f"before={cursor}")
+    assert sorted(first + second) == made
+    assert len(second) == 7
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "1.2.3", "9" * 40, "999999999999999999.1", "%00", "-1.1"])
+def test_a_cursor_that_was_cut_is_page_one(cursor: str, owner_client: Client, space: Space) -> None:
+    log_row(space, NOW)
+    assert owner_client.get(f"{URL}?before={cursor}").status_code == 200
+
+
+def test_filters(owner_client: Client, space: Space) -> None:
+    other = make_space(space.team, "other")
+    plain = log_row(space, NOW)
+    elsewhere = log_row(
+        other, NOW - timedelta(days=1), stage=3, truncated=False, conversation="c-1", sha256="cd" * 32
+    )
+    assert numbers(owner_client, "space=other") == [elsewhere.pk]
+    assert numbers(owner_client, "stage=4") == [plain.pk]
+    assert numbers(owner_client, "truncated=no") == [elsewhere.pk]
+    assert numbers(owner_client, "conversation=c-1") == [elsewhere.pk]
+    assert numbers(owner_client, "find=cdcdcd") == [elsewhere.pk]
+    assert numbers(owner_client, "find=c-1") == [elsewhere.pk]
+    assert numbers(owner_client, "find=c-") == []
+    assert numbers(owner_client, f"find={plain.pk}") == [plain.pk]
+    assert numbers(owner_client, "start=2026-06-15") == [plain.pk]
+    assert numbers(owner_client, "end=2026-06-14") == [elsewhere.pk]
+    assert numbers(owner_client, "end=2026-06-15T12:00:00Z") == [elsewhere.pk]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["start=yesterday", "end=2026-13-01", "start=0001-01-01", "stage=9", "space=x", "config=0", "config=x",
+     "conversation=" + "x" * 201, "conversation=%00", "start=2026-01-01T00:00:00%2B99:00"],
+)  # fmt: skip
+def test_filters_that_cannot_be_read_say_so(query: str, owner_client: Client, space: Space) -> None:
+    log_row(space, NOW)
+    response = owner_client.get(f"{URL}?{query}")
+    assert response.status_code == 200
+    assert 'role="alert"' in response.content.decode()
+    assert numbers(owner_client, query) == []
+    assert owner_client.get(f"/assemblies.csv?{query}").status_code == 400
+
+
+def test_the_partial_is_the_list(partial, space: Space) -> None:
+    log_row(space, NOW)
+    assert "id_space" not in partial(URL, "assemblies")
+
+
+def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Space) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while Assembly.objects.count() < wanted:
+            log_row(space, NOW)
+        with CaptureQueriesContext(connection) as queries:
+            # the frame's four, spaces of the filter, the page with spaces and configs, saved views
+            owner_client.get(URL)
+        counts.append(len(queries))
+        assert not any("assemblypayload" in query["sql"] for query in queries)
+    assert counts == [7, 7]
+
+
+def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
+    Team.objects.update(time_zone="Europe/Oslo")
+    for number in range(PAGE_ROWS + 5):
+        log_row(space, datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(minutes=number), conversation="=1+1")
+    log_row(space, NOW, stage=3)
+    response = owner_client.get("/assemblies.csv?stage=4")
+    rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+    assert len(rows) == PAGE_ROWS + 5
+    assert rows[-1]["created_at"] == "2026-01-01T13:00:00+01:00"
+    assert rows[0]["space"] == "support"
+    # What a spreadsheet would run stays text.
+    assert rows[0]["conversation"] == "'=1+1"
+
+
+def test_jsonl_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
+    for number in range(PAGE_ROWS + 5):
+        log_row(space, NOW + timedelta(minutes=number), conversation="=1+1")
+    log_row(space, NOW, stage=3)
+    response = owner_client.get("/assemblies.jsonl?stage=4")
+    rows = [json.loads(line) for line in b"".join(response.streaming_content).decode().splitlines()]
+    assert len(rows) == PAGE_ROWS + 5
+    assert rows[-1]["created_at"] == "2026-06-15T12:00:00+00:00"
+    # No spreadsheet reads this: nothing is escaped.
+    assert (rows[0]["conversation"], rows[0]["assembly_ms"]) == ("=1+1", 5.0)
+    assert owner_client.get("/assemblies.jsonl?stage=9").status_code == 400
+
+
+# Following
+
+
+def test_a_list_that_follows_asks_more_seldom_while_nothing_comes(partial, space: Space) -> None:
+    newest = log_row(space, NOW).pk
+    assert "every" not in partial(URL, "assemblies")
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on", "assemblies")
+    quiet = partial(f"{URL}?live=on&newest={newest}&quiet=3", "assemblies")
+    assert 'hx-trigger="every 6s"' in quiet
+    assert f"newest={newest}&amp;quiet=4" in quiet
+    assert 'hx-trigger="every 15s"' in partial(f"{URL}?live=on&newest={newest}&quiet=90", "assemblies")
+    log_row(space, NOW)
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on&newest={newest}&quiet=90", "assemblies")
+
+
+def test_following_keeps_the_filters_and_pauses(partial, space: Space) -> None:
+    log_row(space, NOW)
+    html = partial(f"{URL}?live=on&stage=4", "assemblies")
+    assert "?stage=4&amp;live=on&amp;newest=" in html
+    assert '<a class="button right" href="?stage=4">Pause</a>' in html
+
+
+@pytest.mark.parametrize(
+    "query", ["newest=x&quiet=y", "newest=-1&quiet=-1", "newest=%00", "quiet=" + "9" * 30]
+)
+def test_a_poll_that_was_tampered_with_starts_again(query: str, partial, space: Space) -> None:
+    log_row(space, NOW)
+    assert 'hx-trigger="every 2s"' in partial(f"{URL}?live=on&{query}", "assemblies")
+
+
+def test_polls_end(owner_client: Client, space: Space) -> None:
+    newest = log_row(space, NOW).pk
+    response = owner_client.get(
+        f"{URL}?live=on&newest={newest}&quiet={MAX_QUIET}", headers={**HTMX, "HX-Target": "assemblies"}
+    )
+    assert response.status_code == 286
+    assert "every" not in response.content.decode()
+    assert "Resume" in response.content.decode()
+
+
+# Comparing
+
+
+def test_two_assemblies_side_by_side(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Queue stuck")
+    before = make_assembly(space)
+    make_record(space, title="Disk <full>", view_count=10)
+    after = make_assembly(space, max_records=1)
+    html = owner_client.get(f"/assemblies/compare/?id={after.id}&id={before.id}").content.decode()
+    assert html.index(f"/assemblies/{before.id}/") < html.index(f"/assemblies/{after.id}/")
+    assert "now in" in html
+    assert "now out" in html
+    assert "dropped, over the record limit" in html
+    assert "Disk &lt;full&gt;" in html
+    assert '<span class="gone">-' in html
+
+
+def test_what_is_alike_says_so(owner_client: Client, space: Space) -> None:
+    make_record(space)
+    first, second = make_assembly(space), make_assembly(space)
+    html = owner_client.get(f"/assemblies/compare/?id={first.id}&id={second.id}").content.decode()
+    assert "The same text, byte for byte" in html
+    assert "1 candidates fared the same" in html
+
+
+def test_assemblies_without_payload_are_compared_by_their_figures(owner_client: Client, space: Space) -> None:
+    rows = [log_row(space, NOW, sha256=digit * 64, tokens_after=100) for digit in "ab"]
+    html = owner_client.get(f"/assemblies/compare/?id={rows[0].pk}&id={rows[1].pk}").content.decode()
+    assert "not stored any more" in html
+
+
+@pytest.mark.parametrize("query", ["", "id=x", "id=1.5&id=%00", "id=" + "9" * 30])
+def test_with_fewer_than_two_one_is_told_how(query: str, owner_client: Client, team: Team) -> None:
+    response = owner_client.get(f"/assemblies/compare/?{query}")
+    assert response.status_code == 200
+    assert "Choose two assemblies" in response.content.decode()
+
+
+def test_of_three_none_is_passed_over_in_silence(owner_client: Client, space: Space) -> None:
+    rows = [make_assembly(space) for _ in range(3)]
+    query = "&".join(f"id={row.id}" for row in rows)
+    html = owner_client.get(f"/assemblies/compare/?{query}").content.decode()
+    assert "3 were ticked, and two can be compared." in html
+    assert all(f'value="{row.id}"' in html for row in rows[:2])
+
+
+def test_others_assemblies_are_not_compared(outsider_client: Client, assembly: Assembly) -> None:
+    assert outsider_client.get(f"/assemblies/compare/?id={assembly.pk}&id=1").status_code == 404
+
+
+# One assembly
+
+
+def page_of(client: Client, assembly_id: int | None, query: str = "") -> str:
+    response = client.get(f"/assemblies/{assembly_id}/{query}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_the_inspector_shows_text_ledger_and_certificate(owner_client: Client, space: Space) -> None:
+    record = make_record(space, title="Queue <stuck>")
+    make_record(space, title="Long ago", date=NOW - timedelta(days=90))
+    result = make_assembly(space)
+    html = page_of(owner_client, result.id)
+    assert "Queue &lt;stuck&gt;" in html
+    assert f'id="line-{record.pk}"' in html
+    assert f'data-line="line-{record.pk}"' in html
+    assert "1 candidates; 1 outside the window, 0 deleted" in html
+    assert result.certificate.sha256 in html
+    assert "verified now" in html
+    assert "recency 10.0 of 10, use 0.0 of 10" in html
+
+
+def test_dropped_records_have_their_reason_in_words(owner_client: Client, space: Space) -> None:
+    for number in range(4):
+        make_record(space, title=f"Record {number}")
+    result = make_assembly(space, max_records=1)
+    assert "over the record limit" in page_of(owner_client, result.id)
+    kept = page_of(owner_client, result.id, "?show=kept")
+    assert "over the record limit" not in kept
+    assert page_of(owner_client, result.id, "?show=dropped").count('<span class="tag drop">dropped') == 3
+    assert "max_records" in kept  # what the request set for itself
+
+
+def test_the_ledger_is_a_partial(partial, assembly: Assembly) -> None:
+    assert "Certificate" not in partial(f"/assemblies/{assembly.pk}/?show=kept", "ledger")
+
+
+def test_what_the_ledger_does_not_name_is_counted(
+    owner_client: Client, space: Space, assembly: Assembly
+) -> None:
+    payload = assembly.payload
+    payload.ledger["counts"] = {"over_record_limit": 1_250}
+    AssemblyPayload.objects.filter(pk=payload.pk).update(ledger=payload.ledger)
+    assert "1,250 over the record limit" in page_of(owner_client, assembly.pk)
+
+
+def test_a_changed_text_is_found_out(owner_client: Client, assembly: Assembly) -> None:
+    AssemblyPayload.objects.filter(pk=assembly.pk).update(text=assembly.payload.text + "- more\n")
+    html = page_of(owner_client, assembly.pk)
+    assert "verified now" not in html
+    assert "differ" in html
+
+
+def test_the_raw_text_has_the_certificates_hash(owner_client: Client, assembly: Assembly) -> None:
+    response = owner_client.get(f"/assemblies/{assembly.pk}/text")
+    assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert hashlib.sha256(response.content).hexdigest() == assembly.sha256
+
+
+def test_a_purged_text_is_said_to_be_one(
+    owner_client: Client, space: Space, record, assembly: Assembly
+) -> None:
+    purge_record(record=record)
+    html = page_of(owner_client, assembly.pk)
+    assert "Some text was purged" in html
+    assert "Queue stuck" not in html
+
+
+def test_an_assembly_without_payload_shows_its_figures(owner_client: Client, space: Space) -> None:
+    row = log_row(space, NOW)
+    html = page_of(owner_client, row.pk)
+    assert "Only the figures are left" in html
+    assert owner_client.get(f"/assemblies/{row.pk}/text").status_code == 200
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_stages_without_scores(stage: int, owner_client: Client, space: Space) -> None:
+    make_record(space)
+    page_of(owner_client, make_assembly(space, stage=stage).id)
+
+
+def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
+    owner_client: Client, space: Space
+) -> None:
+    counts = []
+    for wanted in (2, 20):
+        while space.records.count() < wanted:
+            make_record(space)
+        result = make_assembly(space)
+        with CaptureQueriesContext(connection) as queries:
+            # the frame's four, the assembly with payload, its answer, its votes, the thumbs, titles
+            page_of(owner_client, result.id)
+        counts.append(len(queries))
+    assert counts == [9, 9]
+
+
+# Empty contexts
+
+
+@pytest.fixture
+def sorts(space: Space) -> dict[str, int]:
+    """A context that counts, one that is empty, one with a warning, and a retry that waits."""
+    none = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0, "truncated": False}
+    rows = {
+        "full": log_row(space, NOW),
+        "empty": log_row(space, NOW - timedelta(hours=1), **none, tokens_after=10),
+        "warned": log_row(space, NOW - timedelta(hours=2), warning_codes=["nothing_relevant"]),
+        "wait": log_row(
+            space, NOW - timedelta(hours=3), kind="retry", stage=None, **none,
+            tokens_before=None, tokens_after=0, tokens_available=0,
+        ),
+    }  # fmt: skip
+    return {name: row.pk for name, row in rows.items()}
+
+
+def test_empty_contexts_are_filtered(owner_client: Client, sorts: dict[str, int]) -> None:
+    assert numbers(owner_client, "empty=yes") == [sorts["empty"]]
+    assert numbers(owner_client, "empty=yes&stage=4&space=support") == [sorts["empty"]]
+    assert numbers(owner_client, "empty=yes&stage=5") == []
+    assert numbers(owner_client, "warning=nothing_relevant") == [sorts["warned"]]
+    assert numbers(owner_client, "warning=empty_window&kind=space") == []
+    html = owner_client.get(f"{URL}?empty=yes").content.decode()
+    assert '/assemblies.csv?empty=yes"' in html
+    assert 'id="view-query" value="empty=yes"' in html
+    assert 'role="alert"' in owner_client.get(f"{URL}?empty=perhaps").content.decode()
+    assert 'role="alert"' in owner_client.get(f"{URL}?warning=perhaps").content.decode()
+
+
+def row_of(html: str, number: int) -> str:
+    return html.split(f'href="/assemblies/{number}/"')[1].split("</tr>")[0]
+
+
+def test_a_row_that_saves_nothing_says_so(owner_client: Client, sorts: dict[str, int]) -> None:
+    html = owner_client.get(URL).content.decode()
+    assert "+100" in row_of(html, sorts["full"])
+    assert ">empty</span>" in row_of(html, sorts["empty"])
+    assert ">nothing relevant</span>" in row_of(html, sorts["warned"])
+    for name, why in (("empty", "the context is empty"), ("wait", "nothing was sent")):
+        assert f'title="Not counted: {why}">–<' in row_of(html, sorts[name])
+    assert "+100" not in row_of(html, sorts["warned"])
+    # A wait has no budget.
+    assert '<td class="n nowrap">0</td><td class="n nowrap" title=' in row_of(html, sorts["wait"])
+
+
+def test_exports_say_what_counts(owner_client: Client, sorts: dict[str, int]) -> None:
+    response = owner_client.get("/assemblies.csv")
+    rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+    found = {int(row["id"]): (row["tokens_saved"], row["empty"], row["warning_codes"]) for row in rows}
+    assert found == {
+        sorts["full"]: ("100", "False", ""),
+        sorts["empty"]: ("", "True", ""),
+        sorts["warned"]: ("", "False", "nothing_relevant"),
+        sorts["wait"]: ("", "False", ""),
+    }
+    response = owner_client.get("/assemblies.jsonl?empty=yes")
+    (row,) = [json.loads(line) for line in b"".join(response.streaming_content).decode().splitlines()]
+    assert (row["id"], row["tokens_saved"], row["empty"]) == (sorts["empty"], None, True)
+
+
+def test_the_inspector_says_why_a_saving_does_not_count(
+    owner_client: Client, sorts: dict[str, int], space: Space
+) -> None:
+    html = owner_client.get(f"{URL}{sorts['empty']}/").content.decode()
+    assert "Against the last 10 records" in html
+    assert "Not counted: the context is empty" in html
+    assert "Not counted" not in owner_client.get(f"{URL}{sorts['full']}/").content.decode()
+    wait = owner_client.get(f"{URL}{sorts['wait']}/").content.decode()
+    assert "Not counted: nothing was sent" in wait
+
+
+def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> None:
+    """A million rows that pass no such filter are not looked at."""
+    for number in range(300):
+        is_rare = number % 30 == 0
+        log_row(
+            space, NOW - timedelta(minutes=number), records_included=4 * (not is_rare),
+            over_record_limit=10 if is_rare else 6, warning_codes=["not_embedded"] if is_rare else [],
+        )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE contextopt_assembly")
+    for query, index in (("empty=yes", "assembly_empty"), ("warning=not_embedded", "assembly_warned")):
+        rows = AssembliesForm(QueryDict(query), team=space.team).select_page("")
+        plan = rows.order_by("-created_at", "-id")[:51].explain()
+        assert f"Index Scan using {index}" in plan
