@@ -26,6 +26,7 @@ from contextopt.engine.agents.deltas import (
 )
 from contextopt.engine.agents.linediff import NO_CHANGES, apply_diff, diff_text
 from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.longlines import shorten_lines
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import PROFILE, clean_texts
 
@@ -361,6 +362,12 @@ class TestLongLines:
         new = "\n".join([one + self.LONG + other] * (lines + 1))
         if not is_binary(old + new) and old != new:
             self.tell(old, new, DeltaLimits(20, chars))
+
+    def test_a_note_about_a_line_that_stayed_is_kept(self) -> None:
+        lines = ["-" + "x" * 50 + "\n", " same\n", "\\ No newline at end of file\n"]
+        shown = shorten_lines(lines, 24, 24)
+        assert shown[1] == " same\n"
+        assert shown[2].startswith("\\ No newline")
 
     def test_a_megabyte_in_one_line_is_fast(self) -> None:
         line = "x" * 1_000_000
