@@ -22,9 +22,10 @@ from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import create_space, delete_space, upsert_records
 from contextopt.spaces.recordviews import view_record
-from dashboard.demo.chapters import Chapter, Stage, chapters
+from dashboard.demo.chapters import Stage
 from dashboard.demo.engineering import ENGINEERING
 from dashboard.demo.handoffs import HANDOFFS
+from dashboard.demo.memory import MEMORY
 from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
 from dashboard.demo.research import RESEARCH
 from dashboard.demo.stories import Story, tell
@@ -33,6 +34,7 @@ from dashboard.demo.support import SUPPORT
 log = structlog.get_logger(__name__)
 
 STORIES = (SUPPORT, ENGINEERING, RESEARCH)
+CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY)
 SOURCE = DEMO_ACTOR
 # Of ten requests about this many ask a question.
 ASKED = 0.3
@@ -99,7 +101,7 @@ def load_demo(
             spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
             _assemble_all(spaces, rng, now, days, assemblies_a_day)
             stage = Stage(team, {space.slug: space for space in spaces}, now, rng)
-            for chapter in _all_chapters():
+            for chapter in CHAPTERS:
                 chapter.load(stage)
         return summarise_demo(team)
 
@@ -110,7 +112,7 @@ def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
         summary = summarise_demo(team)
         for space in demo_spaces(team):
             delete_space(space=space, actor=actor)
-        for chapter in _all_chapters():
+        for chapter in CHAPTERS:
             chapter.remove(team)
     return summary
 
@@ -125,12 +127,8 @@ def summarise_demo(team: Team) -> DemoSummary:
         spaces=tuple(space.slug for space in spaces),
         records=Record.objects.filter(space__in=spaces).count(),
         assemblies=Assembly.objects.of(team).filter(is_demo=True).count(),
-        more=tuple(item for chapter in _all_chapters() for item in chapter.count(team).items()),
+        more=tuple(item for chapter in CHAPTERS for item in chapter.count(team).items()),
     )
-
-
-def _all_chapters() -> tuple[Chapter, ...]:
-    return (CONVERSATIONS, HANDOFFS, *chapters())
 
 
 def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, actor: str) -> Space:

@@ -1,4 +1,4 @@
-"""Parts of the demo beyond its spaces. Apps above this one register theirs, and are not imported here."""
+"""Parts of the demo beyond its spaces."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -25,16 +25,3 @@ class Chapter:
     load: Callable[[Stage], None]
     remove: Callable[[Team], None]
     count: Callable[[Team], Mapping[str, int]]
-
-
-_chapters: list[Chapter] = []
-
-
-def register_chapter(chapter: Chapter) -> None:
-    """Have a chapter told after those before it, inside the demo's transaction."""
-    if chapter not in _chapters:
-        _chapters.append(chapter)
-
-
-def chapters() -> tuple[Chapter, ...]:
-    return tuple(_chapters)

@@ -11,7 +11,8 @@ from contextopt.api.protocol.outputs import reply
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from memory.memories.inputs import PatternIn
 from memory.strategies.inputs import CompletionIn
-from memory.strategies.reports import NotStored, Stored, complete_task
+from memory.strategies.lessons import NotStored, Stored
+from memory.strategies.reports import complete_task
 
 router = Router(tags=["Strategies"])
 

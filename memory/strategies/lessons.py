@@ -1,5 +1,7 @@
 """What a task that has ended teaches: a strategy, decisions, error patterns."""
 
+from typing import TypedDict
+
 from contextopt.engine.agents.plans import extract_successful_steps
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.engine.text.language import detect_language
@@ -7,10 +9,33 @@ from contextopt.models import Completion, Task, Team
 from memory.memories.models import STRATEGY, Memory, TrustLevel
 from memory.strategies.credits import settle_uses
 from memory.strategies.inputs import CompletionIn, LessonIn
-from memory.strategies.reports import Learned, NotStored, Stored
 from memory.strategies.strategies import Success, store_strategy
 
 QUALITY_NEEDED = 7
+
+
+class Stored(TypedDict):
+    """A memory that was made of a completion."""
+
+    id: int
+    memory_type: str
+    content: str
+
+
+class NotStored(TypedDict):
+    """What no memory was made of, and why."""
+
+    memory_type: str
+    reason: str
+
+
+class Learned(TypedDict):
+    """What became of a completion; no pattern and no strategy where there is nothing to learn."""
+
+    pattern: str | None
+    strategy_id: int | None
+    stored: list[Stored]
+    not_stored: list[NotStored]
 
 
 def learn_from(completion: Completion) -> Learned:

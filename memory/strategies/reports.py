@@ -1,12 +1,10 @@
-"""The way in for ended tasks: the task's state and its report are one write, and then others learn from it.
+"""The way in for ended tasks: the task's state and its report are one write, and then strategies are learned.
 
-Apps that learn register a function. One that fails is logged and tried again by a job; it never fails the
-completion.
+Learning that fails is logged and tried again by a job; it never fails the completion.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import structlog
 from django.db import DatabaseError, transaction
@@ -18,47 +16,13 @@ from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, ContextoptError, InvalidInput, NotFound
 from contextopt.models import Completion, Task, TaskState, Team
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.lessons import learn_from
 
 log = structlog.get_logger(__name__)
 
 LEARN_BATCH = 100
-# What a learner may fail with.
+# What learning may fail with.
 LEARNING_FAILURES = (DatabaseError, ContextoptError, EngineError, OSError)
-
-
-class Stored(TypedDict):
-    """A memory that was made of a completion."""
-
-    id: int
-    memory_type: str
-    content: str
-
-
-class NotStored(TypedDict):
-    """What no memory was made of, and why."""
-
-    memory_type: str
-    reason: str
-
-
-class Learned(TypedDict):
-    """What became of a completion; of no pattern and no strategy where nothing learns."""
-
-    pattern: str | None
-    strategy_id: int | None
-    stored: list[Stored]
-    not_stored: list[NotStored]
-
-
-type Learner = Callable[[Completion], Learned]
-
-_learners: list[Learner] = []
-
-
-def register_learner(learner: Learner) -> None:
-    """Have a function called with every completion, inside a transaction of its own."""
-    if learner not in _learners:
-        _learners.append(learner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +116,7 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
 
 
 def learn(completion: Completion) -> bool:
-    """Have every learner learn from the completion, once; return whether it is learned.
+    """Learn from the completion, once; return whether it is learned.
 
     A failure is logged and kept with the row, and the next try begins from nothing.
     """
@@ -178,16 +142,7 @@ def _learn(completion_id: int) -> bool:
     completion = held.filter(pk=completion_id, learned_at=None).first()
     if completion is None:
         return False
-    learned = Learned(pattern=None, strategy_id=None, stored=[], not_stored=[])
-    for learner in _learners:
-        found = learner(completion)
-        learned = Learned(
-            pattern=found["pattern"] or learned["pattern"],
-            strategy_id=found["strategy_id"] or learned["strategy_id"],
-            stored=learned["stored"] + found["stored"],
-            not_stored=learned["not_stored"] + found["not_stored"],
-        )
-    completion.learned, completion.learned_at, completion.error = learned, timezone.now(), ""
+    completion.learned, completion.learned_at, completion.error = learn_from(completion), timezone.now(), ""
     completion.save(update_fields=["learned", "learned_at", "error"])
     return True
 

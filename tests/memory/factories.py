@@ -1,6 +1,10 @@
 """Memories made by the product's own way in."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.db import connection
 
 from contextopt.models import Space, Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
@@ -45,3 +49,12 @@ def make_review(space: Space, **overrides: Any) -> ReviewItem:
     give_feedback(team=space.team, subject=subject, opinion=opinion, rater="rater:a")
     refresh_assembly(team_id=space.team_id, assembly_id=assembly.id)
     return ReviewItem.objects.get(assembly=assembly.id)
+
+
+@contextmanager
+def no_memory_can_be_stored() -> Iterator[None]:
+    """Have the database refuse every memory meanwhile."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE memory_memory ADD CONSTRAINT refused CHECK (false) NOT VALID")
+        yield
+        cursor.execute("ALTER TABLE memory_memory DROP CONSTRAINT refused")

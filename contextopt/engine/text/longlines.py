@@ -20,9 +20,9 @@ def shorten_lines(lines: Sequence[str], width: int, is_long: int) -> list[str]:
     shown: list[str] = []
     for is_change, group in groupby(lines, lambda line: line[0] in _CHANGES):
         block = list(group)
-        # Where no change stands before it, a note is of a line that both files have.
-        is_change = is_change and block[0][0] in "-+"
-        if is_change and any(len(line) > is_long for line in block):
+        # A note with no change before it is of a line that both files have.
+        is_noted = block[0][0] == "\\"
+        if is_change and not is_noted and any(len(line) > is_long for line in block):
             block = [line for pair in _pairs(block) for line in _cut_pair(*pair, width, is_long)]
         shown += [_cut(line, 0, 0, width) if len(line) > is_long else line for line in block]
     return shown

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from contextopt.models import Task
 from memory.models import Memory
-from memory.strategies import reports
+from tests.memory.factories import no_memory_can_be_stored
 
 type Run = Callable[..., tuple[int, str, str]]
 REPORT = {
@@ -95,12 +95,9 @@ def test_a_completion_that_cannot_be_read(run: Run, write) -> None:
     assert run("complete_task", "missing.json")[0] == 2
 
 
-def test_what_could_not_be_learned_yet_is_exit_1(run: Run, write, monkeypatch) -> None:
-    def refuse(_: object) -> None:
-        raise OSError("no")
-
-    monkeypatch.setattr(reports, "_learners", [refuse])
-    code, out, _ = run("complete_task", write(REPORT))
+def test_what_could_not_be_learned_yet_is_exit_1(run: Run, write) -> None:
+    with no_memory_can_be_stored():
+        code, out, _ = run("complete_task", write(REPORT))
     assert code == 1
     assert "will be tried again" in out
     assert Task.objects.get().state == "completed"

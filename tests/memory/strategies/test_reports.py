@@ -1,7 +1,6 @@
 """Ended tasks: the state, what is learned, and what happens when learning fails."""
 
 import pytest
-from django.db import DatabaseError, connection
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
@@ -14,6 +13,7 @@ from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import learn_pending
 from tests import factories
 from tests.memory.conftest import REPORT
+from tests.memory.factories import no_memory_can_be_stored
 
 
 def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
@@ -138,14 +138,8 @@ def test_reports_that_are_refused(wrong: dict) -> None:
         CompletionIn.model_validate({**REPORT, **wrong})
 
 
-def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monkeypatch) -> None:
-    def refuse(_: Completion) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 / 0")
-
-    learners = list(reports._learners)
-    monkeypatch.setattr(reports, "_learners", [*learners, refuse])
-    with capture_logs() as events:
+def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete) -> None:
+    with no_memory_can_be_stored(), capture_logs() as events:
         result = complete()
     assert [event["event"] for event in events if event["log_level"] == "warning"] == [
         "strategy_store_failed"
@@ -155,19 +149,15 @@ def test_a_failure_to_store_fails_no_completion_and_is_made_good(complete, monke
     assert not Memory.objects.exists()
     assert Completion.objects.get().tries == 1
 
-    monkeypatch.setattr(reports, "_learners", learners)
     assert learn_pending() == 1
     assert learn_pending() == 0
     assert Memory.objects.count() == 1
     assert complete().to_json()["strategy_id"] == Memory.objects.get().pk
 
 
-def test_what_is_refused_again_and_again_is_left(complete, monkeypatch) -> None:
-    def refuse(_: Completion) -> None:
-        raise DatabaseError("no")
-
-    monkeypatch.setattr(reports, "_learners", [refuse])
-    complete()
+def test_what_is_refused_again_and_again_is_left(complete) -> None:
+    with no_memory_can_be_stored():
+        complete()
     Completion.objects.update(tries=reports.LEARN_TRIES_MAX)
     assert learn_pending() == 0
 
