@@ -32,7 +32,7 @@ DEADLOCK_PAUSE_SECONDS = 0.2
 # Locks are taken in the order in which the tables are named.
 HOLD_SPACE = """
 SELECT s.id FROM contextopt_team t JOIN contextopt_space s ON s.team_id = t.id
- WHERE s.id = %s FOR KEY SHARE OF t, s
+ WHERE s.id = %(space_id)s FOR KEY SHARE OF t, s
 """
 
 
@@ -133,7 +133,7 @@ def hold_space(space_id: int) -> None:
         NotFound: the space was deleted meanwhile.
     """
     with connection.cursor() as cursor:
-        cursor.execute(HOLD_SPACE, [space_id])
+        cursor.execute(HOLD_SPACE, {"space_id": space_id})
         if cursor.fetchone() is None:
             raise NotFound("The space was deleted meanwhile.")
 

@@ -10,13 +10,14 @@ from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.agents.phases import FilterResult, filter_agent_context
 from contextopt.agents.profiles import publish_profile
 from contextopt.agents.retries import AttemptResult, create_task, record_attempt
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.log import choose_counter
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.chat.endpoint import Completion
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
+from contextopt.engine.text.counters import get_counter
 from contextopt.models import (
     ApiKey,
     Conversation,
@@ -89,7 +90,7 @@ def make_profile(team: Team, phase: str = "building", **settings: Any) -> PhaseP
 
 def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> FilterResult:
     """Filter the documented context for a phase and log it."""
-    counter = choose_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    counter = get_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
     context = overrides.pop("context", None) or make_agent_context()
     return filter_agent_context(
         team_id=team.pk, phase=phase, context=context, counter=counter, actor="test", **overrides
@@ -129,7 +130,7 @@ def make_advance(task: Task, **overrides: Any) -> Task:
 
 def make_attempt(task: Task, **overrides: Any) -> AttemptResult:
     """Post a failed attempt of the task; `root_cause` may be given too."""
-    counter = choose_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    counter = get_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
     root_cause = overrides.pop("root_cause", "implementation_error")
     data: dict[str, Any] = {
         "files": {"cart.py": "price = 1\n"},

@@ -12,8 +12,9 @@ from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.retrieval.recall import use_model
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import Filled, describe_space, fill, measured, settle
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder

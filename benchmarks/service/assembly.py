@@ -15,9 +15,10 @@ from benchmarks.service.contenders import BUDGET_TOKENS, Contender, Taken, load_
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import ENCODING, Filled
 from contextopt import engine
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space, config_in_force
+from contextopt.assemblies.assemble import assemble_space, config_in_force
 from contextopt.assemblies.candidates import load_candidates, load_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.tokens import get_tokenizer
 
 STORED = "Contextopt, logged durably"

@@ -8,8 +8,9 @@ from benchmarks.corpus import generate_hostile
 from benchmarks.figures import Figure, Section, at_most
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import describe_space, fill
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.models import Space, Team
 from contextopt.spaces.inputs import SpaceIn

@@ -21,8 +21,8 @@ from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, by_number, list_page
-from contextopt.assemblies.log import choose_counter
 from contextopt.engine.prompts.warnings import WarningJson
+from contextopt.engine.text.counters import get_counter
 from contextopt.models import PhaseProfile
 
 router = Router(tags=["Phases"])
@@ -125,7 +125,7 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
         team_id=request.auth.team_id,
         phase=phase,
         context=data.context.to_value(),
-        counter=choose_counter(data.counter, data.encoding),
+        counter=get_counter(data.counter, data.encoding),
         actor=actor(request),
         model=data.model,
     )

@@ -17,8 +17,8 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
-from contextopt.assemblies.log import choose_counter
 from contextopt.engine.prompts.warnings import WarningJson
+from contextopt.engine.text.counters import get_counter
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, Task
@@ -299,7 +299,7 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
         team_id=request.auth.team_id,
         task_id=task_id,
         data=data,
-        counter=choose_counter(data.counter, data.encoding),
+        counter=get_counter(data.counter, data.encoding),
         actor=actor(request),
     )
     return created(result.to_json(), f"/api/v1/tasks/{task_id}/attempts/{result.attempt.number}")
@@ -308,7 +308,7 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
 @router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Decide a retry without a task")
 def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     """Takes the files before and after a failed attempt that hangs on no stored task; logs what it saves."""
-    retry = retries.plan_delta(data=data, counter=choose_counter(data.counter, data.encoding))
+    retry = retries.plan_delta(data=data, counter=get_counter(data.counter, data.encoding))
     assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
     text = retry.sent.render() if retry.sent else ""
     return reply({"assembly_id": assembly.pk if assembly else None, "text": text, **retry.to_json()})

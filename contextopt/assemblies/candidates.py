@@ -12,10 +12,11 @@ from typing import Any
 
 from django.db import connection
 
-from contextopt.engine import ContextConfig, FilterCounts, RecordSummary, SpaceContext
+from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
 from contextopt.engine.prompts.scoring import HORIZON_US, coefficients
 from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
@@ -45,11 +46,18 @@ class SpaceInForce:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best candidates, the ten newest records, and how many there are of each fate."""
+    """The best candidates, the ten newest records, and how many there are of each fate.
+
+    For a question, `query` is what the engine ranks by. `is_all` says that there are no further candidates,
+    nor texts of them.
+    """
 
     records: tuple[RecordSummary, ...]
     baseline: tuple[RecordSummary, ...]
     counts: FilterCounts
+    query: Query | None = None
+    warnings: tuple[ContextWarning, ...] = ()
+    is_all: bool = True
 
 
 _SPACE_SQL = f"""

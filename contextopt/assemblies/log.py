@@ -1,29 +1,203 @@
-"""The log of what was made smaller for agents: phases and retries, beside the contexts of spaces."""
+"""The log: what entered a prompt as a narrow row and its payload, for contexts of spaces and for agents."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.db import transaction
+import structlog
+from django.db import connection, transaction
 from django.utils import timezone
+from psycopg.types.json import Jsonb
+from pydantic_core import to_json
 
+from contextopt.assemblies.candidates import SpaceInForce
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.assembly import NOT_LOADED
+from contextopt.engine.prompts.selection import DUPLICATE_OF
+from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.prompts.values import Certificate
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
-from contextopt.engine.text.counters import Counter, Measurable, get_counter
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.counters import Counter, Measurable
+from contextopt.errors import NotFound
+from contextopt.locks import HOLD_SPACE
+from contextopt.sql import id_array
+
+log = structlog.get_logger(__name__)
+
+ASSEMBLY_COLUMNS = (
+    "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
+    "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
+    "duplicates", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
+    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
+    "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
+)  # fmt: skip
+PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
+_PLACEHOLDERS = {
+    "created_at": "coalesce(%(created_at)s, now())",
+    "record_ids": "%(record_ids)s::bigint[]",
+    "warning_codes": "%(warning_codes)s::varchar[]",
+}
 
 
-def choose_counter(name: str, encoding: str) -> Counter:
-    """Return the counter of that name; the encoding is that of the real one.
+def _placeholders(columns: tuple[str, ...]) -> str:
+    return ", ".join(_PLACEHOLDERS.get(name, f"%({name})s") for name in columns)
+
+
+# Each value is given by its column's name. One statement takes half the time of two by the ORM.
+_STORE_SQL = f"""
+WITH held AS MATERIALIZED ({HOLD_SPACE}
+), assembly AS (
+    INSERT INTO contextopt_assembly ({", ".join(ASSEMBLY_COLUMNS)})
+    SELECT {_placeholders(ASSEMBLY_COLUMNS)} FROM held
+    RETURNING id
+)
+INSERT INTO contextopt_assemblypayload (assembly_id, {", ".join(PAYLOAD_COLUMNS)})
+SELECT assembly.id, {_placeholders(PAYLOAD_COLUMNS)}
+  FROM assembly
+RETURNING assembly_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """Who asked for a context, with what, and how much the caller's own parts take."""
+
+    team_id: int
+    space: SpaceInForce
+    config: ContextConfig
+    request: AssemblyIn
+    actor: str
+    is_demo: bool
+    created_at: datetime | None
+    system: int | None
+    history: int | None
+
+    def request_json(self) -> dict[str, Any]:
+        """Return what was asked, less the caller's texts: their sizes are kept, they are not ours."""
+        asked = self.request.model_dump(mode="json", exclude_unset=True, exclude={"system", "history"})
+        if self.system is not None:
+            asked["system_tokens"] = self.system
+        if self.history is not None:
+            asked["history_tokens"] = self.history
+        return asked
+
+
+def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
+    """Write the narrow row and its payload in one statement; return the id.
 
     Raises:
-        UnknownEncoding: the tokenizer is not at hand.
+        NotFound: the space was deleted meanwhile.
     """
-    return get_counter(name, get_tokenizer(encoding))
+    values = {**_assembly_values(result, occasion), **_payload_values(result, occasion)}
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE_SQL, values)
+        stored = cursor.fetchone()
+    if stored is None:
+        raise NotFound(f"The space {occasion.space.slug!r} was deleted meanwhile.")
+    _log_events(int(stored[0]), result)
+    return int(stored[0])
+
+
+def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
+    stats, allocation, request = result.stats, result.allocation, occasion.request
+    certificate, dropped = result.certificate, stats.dropped_by_reason
+    return {
+        "team_id": occasion.team_id,
+        "space_id": occasion.space.id,
+        "config_id": occasion.space.config_id,
+        "kind": Kind.SPACE.value,
+        "stage": result.stage,
+        "phase": "",
+        "model": request.model,
+        "conversation": request.conversation,
+        "actor": occasion.actor[:160],
+        "as_of": result.as_of,
+        "created_at": occasion.created_at,
+        "records_filtered": stats.records_filtered,
+        "records_included": stats.records_included,
+        "over_record_limit": dropped.get(OVER_RECORD_LIMIT, 0) + dropped.get(NOT_LOADED, 0),
+        "over_budget": dropped.get(OVER_BUDGET, 0),
+        "duplicates": dropped.get(DUPLICATE_OF, 0),
+        "outside_window": stats.outside_window,
+        "deleted": stats.deleted,
+        "tokens_before": stats.stage3_tokens,
+        "tokens_after": stats.tokens_used,
+        "tokens_available": stats.tokens_available,
+        "total_tokens": allocation.total,
+        "system_tokens": allocation.system,
+        "history_tokens": allocation.history,
+        "response_tokens": allocation.response,
+        "truncated": stats.truncated,
+        "warning_codes": [warning.code for warning in result.warnings],
+        "assembly_ms": result.assembly_ms,
+        "encoding": certificate.encoding,
+        "tokenizer_version": certificate.tokenizer_version,
+        "sha256": certificate.sha256,
+        "is_demo": occasion.is_demo,
+    }
+
+
+def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
+    outcome, space = result.outcome, occasion.space
+    named = {entry.id for entry in result.ledger} | set(outcome.baseline_order)
+    ledger = {
+        "candidates": pack_entries(result.entries),
+        "order": list(outcome.order),
+        "baseline_order": list(outcome.baseline_order),
+        "counts": dict(result.stats.dropped_by_reason),
+        # Most have none, so they go without.
+        **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
+    }
+    config = {**occasion.config.to_json(), "version": space.config_version, "overrides": result.overrides}
+    return {
+        "text": result.text,
+        "baseline_text": outcome.baseline_text,
+        "ledger": _jsonb(ledger),
+        "config": _jsonb(config),
+        "request": _jsonb(occasion.request_json()),
+        "record_ids": id_array(sorted(named)),
+    }
+
+
+def _jsonb(value: dict[str, Any]) -> Jsonb:
+    # The standard library takes five times as long, which is a twentieth of a whole assembly at stage 4.
+    return Jsonb(value, dumps=to_json)
+
+
+def _log_events(assembly_id: int, result: AssemblyResult) -> None:
+    stats, allocation = result.stats, result.allocation
+    bound = log.bind(assembly_id=assembly_id, space=result.space, stage=result.stage)
+    bound.info(
+        "context_filtering_complete",
+        filtered=stats.records_filtered,
+        outside_window=stats.outside_window,
+        deleted=stats.deleted,
+    )
+    bound.info("records_scored_by_relevance", scored=len(result.ledger))
+    bound.info("token_budget_allocated", **asdict(allocation))
+    bound.info(
+        "context_truncation_complete",
+        included=stats.records_included,
+        dropped=stats.records_dropped,
+        reasons=stats.dropped_by_reason,
+    )
+    bound.info(
+        "context_assembled",
+        tokens_used=stats.tokens_used,
+        tokens_available=stats.tokens_available,
+        tokens_saved=stats.tokens_saved,
+        truncated=stats.truncated,
+        warnings=[warning.code for warning in result.warnings],
+        assembly_ms=round(result.assembly_ms, 3),
+        sha256=result.certificate.sha256,
+    )
 
 
 @dataclass(frozen=True)

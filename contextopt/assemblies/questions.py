@@ -5,13 +5,14 @@ read for those alone that could enter the context.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 
 from django.db import connection
 
 from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
+from contextopt.assemblies.sufficiency import QUESTION_NOT_EMBEDDED
 from contextopt.engine import (
     ContextConfig,
     Match,
@@ -31,6 +32,7 @@ from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
 from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.sql import id_array
 
 # A record that only one of the two rankings has high up may be the best by both, so each is asked for more
 # than will fit, within these bounds. The minimum is taken by recency and frequency.
@@ -48,20 +50,6 @@ SPARE_DETAILS = 30
 NOTES_READ = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The candidates for a question, and the question as the engine wants it.
-
-    `is_degraded` says that the question could not be embedded this time, so that words alone decided;
-    `is_all` that there are no further candidates, nor texts of them.
-    """
-
-    candidates: Candidates
-    query: Query
-    is_degraded: bool
-    is_all: bool
-
-
 def load_for_question(
     space_id: int,
     question: str,
@@ -70,7 +58,7 @@ def load_for_question(
     now: datetime,
     tokenizer: Tokenizer,
     reach: int = 1,
-) -> Asked:
+) -> Candidates:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them.
 
     With a greater `reach` so many times as many are read: where most repeat each other, or a large budget has
@@ -100,10 +88,11 @@ def load_for_question(
     most = _read_at_most(ranked, config) * reach
     details = _load_details([scored.record.id for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
-    return Asked(
-        candidates=replace(base, records=best),
+    return replace(
+        base,
+        records=best,
         query=Query(frozenset(terms(question)), relevant, details),
-        is_degraded=asked.degraded,
+        warnings=(QUESTION_NOT_EMBEDDED,) if asked.degraded else (),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
@@ -149,7 +138,7 @@ def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
     if not hits:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_NEIGHBOURS_SQL, {"ids": registry.id_array(hits), "space": space_id})
+        cursor.execute(_NEIGHBOURS_SQL, {"ids": id_array(hits), "space": space_id})
         rows = cursor.fetchall()
     return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
 
@@ -187,7 +176,7 @@ def _load_summaries(
                AND (pinned OR date BETWEEN %(start)s AND %(end)s)
             """,
             {
-                "wanted": registry.id_array(wanted),
+                "wanted": id_array(wanted),
                 "space": space_id,
                 "start": max(window.start or DATE_MIN, DATE_MIN),
                 "end": window.end,
@@ -231,7 +220,7 @@ def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
             SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
             """,
-            [NOTES_READ, registry.id_array(ids)],
+            [NOTES_READ, id_array(ids)],
         )
         return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
 

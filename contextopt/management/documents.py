@@ -8,8 +8,7 @@ from django.core.management.base import CommandParser
 from pydantic import BaseModel, ValidationError
 
 from contextopt.agents.inputs import CONTEXT_CHARS_MAX
-from contextopt.assemblies.log import choose_counter
-from contextopt.engine.text.counters import COUNTERS, Counter
+from contextopt.engine.text.counters import COUNTERS, Counter, get_counter
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.faults import WHOLE_INPUT
@@ -45,7 +44,7 @@ def counter_of(options: Mapping[str, Any]) -> Counter:
         InvalidInput: there is no such encoding.
     """
     try:
-        return choose_counter(options["counter"], options["encoding"])
+        return get_counter(options["counter"], options["encoding"])
     except InvalidValue as error:
         raise invalid_option(error) from error
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from contextopt.assemblies.assemble import REQUEST_NAMES, AssemblyResult
+from contextopt.assemblies.assemble import REQUEST_NAMES
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import LedgerEntry
 from contextopt.engine.prompts.warnings import ContextWarning
 

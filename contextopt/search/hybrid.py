@@ -12,8 +12,7 @@ from django.utils import timezone
 from contextopt.engine import Match
 from contextopt.engine.prompts.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders import EmbeddingUnavailable
-from contextopt.search.planner import expected_rows, planned_anew
-from contextopt.search.registry import Searchable, SearchFilters, id_array
+from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
     EXACT_ROWS,
     NO_CONDITION,
@@ -35,6 +34,7 @@ from contextopt.search.words import (
     unpacked,
     weigh_terms,
 )
+from contextopt.sql import expected_rows, id_array, planned_anew
 
 __all__ = [
     "Hit",

@@ -1,6 +1,6 @@
 """What can be searched: each app registers its tables, and one search covers them all."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,11 +11,6 @@ from contextopt.search.models import SearchableText
 
 # More do not fit an entry of a B-tree, which is at most 2,704 bytes.
 DATED_DIMENSIONS = 1_300
-
-
-def id_array(ids: Iterable[int]) -> str:
-    """Return the ids as PostgreSQL writes an array: of a list the driver looks at each one, for longer."""
-    return f"{{{','.join(map(str, ids))}}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from contextopt.copying import copy_in
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.language import detect_language
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
@@ -27,6 +26,7 @@ from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
+from contextopt.sql import copy_in
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")

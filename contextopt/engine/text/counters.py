@@ -5,7 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from contextopt.engine.text.tokens import HEURISTIC_CHARS_PER_TOKEN, MAX_CHARS_PER_TOKEN, Tokenizer
+from contextopt.engine.text.tokens import (
+    HEURISTIC_CHARS_PER_TOKEN,
+    MAX_CHARS_PER_TOKEN,
+    Tokenizer,
+    get_tokenizer,
+)
 from contextopt.engine.text.validation import check_choice
 
 type CounterName = Literal["tokenizer", "heuristic"]
@@ -82,14 +87,15 @@ class HeuristicCounter:
         return self.count(measured) <= budget_tokens
 
 
-def get_counter(name: str, tokenizer: Tokenizer) -> Counter:
-    """Return the counter of that name; the tokenizer is that of the real one.
+def get_counter(name: str, encoding: str) -> Counter:
+    """Return the counter of that name; `encoding` is the real tokenizer's.
 
     Raises:
         InvalidValue: neither "tokenizer" nor "heuristic".
+        UnknownEncoding: the tokenizer is not at hand.
     """
     check_choice("counter", name, COUNTERS)
-    return HeuristicCounter() if name == "heuristic" else RenderedCounter(tokenizer)
+    return HeuristicCounter() if name == "heuristic" else RenderedCounter(get_tokenizer(encoding))
 
 
 def _quarter(chars: int) -> int:

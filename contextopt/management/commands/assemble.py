@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.engine.text.errors import EngineError, InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer

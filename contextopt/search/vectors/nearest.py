@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.models import EmbeddingState
-from contextopt.search.planner import expected_rows
 from contextopt.search.registry import Searchable
+from contextopt.sql import expected_rows
 
 # Up to so many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000

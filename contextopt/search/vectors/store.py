@@ -11,12 +11,12 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.utils import timezone
 
-from contextopt.copying import copy_in
 from contextopt.locks import Lock, wait_turn
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.embedders.values import TEXT_MAX
 from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
+from contextopt.sql import copy_in
 
 # The head and the end of what PostgreSQL's COPY takes as binary, and the day its clock begins.
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)

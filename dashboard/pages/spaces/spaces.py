@@ -8,7 +8,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, FieldProblem
 from contextopt.models import Role, Space

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from contextopt.assemblies import assemble
-from contextopt.assemblies.assemble import AssemblyResult, assemble_space
+from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.questions import join_runs
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import AssemblyPayload, Record, Space, Team
 from contextopt.search import registry

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.assemblies.assemble import AssemblyResult
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.warnings import ContextWarning, Remedy
 from contextopt.models import Assembly, AssemblyPayload, Space

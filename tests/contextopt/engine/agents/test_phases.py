@@ -253,7 +253,7 @@ def test_a_wrong_profile_is_named(changes: dict[str, Any], field: str) -> None:
 
 
 def test_counters_by_name() -> None:
-    assert get_counter("heuristic", TOKENIZER) == HEURISTIC
-    assert get_counter("tokenizer", TOKENIZER) == EXACT
+    assert get_counter("heuristic", "cl100k_base") == HEURISTIC
+    assert get_counter("tokenizer", "cl100k_base") == EXACT
     with pytest.raises(InvalidValue):
-        get_counter("guess", TOKENIZER)
+        get_counter("guess", "cl100k_base")

@@ -1,13 +1,32 @@
-"""Statements whose best plan depends on what is asked, and what the planner knows of them."""
+"""What Django's cursor does not know of PostgreSQL: COPY, arrays of ids, and the planner."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+from psycopg import Copy
 
 _ANEW = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
 _AS_BEFORE = "SELECT set_config('plan_cache_mode', 'auto', true)"
+
+
+def id_array(ids: Iterable[int]) -> str:
+    """Return the ids as PostgreSQL writes an array: of a list the driver looks at each one, for longer."""
+    return f"{{{','.join(map(str, ids))}}}"
+
+
+@contextmanager
+def copy_in(cursor: CursorWrapper, statement: str) -> Iterator[Copy]:
+    """Begin a COPY. Django wraps the errors of all cursor methods but this one.
+
+    Raises:
+        OperationalError: the server has no room or memory for the rows, or is gone.
+        DataError, IntegrityError: it refuses a row.
+    """
+    with connection.wrap_database_errors, cursor.copy(statement) as copy:
+        yield copy
 
 
 @contextmanager

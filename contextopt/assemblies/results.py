@@ -1,0 +1,106 @@
+"""What an assembly decided, and how the API and the commands say it."""
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from contextopt import engine
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.models import LAST_RECORDS
+from contextopt.engine import Assembled, LedgerEntry
+from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, warnings_json
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyResult:
+    """One decision with its proof. `id` is none for a preview, which is not logged."""
+
+    id: int | None
+    space: str
+    stage: int
+    as_of: datetime
+    config_version: int
+    overrides: dict[str, Any]
+    outcome: Assembled
+    entries: tuple[EntryJson, ...]
+    assembly_ms: float
+    warnings: tuple[ContextWarning, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.outcome.text
+
+    @property
+    def allocation(self) -> engine.TokenAllocation:
+        return self.outcome.allocation
+
+    @property
+    def stats(self) -> engine.ContextStats:
+        stats = replace(self.outcome.stats, assembly_ms=self.assembly_ms)
+        return stats if self.saving_counts else replace(stats, tokens_saved=None)
+
+    @property
+    def saving_counts(self) -> bool:
+        """Whether fewer tokens are a saving: not where the context is empty or may lack the answer."""
+        is_enough = INSUFFICIENT.isdisjoint(warning.code for warning in self.warnings)
+        return is_enough and bool(self.outcome.stats.records_included)
+
+    @property
+    def certificate(self) -> engine.Certificate:
+        return self.outcome.certificate
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        return self.outcome.ledger
+
+    def baselines(self) -> list[dict[str, Any]]:
+        """Return what would have been sent otherwise; `saved` is None where the saving does not count."""
+        tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
+        return [] if tokens is None else [{"name": LAST_RECORDS, "tokens": tokens, "saved": saved}]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API and of `assemble --json`."""
+        stats = asdict(self.stats)
+        counts = stats.pop("dropped_by_reason")
+        return {
+            "id": self.id,
+            "space": self.space,
+            "stage": self.stage,
+            "as_of": self.as_of.isoformat(),
+            "config_version": self.config_version,
+            "warnings": warnings_json(self.warnings),
+            "overrides": self.overrides,
+            "text": self.text,
+            "allocation": asdict(self.allocation),
+            "stats": stats,
+            "baselines": self.baselines(),
+            "certificate": asdict(self.certificate),
+            "included": [
+                _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]
+            ],
+            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
+            "counts": {
+                **counts,
+                "outside_window": self.stats.outside_window,
+                "deleted": self.stats.deleted,
+            },
+        }
+
+
+def entry_json(entry: LedgerEntry) -> EntryJson:
+    return {
+        "id": entry.id,
+        "source": entry.source,
+        "external_id": entry.external_id,
+        "score": round(entry.score, 6),
+        "parts": {name: round(value, 6) for name, value in entry.parts.items()},
+        "tokens": entry.tokens,
+        "pinned": entry.pinned,
+        "kept": entry.kept,
+        "reason": entry.reason,
+        "duplicate_of": entry.duplicate_of,
+    }
+
+
+def _without(entry: EntryJson, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in names}
