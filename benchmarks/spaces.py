@@ -17,7 +17,7 @@ from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Record, Space, Team
 from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.records import create_space, delete_space
+from contextopt.spaces.spaces import create_space, delete_space
 
 COPY_ROWS = 20_000
 ENCODING = "cl100k_base"

@@ -36,7 +36,8 @@ from contextopt.models import (
 )
 from contextopt.repositories.indexing import create_posted
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import create_record, create_space
+from contextopt.spaces.records import create_record
+from contextopt.spaces.spaces import create_space
 from tests.gitrepos import SHOP
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

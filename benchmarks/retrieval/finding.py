@@ -27,7 +27,8 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.hybrid import Method, SearchFilters, prepare_query, search
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import create_space, delete_space, upsert_records
+from contextopt.spaces.records import upsert_records
+from contextopt.spaces.spaces import create_space, delete_space
 
 SETTINGS = ("wordllama", "minilm")
 RECORDS = 2_000

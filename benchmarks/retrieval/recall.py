@@ -28,7 +28,8 @@ from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import create_space, delete_space, upsert_records
+from contextopt.spaces.records import upsert_records
+from contextopt.spaces.spaces import create_space, delete_space
 
 BUDGETS = (1_000, 2_000, 4_000)
 BARS = {"minilm": (0.79, 0.87, 0.93), "wordllama": (0.73, 0.82, 0.88)}

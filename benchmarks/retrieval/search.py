@@ -20,7 +20,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.hybrid import SearchFilters, prepare_query, search
 from contextopt.search.vectors.indexes import build_index
-from contextopt.spaces.records import create_space, delete_space
+from contextopt.spaces.spaces import create_space, delete_space
 
 BUDGET_TOKENS = 2_000
 QUESTION_WORDS = 6

@@ -5,7 +5,7 @@ from django.db import connection, transaction
 
 from benchmarks.spaces import describe_space, settle
 from contextopt.models import ContextConfig, Space, Team
-from contextopt.spaces.records import create_space
+from contextopt.spaces.spaces import create_space
 
 SPACES = 6
 CONFIGS = 3

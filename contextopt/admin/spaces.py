@@ -30,6 +30,7 @@ from contextopt.errors import PurgedRecord
 from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
+from contextopt.spaces.spaces import create_space, delete_space, update_space
 
 SPACE_FIELDS = ("name", "description", "categories")
 
@@ -73,13 +74,13 @@ class SpaceAdmin(OwnerAdmin):
     def save_model(self, request: HttpRequest, obj: Space, form: "ModelForm[Space]", change: bool) -> None:
         given = {name: form.cleaned_data[name] for name in SPACE_FIELDS}
         if change:
-            records.update_space(space=obj, changes=SpacePatch(**given), actor=actor(request))
+            update_space(space=obj, changes=SpacePatch(**given), actor=actor(request))
         else:
             data = SpaceIn(slug=obj.slug, **given)
-            become(obj, records.create_space(team=obj.team, data=data, actor=actor(request)))
+            become(obj, create_space(team=obj.team, data=data, actor=actor(request)))
 
     def delete_model(self, request: HttpRequest, obj: Space) -> None:
-        records.delete_space(space=obj, actor=actor(request))
+        delete_space(space=obj, actor=actor(request))
 
     @display(description="Live records", ordering="counts__live")
     def live(self, space: Space) -> int:

@@ -8,7 +8,7 @@ from contextopt.api.protocol.outputs import SpaceOut, SpacePage, created, reply,
 from contextopt.api.protocol.paging import PageQuery, by_text, list_page
 from contextopt.inputs import Slug
 from contextopt.models import Space
-from contextopt.spaces import records
+from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 
 router = Router(tags=["Spaces"])
@@ -25,7 +25,7 @@ def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
 @router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
 def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
     """The space starts with the default settings as version 1. A slug that is taken is a conflict."""
-    space = records.create_space(team=request.auth.team, data=data, actor=actor(request))
+    space = spaces.create_space(team=request.auth.team, data=data, actor=actor(request))
     return created(space_json(space), f"/api/v1/spaces/{space.slug}")
 
 
@@ -38,12 +38,12 @@ def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
     """What is not given stays. The slug never changes."""
     space = find_space(request, slug)
-    space = records.update_space(space=space, changes=changes, actor=actor(request))
+    space = spaces.update_space(space=space, changes=changes, actor=actor(request))
     return reply(space_json(space))
 
 
 @router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
 def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Deletes its records, revisions, settings and assemblies too. There is no undo."""
-    records.delete_space(space=find_space(request, slug), actor=actor(request))
+    spaces.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

@@ -18,12 +18,9 @@ from psycopg.types.json import Jsonb
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.language import detect_language
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
-from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
-from contextopt.locks import hold_team, retry_deadlocks
-from contextopt.people.audit import SYSTEM, note_event
-from contextopt.people.models import Team
-from contextopt.spaces.configs import ContextConfig
-from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
+from contextopt.errors import DuplicateRecord, NotFound, PurgedRecord
+from contextopt.people.audit import note_event
+from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.sql import copy_in
@@ -44,59 +41,6 @@ class RowResult:
 
     status: Status
     record_id: int
-
-
-def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False) -> Space:
-    """Add a space with the first version of its settings.
-
-    Raises:
-        Conflict: the team has a space of this slug.
-    """
-    with transaction.atomic():
-        space, is_new = Space.objects.get_or_create(
-            team=team,
-            slug=data.slug,
-            defaults={
-                "name": data.name or data.slug,
-                "description": data.description,
-                "categories": data.categories,
-                "is_demo": is_demo,
-            },
-        )
-        if not is_new:
-            raise Conflict(f"a space with the slug {data.slug!r} exists already")
-        ContextConfig.objects.publish(space=space, created_by=actor, note="defaults")
-        note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug)
-    return space
-
-
-@transaction.atomic
-def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> Space:
-    """Change the given fields of the space."""
-    fields = changes.model_dump(exclude_unset=True)
-    # A form of the admin has changed the object already.
-    before = Space.objects.filter(pk=space.pk).values("id", *fields).get()
-    for name, value in fields.items():
-        setattr(space, name, value)
-    if any(before[name] != value for name, value in fields.items()):
-        space.save(update_fields=list(fields))
-        note_event(
-            team_id=space.team_id,
-            actor=actor,
-            action="space.changed",
-            subject=space.slug,
-            before={name: before[name] for name in fields},
-            after=fields,
-        )
-    return space
-
-
-@retry_deadlocks
-def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
-    """Delete the space with all that belongs to it: records, revisions, settings and assemblies."""
-    hold_team(space.team_id)
-    if Space.objects.filter(pk=space.pk).delete()[0]:
-        note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)
 
 
 def tokenizer_of(space: Space) -> Tokenizer:
@@ -284,6 +228,21 @@ def _summarise(row: RecordIn | Record, date: datetime, tokenizer: Tokenizer) -> 
     return line, tokenizer.count(line)
 
 
+def _stored_values(row: RecordIn, date: datetime, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return what the row says and what is computed from it, by the names of the columns."""
+    line, tokens = _summarise(row, date, tokenizer)
+    return {
+        **{name: getattr(row, name) for name in CONTENT},
+        "date": date,
+        "metadata": Jsonb(row.metadata),
+        "content_hash": hash_content(row),
+        "summary": line,
+        "summary_tokens": tokens,
+        "summary_encoding": tokenizer.name,
+        "language": row.language or detect_language(row.title, row.notes),
+    }
+
+
 _COPY_COLUMNS = (
     "id", "space_id", "source", "external_id", *CONTENT, "view_count",
     "last_viewed_at", "deleted_at", *DERIVED, "created_by", "created_at", "updated_at",
@@ -304,17 +263,20 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
         columns = ", ".join(f'"{name}"' for name in _COPY_COLUMNS)
         with copy_in(cursor, f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
             for record_id, row in zip(ids, rows, strict=True):
-                date = row.date or now
-                line, tokens = _summarise(row, date, tokenizer)
-                copy.write_row(
-                    (
-                        record_id, space.pk, row.source, row.external_id, row.title, row.type, date,
-                        row.tags, row.notes, row.pinned, row.thread, row.position, Jsonb(row.metadata),
-                        row.view_count, row.last_viewed_at, row.deleted_at, hash_content(row), line,
-                        tokens, tokenizer.name, row.language or detect_language(row.title, row.notes),
-                        actor[:160], now, now,
-                    )
-                )  # fmt: skip
+                values = {
+                    **_stored_values(row, row.date or now, tokenizer),
+                    "id": record_id,
+                    "space_id": space.pk,
+                    "source": row.source,
+                    "external_id": row.external_id,
+                    "view_count": row.view_count,
+                    "last_viewed_at": row.last_viewed_at,
+                    "deleted_at": row.deleted_at,
+                    "created_by": actor[:160],
+                    "created_at": now,
+                    "updated_at": now,
+                }
+                copy.write_row([values[name] for name in _COPY_COLUMNS])
     return ids
 
 
@@ -324,20 +286,13 @@ def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, ac
     keep_revisions([record_id for record_id, _ in changed], actor=actor, change="import")
     now = timezone.now()
     dates = dict(Record.objects.filter(pk__in=[i for i, _ in changed]).values_list("pk", "date"))
-    parameters: list[Any] = []
-    for record_id, row in changed:
-        date = row.date or dates[record_id]
-        line, tokens = _summarise(row, date, tokenizer)
-        parameters.append(
-            (
-                row.title, row.type, date, row.tags, row.notes, row.pinned, row.thread, row.position,
-                Jsonb(row.metadata), hash_content(row), line, tokens, tokenizer.name,
-                row.language or detect_language(row.title, row.notes), now, record_id,
-            )
-        )  # fmt: skip
-    assignments = ", ".join(f'"{name}" = %s' for name in (*CONTENT, *DERIVED, "updated_at"))
+    parameters = [
+        {**_stored_values(row, row.date or dates[record_id], tokenizer), "id": record_id, "updated_at": now}
+        for record_id, row in changed
+    ]
+    assignments = ", ".join(f'"{name}" = %({name})s' for name in (*CONTENT, *DERIVED, "updated_at"))
     with connection.cursor() as cursor:
-        cursor.executemany(f"UPDATE contextopt_record SET {assignments} WHERE id = %s", parameters)
+        cursor.executemany(f"UPDATE contextopt_record SET {assignments} WHERE id = %(id)s", parameters)
 
 
 def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> None:

@@ -20,8 +20,9 @@ from contextopt.search import registry
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import create_space, delete_space, upsert_records
+from contextopt.spaces.records import upsert_records
 from contextopt.spaces.recordviews import view_record
+from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.demo.chapters import Stage
 from dashboard.demo.engineering import ENGINEERING
 from dashboard.demo.handoffs import HANDOFFS

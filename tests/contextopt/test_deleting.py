@@ -44,7 +44,8 @@ from contextopt.spaces import records
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.importing import pipeline
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch
-from contextopt.spaces.records import create_record, delete_space, lock_space, update_record, upsert_records
+from contextopt.spaces.records import create_record, lock_space, update_record, upsert_records
+from contextopt.spaces.spaces import delete_space
 from dashboard.rollups.fold import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories

@@ -19,7 +19,8 @@ from contextopt.people.models import Team
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, RejectionJson
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
-from contextopt.spaces.records import create_space, upsert_records
+from contextopt.spaces.records import upsert_records
+from contextopt.spaces.spaces import create_space
 
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 * 2**20

@@ -14,7 +14,7 @@ from contextopt.inputs import field_problems
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, publish_config
 from contextopt.spaces.inputs import ConfigIn, SpacePatch
-from contextopt.spaces.records import update_space
+from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions

@@ -15,7 +15,7 @@ from contextopt.errors import Conflict, FieldProblem
 from contextopt.models import Role, Space
 from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, open_input, read_file
 from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.records import create_space
+from contextopt.spaces.spaces import create_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
 from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text

@@ -33,7 +33,7 @@ from contextopt.chat.outbox import (
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
-from contextopt.spaces.records import delete_space
+from contextopt.spaces.spaces import delete_space
 from tests import factories
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, refused
 

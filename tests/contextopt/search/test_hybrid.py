@@ -21,7 +21,8 @@ from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import changed_corpora, count_words, ensure_counted, tidy_index
 from contextopt.search.words import Term, Terms, _steps, read_lexemes
 from contextopt.spaces.inputs import RecordIn, RecordPatch
-from contextopt.spaces.records import delete_space, update_record, upsert_records
+from contextopt.spaces.records import update_record, upsert_records
+from contextopt.spaces.spaces import delete_space
 from tests.factories import NOW, make_record, make_space
 
 EVERYTHING = SearchFilters()

@@ -13,15 +13,14 @@ from contextopt.models import AssemblyPayload, Record, Space, SpaceCounts, Space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn
 from contextopt.spaces.records import (
     create_record,
-    create_space,
     delete_record,
-    delete_space,
     restore_record,
     restore_revision,
     update_record,
     upsert_records,
 )
 from contextopt.spaces.recordviews import view_record
+from contextopt.spaces.spaces import create_space, delete_space
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 

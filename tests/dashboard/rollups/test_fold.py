@@ -23,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from contextopt.locks import Lock, take_for_session
 from contextopt.models import Assembly, Space, Team
-from contextopt.spaces.records import delete_space
+from contextopt.spaces.spaces import delete_space
 from dashboard.kit.periods import custom_period
 from dashboard.models import (
     DayRollup,

@@ -1,0 +1,64 @@
+"""Spaces: made with a first version of their settings, changed, and deleted with all that belongs to them."""
+
+from django.db import transaction
+
+from contextopt.errors import Conflict
+from contextopt.locks import hold_team, retry_deadlocks
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.inputs import SpaceIn, SpacePatch
+from contextopt.spaces.models import Space
+
+
+def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False) -> Space:
+    """Add a space with the first version of its settings.
+
+    Raises:
+        Conflict: the team has a space of this slug.
+    """
+    with transaction.atomic():
+        space, is_new = Space.objects.get_or_create(
+            team=team,
+            slug=data.slug,
+            defaults={
+                "name": data.name or data.slug,
+                "description": data.description,
+                "categories": data.categories,
+                "is_demo": is_demo,
+            },
+        )
+        if not is_new:
+            raise Conflict(f"a space with the slug {data.slug!r} exists already")
+        ContextConfig.objects.publish(space=space, created_by=actor, note="defaults")
+        note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug)
+    return space
+
+
+@transaction.atomic
+def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> Space:
+    """Change the given fields of the space."""
+    fields = changes.model_dump(exclude_unset=True)
+    # A form of the admin has changed the object already.
+    before = Space.objects.filter(pk=space.pk).values("id", *fields).get()
+    for name, value in fields.items():
+        setattr(space, name, value)
+    if any(before[name] != value for name, value in fields.items()):
+        space.save(update_fields=list(fields))
+        note_event(
+            team_id=space.team_id,
+            actor=actor,
+            action="space.changed",
+            subject=space.slug,
+            before={name: before[name] for name in fields},
+            after=fields,
+        )
+    return space
+
+
+@retry_deadlocks
+def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
+    """Delete the space with all that belongs to it: records, revisions, settings and assemblies."""
+    hold_team(space.team_id)
+    if Space.objects.filter(pk=space.pk).delete()[0]:
+        note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)
