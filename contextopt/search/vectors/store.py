@@ -9,6 +9,7 @@ from hashlib import blake2b
 import numpy as np
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from contextopt.locks import Lock, wait_turn
@@ -101,15 +102,13 @@ def store(prepared: Prepared) -> dict[int, int]:
         if searchable.has_windows and prepared.unchanged:
             changed += _date_anew(cursor, prepared, dates)
         missing = [row for row in changed if row not in dates]
-        return _read_corpora(cursor, searchable, missing) if missing else {}
+        return _read_corpora(searchable, missing) if missing else {}
 
 
-def _read_corpora(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
+def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
     """Return the corpora of those of the rows that are there; what is not went with its vectors."""
-    cursor.execute(
-        f"SELECT id, {searchable.corpus_column} FROM {searchable.table} WHERE id = ANY(%s)", [list(ids)]
-    )
-    return dict(cursor.fetchall())
+    rows = searchable.model._default_manager.filter(pk__in=ids)
+    return dict(rows.values_list("pk", searchable.corpus_column))
 
 
 def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
@@ -203,34 +202,21 @@ def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
 
 
 def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> dict[int, bytes]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT {searchable.owner_column}, content_hash FROM {searchable.embedding_table}
-             WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)
-            """,
-            [model.pk, list(ids)],
-        )
-        return {row: bytes(found) for row, found in cursor.fetchall()}
+    owner = searchable.owner_column
+    rows = _vectors(searchable, model).filter(**{f"{owner}__in": ids}).values_list(owner, "content_hash")
+    return {row: bytes(found) for row, found in rows}
+
+
+def _vectors(searchable: Searchable, model: EmbeddingModel) -> QuerySet[Model]:
+    return searchable.embedding._default_manager.filter(model=model)
 
 
 def drop_some(searchable: Searchable, model: EmbeddingModel, *, limit: int) -> int:
     """Delete some of a retired model's vectors; return how many there were."""
-    table = searchable.embedding_table
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"DELETE FROM {table} WHERE id = ANY(ARRAY(SELECT id FROM {table} WHERE model_id = %s LIMIT %s))",
-            [model.pk, limit],
-        )
-        dropped: int = cursor.rowcount
-        return dropped
+    some = list(_vectors(searchable, model).values_list("pk", flat=True)[:limit])
+    return searchable.embedding._default_manager.filter(pk__in=some).delete()[0]
 
 
 def has_more_than(searchable: Searchable, model: EmbeddingModel, count: int) -> bool:
     """Whether the model has more than so many vectors of this table."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT FROM {searchable.embedding_table} WHERE model_id = %s OFFSET %s LIMIT 1",
-            [model.pk, count],
-        )
-        return cursor.fetchone() is not None
+    return _vectors(searchable, model)[count : count + 1].exists()
