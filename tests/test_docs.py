@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from django.core.management import get_commands
 
 from config.settings import BASE_DIR
@@ -44,3 +45,13 @@ def test_every_linked_file_is_there() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert links
     assert [link for link in links if not Path(BASE_DIR / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["docs/DESIGN.md", "CONTRIBUTING.md"])
+def test_every_path_that_is_named_is_there(name: str) -> None:
+    """A move of a module is a move of its mention."""
+    named = re.findall(r"`([a-z]\w*/[\w/.]*)`", (BASE_DIR / name).read_text())
+    assert len(named) > 5
+    tops = {path.split("/")[0] for path in named if (BASE_DIR / path.split("/")[0]).is_dir()}
+    ours = [path for path in named if path.split("/")[0] in tops]
+    assert [path for path in ours if not (BASE_DIR / path).exists()] == []
