@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.agents.patches import apply_change
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
 from contextopt.engine import Tokenizer, get_tokenizer
 from contextopt.engine.agents.deltas import (
@@ -16,7 +17,6 @@ from contextopt.engine.agents.deltas import (
     FULL_FILE,
     UNCUT,
     Content,
-    apply_change,
     build_delta,
     fully_sent,
     is_binary,

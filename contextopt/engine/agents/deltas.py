@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from contextopt.engine.agents.linediff import NO_CHANGES, Patch, Work, apply_diff, diff_lines
+from contextopt.engine.agents.linediff import Patch, Work, diff_lines
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.longlines import shorten_lines
 from contextopt.engine.text.marks import marked_block, marked_file
 from contextopt.engine.text.validation import MAX_INT, check_optional_int
@@ -123,28 +122,6 @@ def build_delta(
             changed.append(outcome)
             _remember(receiver, outcome, source, content)
     return FileDeltas(tuple(changed), receiver)
-
-
-def apply_change(change: ChangedFile, base: Content | None) -> str | None:
-    """Return the file that an uncut text change describes; None for a deleted one.
-
-    Raises:
-        InvalidValue: the change is cut or binary, or was made for another content.
-    """
-    if change.is_truncated or change.kind == "binary":
-        raise InvalidValue("diff", f"a {change.kind} change that is not whole cannot be applied")
-    if change.kind == "deleted":
-        return None
-    body = change.diff.partition("\n")[2]
-    if change.kind == "new":
-        return body
-    if not isinstance(base, str):
-        raise InvalidValue("base", "must be the text that was last fully sent")
-    patch = (body or NO_CHANGES) if change.kind == "renamed" else change.diff
-    if patch == REVERTED:
-        return base
-    heading, _, body = patch.partition("\n")
-    return body if heading == FULL_FILE else apply_diff(base, patch)
 
 
 def is_binary(content: Content) -> bool:

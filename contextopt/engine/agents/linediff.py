@@ -4,14 +4,12 @@ Lines end at "\\n" and nowhere else, so that a form feed, U+2028 or a lone carri
 any other; an end of file without a line break has the customary marker. The diff has no file headings.
 """
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import NO_NEWLINE
 
 type Match = tuple[int, int, int]
@@ -26,7 +24,6 @@ What is not matched by then is replaced as a block.
 """
 
 _MAX_EDITS = 600
-_HUNK = re.compile(r"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@\n")
 
 
 class Change(NamedTuple):
@@ -67,32 +64,6 @@ def diff_lines(old: str, new: str, work: Work, *, context_lines: int = CONTEXT_L
     lines = (part for hunk in hunks for part in _render_hunk(hunk, old_lines, new_lines, context_lines))
     kept = sum(length for _, _, length in matches)
     return Patch(lines, len(old_lines) + len(new_lines) - 2 * kept)
-
-
-def apply_diff(old: str, patch: str) -> str:
-    """Return what `patch` makes of `old`.
-
-    Raises:
-        InvalidValue: the patch is cut, malformed, or made for another text.
-    """
-    if patch == NO_CHANGES:
-        return old
-    old_lines, patch_lines = split_lines(old), split_lines(patch)
-    new_lines: list[str] = []
-    at = position = 0
-    while position < len(patch_lines):
-        start, old_count, new_count = _read_header(patch_lines[position], position)
-        if start < at:
-            raise InvalidValue("patch", f"line {position + 1}: hunks overlap")
-        new_lines += old_lines[at:start]
-        removed, added, position = _read_hunk(patch_lines, position + 1)
-        if (len(removed), len(added)) != (old_count, new_count):
-            raise InvalidValue("patch", f"line {position}: the hunk is cut or malformed")
-        if old_lines[start : start + old_count] != removed:
-            raise InvalidValue("patch", f"line {position}: made for another text")
-        new_lines += added
-        at = start + old_count
-    return "".join(new_lines + old_lines[at:])
 
 
 def split_lines(text: str) -> list[str]:
@@ -284,29 +255,3 @@ def _range(start: int, end: int) -> str:
     if length == 1:
         return str(end)
     return f"{start + 1 if length else start},{length}"
-
-
-def _read_header(line: str, position: int) -> tuple[int, int, int]:
-    """Return where the hunk starts in the old text, and its lengths in the old and the new one."""
-    match = _HUNK.fullmatch(line)
-    if match is None:
-        raise InvalidValue("patch", f"line {position + 1}: no hunk starts here; a cut diff cannot be applied")
-    start, old_count, new_count = int(match[1]), int(match[2] or 1), int(match[4] or 1)
-    return max(0, start - 1 if old_count else start), old_count, new_count
-
-
-def _read_hunk(lines: list[str], position: int) -> tuple[list[str], list[str], int]:
-    """Return the old lines of a hunk, the new ones, and where it ends."""
-    removed: list[str] = []
-    added: list[str] = []
-    while position < len(lines) and lines[position][0] in " -+":
-        sign, body = lines[position][0], lines[position][1:]
-        position += 1
-        if position < len(lines) and lines[position] == NO_NEWLINE:
-            body = body.removesuffix("\n")
-            position += 1
-        if sign in " -":
-            removed.append(body)
-        if sign in " +":
-            added.append(body)
-    return removed, added, position

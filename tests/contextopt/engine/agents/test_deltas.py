@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.agents.patches import apply_change, apply_diff
 from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     DELETED,
@@ -19,12 +20,11 @@ from contextopt.engine.agents.deltas import (
     DeltaLimits,
     FileDeltas,
     SentFile,
-    apply_change,
     build_delta,
     fully_sent,
     is_binary,
 )
-from contextopt.engine.agents.linediff import NO_CHANGES, apply_diff, diff_text
+from contextopt.engine.agents.linediff import NO_CHANGES, diff_text
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.longlines import shorten_lines
 from tests.contextopt.engine.factories import TOKENIZER

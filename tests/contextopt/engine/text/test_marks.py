@@ -7,16 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from benchmarks.agents.patches import apply_change
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.agents.deltas import (
-    UNCUT,
-    ChangedFile,
-    DeltaLimits,
-    SentFile,
-    apply_change,
-    build_delta,
-    fully_sent,
-)
+from contextopt.engine.agents.deltas import UNCUT, ChangedFile, DeltaLimits, SentFile, build_delta, fully_sent
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, FullRetry, plan_retry, retry_task
 from contextopt.engine.prompts.rendering import header, render, summary_line
 from contextopt.engine.prompts.values import RecordSummary, SpaceContext
