@@ -94,11 +94,12 @@ def _check_host(url: str, own: str, faults: list[str]) -> None:
 
 
 @pytest.fixture
-def check_accessibility() -> Callable[[Page], None]:
-    """Fail on what axe calls serious or critical."""
+def check_accessibility() -> Callable[..., None]:
+    """Fail on what axe calls serious or critical: by all of its rules, or by the named ones."""
 
-    def check(page: Page) -> None:
-        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    def check(page: Page, *rules: str) -> None:
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found = Axe().run(page, options=options).response["violations"]
         grave = [
             f"{item['id']}: {item['help']} ({node['target']})"
             for item in found
