@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from celery.beat import PersistentScheduler
 from celery.signals import beat_init, task_postrun, task_prerun, worker_ready
-from celery.worker import consumer
+from celery.worker import consumer, state
 from django.conf import settings
 from django.db import connection
 from psycopg import OperationalError
@@ -39,6 +39,8 @@ class Consumer(consumer.Consumer):
                 under way for ever and ask for no other; Celery opens another one.
         """
         main_loop.turn()
+        # Celery asks the queue once more for two seconds after it was told to stop.
+        state.maybe_shutdown()
         super().perform_pending_operations()
         if not self.task_consumer.channel.qos.can_consume():
             raise OperationalError("a job could not be acknowledged")
