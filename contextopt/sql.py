@@ -1,6 +1,6 @@
 """What Django's cursor does not know of PostgreSQL: COPY, arrays of ids, and the planner."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,14 @@ from psycopg import Copy
 
 _ANEW = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
 _AS_BEFORE = "SELECT set_config('plan_cache_mode', 'auto', true)"
+
+
+def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """Return the statement's rows, each made of its columns by their names."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        names = [column.name for column in cursor.description]
+        return [make(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
 
 def id_array(ids: Iterable[int]) -> str:

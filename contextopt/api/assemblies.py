@@ -11,7 +11,7 @@ from pydantic import Field
 
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
@@ -22,6 +22,7 @@ from contextopt.engine.text.errors import EngineError
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.models import Assembly
+from contextopt.paging import by_moment
 
 
 class BaselineOut(TypedDict):

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import ConfigOut, ConfigPage, config_json, created, reply
-from contextopt.api.protocol.paging import PageQuery, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.inputs import Slug
 from contextopt.models import ContextConfig
+from contextopt.paging import by_number
 from contextopt.spaces.configs import activate_config, find_config, publish_config
 from contextopt.spaces.inputs import ConfigIn
 

@@ -9,11 +9,12 @@ from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.chat import outbox
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
+from contextopt.paging import by_moment, by_number
 
 router = Router(tags=["Conversations"])
 BY_TIME = by_moment("conversation", "active_at")

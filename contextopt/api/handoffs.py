@@ -27,7 +27,7 @@ from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
-from contextopt.api.protocol.paging import Keyset, PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
 from contextopt.engine.briefs.compression import compress
 from contextopt.engine.briefs.findings import parse_findings
@@ -36,6 +36,7 @@ from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.inputs import BigInt, Id
 from contextopt.models import Finding, PhaseCompression
+from contextopt.paging import Keyset
 
 router = Router(tags=["Tasks"])
 BY_ID = Keyset("compression", ("id",), is_descending=False, key=TypeAdapter(tuple[BigInt]))

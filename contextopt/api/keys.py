@@ -6,10 +6,11 @@ from ninja import Path, Query, Router
 from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor
 from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
-from contextopt.api.protocol.paging import PageQuery, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.errors import NotFound
 from contextopt.inputs import Id
 from contextopt.models import ApiKey
+from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn
 

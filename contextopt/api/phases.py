@@ -20,10 +20,11 @@ from contextopt.agents.profiles import (
 from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
 from contextopt.models import PhaseProfile
+from contextopt.paging import by_number
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")

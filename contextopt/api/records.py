@@ -23,12 +23,13 @@ from contextopt.api.protocol.outputs import (
     reply,
     revision_json,
 )
-from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, describe_errors
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Input, Moment, Slug, Text
 from contextopt.models import Record, RecordRevision, Scope, Space
+from contextopt.paging import by_moment, by_number
 from contextopt.spaces import models as limits
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch

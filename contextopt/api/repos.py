@@ -8,10 +8,11 @@ from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_text, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.errors import NotFound
 from contextopt.inputs import Id
 from contextopt.models import Repository
+from contextopt.paging import by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
 from contextopt.repositories.ranking import rank_repository

@@ -5,9 +5,10 @@ from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import SpaceOut, SpacePage, created, reply, space_json
-from contextopt.api.protocol.paging import PageQuery, by_text, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.inputs import Slug
 from contextopt.models import Space
+from contextopt.paging import by_text
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 

@@ -16,12 +16,13 @@ from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, by_number, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Text
 from contextopt.models import Attempt, Task
+from contextopt.paging import by_moment, by_number
 
 router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")

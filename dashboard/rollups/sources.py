@@ -3,7 +3,7 @@
 Summaries, which add all spaces up, are read unless a space or a config is asked for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +16,8 @@ FRESH_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class RollupFilter:
-    """Which rollups are read; none is any."""
+class FigureFilter:
+    """Which assemblies a page's figures are of; none is any."""
 
     team_id: int
     period: Period
@@ -27,6 +27,13 @@ class RollupFilter:
     phase: str | None = None
     config_version: int | None = None
     model: str | None = None
+
+    def over(self, period: Period) -> "FigureFilter":
+        return replace(self, period=period)
+
+    def before(self) -> "FigureFilter":
+        """Return the same of the period before."""
+        return self.over(self.period.before())
 
     @property
     def days_end(self) -> datetime:
@@ -76,7 +83,7 @@ _IS_SUMMARISED = _ZONE_HAS.format(what="time_zone = %(zone)s AND summarised_sinc
 _NAMES = columns(SUMMARY_COLUMNS)
 
 
-def rollup_rows(wanted: RollupFilter) -> str:
+def rollup_rows(wanted: FigureFilter) -> str:
     """Return a query for what was measured of a filter: `start`, the summaries' dimensions, all measures.
 
     The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries
@@ -129,7 +136,7 @@ def _summary_rows(narrowed: str) -> str:
     """
 
 
-def rollup_parameters(wanted: RollupFilter) -> dict[str, Any]:
+def rollup_parameters(wanted: FigureFilter) -> dict[str, Any]:
     period = wanted.period
     return {
         "team_id": wanted.team_id,

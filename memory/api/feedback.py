@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from contextopt.agents.models import PHASE_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
+from contextopt.paging import by_moment
 from memory.feedback import votes
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups

@@ -11,8 +11,9 @@ from pydantic import Field
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.inputs import Id, Slug, Text
+from contextopt.paging import by_moment
 from memory.memories import models as limits
 from memory.memories.inputs import MemoryIn, MemoryPatch, TrustLevelName
 from memory.memories.memories import (

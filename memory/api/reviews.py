@@ -14,8 +14,9 @@ from pydantic_core import to_json
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.csvlines import csv_lines
 from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, by_moment, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.inputs import Id, Slug
+from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater
 from memory.models import ReviewItem, ReviewRules, ReviewSlot

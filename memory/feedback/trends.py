@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import connection
+from django.db.models import Count, DateTimeField, F, Func, IntegerField, Q, QuerySet, Value
+
+from contextopt.models import Kind
+from memory.feedback.models import Rating, Vote
 
 GROUPS_MAX = 50
 # Ledgers are read for the newest votes only: each has up to a thousand records.
@@ -13,13 +18,14 @@ LEDGERS_MAX = 500
 
 type Grouping = Literal["stage", "config", "phase", "reason"]
 
-# What a group is named by; two spaces have a version 1 each, so a version is named with its space.
-_KEYS: dict[Grouping, tuple[str, str]] = {
-    "stage": ("vote.stage::text", "''"),
-    "config": ("vote.config_version::text", "space.slug"),
-    "phase": ("nullif(vote.phase, '')", "''"),
-    "reason": ("nullif(vote.reason, '')", "''"),
+# Two spaces have a version 1 each, so a version is named with its space.
+_KEYS: dict[Grouping, tuple[str, ...]] = {
+    "stage": ("stage",),
+    "config": ("config_version", "space__slug"),
+    "phase": ("phase",),
+    "reason": ("reason",),
 }
+UP, DOWN = Count("pk", filter=Q(rating=Rating.UP)), Count("pk", filter=Q(rating=Rating.DOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +40,15 @@ class VoteFilter:
     config_version: int | None = None
     phase: str | None = None
 
-    def to_params(self) -> dict[str, Any]:
-        return {
-            "team": self.team_id,
-            "start": self.start,
-            "until": self.until,
-            "space": self.space_id,
-            "stage": self.stage,
-            "version": self.config_version,
-            "phase": self.phase,
+    def select(self) -> QuerySet[Vote]:
+        narrowed = {
+            name: value
+            for name in ("space_id", "stage", "config_version", "phase")
+            if (value := getattr(self, name)) is not None
         }
+        return Vote.objects.filter(
+            team_id=self.team_id, created_at__gte=self.start, created_at__lt=self.until, **narrowed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +87,9 @@ class RecordTrend:
     figures: VoteFigures
 
 
-_WHERE = """
-    WHERE vote.team_id = %(team)s AND vote.created_at >= %(start)s AND vote.created_at < %(until)s
-      AND (%(space)s::bigint IS NULL OR vote.space_id = %(space)s)
-      AND (%(stage)s::smallint IS NULL OR vote.stage = %(stage)s)
-      AND (%(version)s::integer IS NULL OR vote.config_version = %(version)s)
-      AND (%(phase)s::text IS NULL OR vote.phase = %(phase)s)
-"""
-_COUNTS = "count(*) FILTER (WHERE rating = 'up'), count(*) FILTER (WHERE rating = 'down')"
-
-_SERIES = f"""
-    SELECT bucket, {_COUNTS} FROM (
-        SELECT width_bucket(vote.created_at, %(edges)s::timestamptz[]) AS bucket, rating
-        FROM memory_vote AS vote {_WHERE}
-    ) AS chosen GROUP BY GROUPING SETS ((bucket), ())
-"""
-
 # `order` of a ledger are the ids that were rendered.
-_RECORDS = f"""
-    WITH chosen AS (
-        SELECT vote.assembly_id, vote.rating
-        FROM memory_vote AS vote
-        JOIN contextopt_assembly AS assembly ON assembly.id = vote.assembly_id AND assembly.kind = 'space'
-        {_WHERE}
-        ORDER BY vote.created_at DESC, vote.id DESC LIMIT %(ledgers)s
-    ), named AS (
+_RECORDS = """
+    WITH chosen AS ({votes}), named AS (
         SELECT item.id::bigint AS record_id, chosen.rating
         FROM chosen
         JOIN contextopt_assemblypayload AS payload USING (assembly_id)
@@ -116,12 +99,12 @@ _RECORDS = f"""
                count(*) FILTER (WHERE rating = 'down') AS down
         FROM named GROUP BY record_id
         HAVING count(*) FILTER (WHERE rating = 'down') > 0
-        ORDER BY down DESC, up, record_id DESC LIMIT %(limit)s
+        ORDER BY down DESC, up, record_id DESC LIMIT %s
     )
     SELECT record.id, space.slug, record.title, counted.up, counted.down
     FROM counted
     JOIN contextopt_record AS record ON record.id = counted.record_id
-    JOIN contextopt_space AS space ON space.id = record.space_id AND space.team_id = %(team)s
+    JOIN contextopt_space AS space ON space.id = record.space_id AND space.team_id = %s
     ORDER BY counted.down DESC, counted.up, record.id DESC
 """
 
@@ -130,37 +113,37 @@ def read_vote_series(
     wanted: VoteFilter, edges: Sequence[datetime]
 ) -> tuple[VoteFigures, tuple[VoteFigures, ...]]:
     """Return the figures of the whole period and of each bucket between the edges, in one query."""
-    rows = _fetch(_SERIES, wanted, edges=list(edges))
-    found = {bucket: VoteFigures(up, down) for bucket, up, down in rows}
-    points = tuple(found.get(number, VoteFigures()) for number in range(1, len(edges)))
-    return found.get(None, VoteFigures()), points
+    rows = wanted.select().annotate(bucket=bucket_of("created_at", edges)).values_list("bucket")
+    found = {bucket: VoteFigures(up, down) for bucket, up, down in rows.annotate(up=UP, down=DOWN)}
+    total = VoteFigures(sum(each.up for each in found.values()), sum(each.down for each in found.values()))
+    return total, tuple(found.get(number, VoteFigures()) for number in range(1, len(edges)))
+
+
+def bucket_of(field: str, edges: Sequence[datetime]) -> Func:
+    """Return the number of the bucket that a time lies in: 1 from the first edge to the second, and so on."""
+    moments = Value(list(edges), output_field=ArrayField(DateTimeField()))
+    return Func(F(field), moments, function="width_bucket", output_field=IntegerField())
 
 
 def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
     """Return the groups that have votes, the most voted on first."""
-    key, space = _KEYS[by]
-    query = f"""
-        SELECT key, space, {_COUNTS} FROM (
-            SELECT {key} AS key, {space} AS space, rating
-            FROM memory_vote AS vote LEFT JOIN contextopt_space AS space ON space.id = vote.space_id
-            {_WHERE}
-        ) AS chosen
-        WHERE key IS NOT NULL GROUP BY key, space ORDER BY count(*) DESC, key, space LIMIT %(limit)s
-    """
-    rows = _fetch(query, wanted, limit=GROUPS_MAX)
-    return [Group(key, space or "", VoteFigures(up, down)) for key, space, up, down in rows]
+    key, *space = _KEYS[by]
+    nameless = {f"{key}__isnull": True} if by in {"stage", "config"} else {key: ""}
+    named = wanted.select().exclude(**nameless).values_list(key, *space)
+    rows = named.annotate(up=UP, down=DOWN, votes=Count("pk")).order_by("-votes", key, *space)
+    return [
+        Group(str(found), of_space[0] or "" if of_space else "", VoteFigures(up, down))
+        for found, *of_space, up, down, _ in rows[:GROUPS_MAX]
+    ]
 
 
 def read_record_trends(wanted: VoteFilter, limit: int = 20) -> list[RecordTrend]:
     """Return the records most often in disliked answers, of the newest 500 votes."""
-    rows = _fetch(_RECORDS, wanted, ledgers=LEDGERS_MAX, limit=limit)
-    return [
-        RecordTrend(record_id, space, title, VoteFigures(up, down))
-        for record_id, space, title, up, down in rows
-    ]
-
-
-def _fetch(query: str, wanted: VoteFilter, **more: Any) -> list[tuple[Any, ...]]:
+    newest = wanted.select().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
+    votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
     with connection.cursor() as cursor:
-        cursor.execute(query, {**wanted.to_params(), **more})
-        return list(cursor.fetchall())
+        cursor.execute(_RECORDS.format(votes=votes), [*parameters, limit, wanted.team_id])
+        return [
+            RecordTrend(record_id, space, title, VoteFigures(up, down))
+            for record_id, space, title, up, down in cursor.fetchall()
+        ]

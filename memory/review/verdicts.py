@@ -3,13 +3,15 @@
 Figures are of finished items alone, so that nobody learns from them what others said of one still open.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from contextopt.models import Team
 from memory.review.agreement import krippendorff_alpha
@@ -94,63 +96,52 @@ def read_progress(team: Team, since: datetime) -> Progress:
 
 def read_agreement(team: Team) -> Agreement:
     """Compare the verdicts of items that several people judged."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT given, count(*)
-              FROM (SELECT array_agg(s.verdict ORDER BY s.verdict) AS given
-                      FROM memory_reviewslot s JOIN memory_reviewitem i ON i.id = s.item_id
-                     WHERE i.team_id = %s AND i.state = 'done' AND s.verdict <> ''
-                     GROUP BY s.item_id HAVING count(*) > 1) items
-             GROUP BY given
-            """,
-            [team.pk],
-        )
-        units = {tuple(given): count for given, count in cursor.fetchall()}
-    return Agreement(krippendorff_alpha(units), sum(units.values()))
+    given = ArrayAgg("verdict", order_by="verdict")
+    several = _finished(team).values("item_id").annotate(given=given, people=Count("pk")).filter(people__gt=1)
+    units = Counter(tuple(verdicts) for verdicts in several.values_list("given", flat=True))
+    return Agreement(krippendorff_alpha(units), units.total())
+
+
+def _finished(team: Team) -> QuerySet[ReviewSlot]:
+    """Return the verdicts on finished items."""
+    return ReviewSlot.objects.judged().filter(item__team=team, item__state=ItemState.DONE)
 
 
 def read_config_verdicts(team: Team) -> list[VerdictGroup]:
     """Return verdicts by version of the settings, the newest version of each space first."""
-    return _read_groups(
-        """
-        SELECT p.slug, p.name, i.config_version, s.verdict, count(*)
-          FROM memory_reviewslot s
-          JOIN memory_reviewitem i ON i.id = s.item_id
-          JOIN contextopt_space p ON p.id = i.space_id
-         WHERE i.team_id = %s AND i.state = 'done' AND s.verdict <> '' AND i.config_version IS NOT NULL
-         GROUP BY 1, 2, 3, 4 ORDER BY 1, 3 DESC
-        """,
-        team,
-    )[:GROUPS_MAX]
+    of_spaces = _finished(team).exclude(item__config_version=None).exclude(item__space=None)
+    counted = of_spaces.values_list(
+        "item__space__slug", "item__space__name", "item__config_version", "verdict"
+    ).annotate(count=Count("pk"))
+    return _to_groups(counted.order_by("item__space__slug", "-item__config_version"))
+
+
+# A verdict names its records in an array, which the ORM cannot join.
+_BY_RECORD = """
+SELECT p.slug, r.title, r.id, s.verdict, count(*)
+  FROM memory_reviewslot s
+  JOIN memory_reviewitem i ON i.id = s.item_id
+  CROSS JOIN LATERAL unnest(s.record_ids) AS named(id)
+  JOIN contextopt_record r ON r.id = named.id
+  JOIN contextopt_space p ON p.id = r.space_id AND p.team_id = i.team_id
+ WHERE i.team_id = %s AND i.state = 'done' AND s.verdict <> ''
+ GROUP BY 1, 2, 3, 4 ORDER BY sum(count(*)) OVER (PARTITION BY r.id) DESC, r.id LIMIT 300
+"""
 
 
 def read_record_verdicts(team: Team) -> list[VerdictGroup]:
     """Return verdicts by the records that they are about, the most often named first."""
-    groups = _read_groups(
-        """
-        SELECT p.slug, r.title, r.id, s.verdict, count(*)
-          FROM memory_reviewslot s
-          JOIN memory_reviewitem i ON i.id = s.item_id
-          CROSS JOIN LATERAL unnest(s.record_ids) AS named(id)
-          JOIN contextopt_record r ON r.id = named.id
-          JOIN contextopt_space p ON p.id = r.space_id AND p.team_id = i.team_id
-         WHERE i.team_id = %s AND i.state = 'done' AND s.verdict <> ''
-         GROUP BY 1, 2, 3, 4 ORDER BY sum(count(*)) OVER (PARTITION BY r.id) DESC, r.id LIMIT 300
-        """,
-        team,
-    )
-    return groups[:GROUPS_MAX]
-
-
-def _read_groups(sql: str, team: Team) -> list[VerdictGroup]:
-    groups: dict[tuple[str, int], VerdictGroup] = {}
     with connection.cursor() as cursor:
-        cursor.execute(sql, [team.pk])
-        for space, title, key, verdict, count in cursor.fetchall():
-            group = groups.setdefault((space, key), VerdictGroup(space, title, key, {}))
-            group.counts[verdict] = count
-    return list(groups.values())
+        cursor.execute(_BY_RECORD, [team.pk])
+        return _to_groups(cursor.fetchall())
+
+
+def _to_groups(rows: Iterable[tuple[str, str, int, str, int]]) -> list[VerdictGroup]:
+    groups: dict[tuple[str, int], VerdictGroup] = {}
+    for space, title, key, verdict, count in rows:
+        group = groups.setdefault((space, key), VerdictGroup(space, title, key, {}))
+        group.counts[verdict] = count
+    return list(groups.values())[:GROUPS_MAX]
 
 
 def export_verdicts(team: Team, reviewer: str) -> Iterator[VerdictRow]:

@@ -13,7 +13,7 @@ from contextopt.models import Assembly, Attempt, Kind, Task, TaskState, Team
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm
 from dashboard.kit.periods import Period
-from dashboard.pages.agents.phasefigures import PhaseFilter
+from dashboard.rollups.sources import FigureFilter
 
 # More than a screenful of files, and of arcs between them, says nothing.
 CHOSEN_FILES = 30
@@ -22,9 +22,10 @@ CHOSEN_FILES = 30
 class PhasesForm(PeriodForm):
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
 
-    def to_filter(self, now: datetime) -> PhaseFilter:
+    def to_filter(self, now: datetime) -> FigureFilter:
         """Return the filter; fields that were refused count as not given."""
-        return PhaseFilter(self.team.pk, self.period(now), self.cleaned_data.get("phase") or None)
+        phase = self.cleaned_data.get("phase") or None
+        return FigureFilter(self.team.pk, self.period(now), kind=Kind.PHASE, phase=phase)
 
     def select(self, period: Period) -> QuerySet[Assembly]:
         """Return the filterings of the period."""

@@ -1,34 +1,21 @@
 """What filtering by phase saved, aggregated by the database, and the profiles that decide it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-from django.db import connection
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
-from contextopt.models import Kind, PhaseProfile
+from contextopt.models import PhaseProfile
+from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import NONE, compact, whole
 from dashboard.kit.periods import Period
-from dashboard.rollups.sources import RollupFilter, rollup_parameters, rollup_rows
+from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 # The phase of what is past the phases told apart; no phase is named so.
 OTHERS = ""
 PHASES_TOLD = 20
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseFilter:
-    """Which filterings the page is about."""
-
-    team_id: int
-    period: Period
-    phase: str | None = None
-
-    def before(self) -> "PhaseFilter":
-        return replace(self, period=self.period.before())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,40 +79,48 @@ _SERIES = """
         SELECT coalesce(told.phase, '') AS phase, bucket, filterings, tokens_before, tokens_after, truncated
         FROM filtered LEFT JOIN told USING (phase)
     )
-    SELECT grouping(phase), phase, bucket, coalesce(sum(filterings), 0),
-           coalesce(sum(tokens_before), 0), coalesce(sum(tokens_after), 0), coalesce(sum(truncated), 0)
+    SELECT phase, bucket, coalesce(sum(filterings), 0)::bigint AS filterings,
+           coalesce(sum(tokens_before), 0)::bigint AS full_tokens,
+           coalesce(sum(tokens_after), 0)::bigint AS sent_tokens,
+           coalesce(sum(truncated), 0)::bigint AS trimmed
     FROM named
     GROUP BY GROUPING SETS ((phase, bucket), (phase), ())
 """
 
 
-def read_phase_series(wanted: PhaseFilter) -> PhaseSeries:
+class _Row(NamedTuple):
+    """A row of the answer, under the names of its columns."""
+
+    phase: str | None
+    bucket: int | None
+    filterings: int
+    full_tokens: int
+    sent_tokens: int
+    trimmed: int
+
+    def to_figures(self) -> PhaseFigures:
+        return PhaseFigures(self.filterings, self.full_tokens, self.sent_tokens, self.trimmed)
+
+
+def read_phase_series(wanted: FigureFilter) -> PhaseSeries:
     """Return the figures of the whole, the phases and their buckets, in one query."""
     period = wanted.period
-    count = len(period.edges) - 1
+    values = {**rollup_parameters(wanted), "edges": list(period.edges), "limit": PHASES_TOLD}
     total, by_phase = PhaseFigures(), dict[str, PhaseFigures]()
     found: dict[str, dict[int, PhaseFigures]] = {}
-    for is_total, phase, bucket, *numbers in _fetch(wanted):
-        figures = PhaseFigures(*map(int, numbers))
-        if is_total:
-            total = figures
-        elif bucket is None:
-            by_phase[phase] = figures
+    for row in fetch_rows(_Row, _SERIES.format(rows=rollup_rows(wanted)), values):
+        if row.phase is None:
+            total = row.to_figures()
+        elif row.bucket is None:
+            by_phase[row.phase] = row.to_figures()
         else:
-            found.setdefault(phase, {})[bucket] = figures
-    buckets = {
-        phase: tuple(values.get(number, PhaseFigures()) for number in range(1, count + 1))
-        for phase, values in found.items()
+            found.setdefault(row.phase, {})[row.bucket] = row.to_figures()
+    numbers = range(1, len(period.edges))
+    points = {
+        phase: tuple(buckets.get(number, PhaseFigures()) for number in numbers)
+        for phase, buckets in found.items()
     }
-    return PhaseSeries(period, total, by_phase, buckets)
-
-
-def _fetch(wanted: PhaseFilter) -> list[tuple[Any, ...]]:
-    asked = RollupFilter(wanted.team_id, wanted.period, kind=Kind.PHASE, phase=wanted.phase)
-    values = {**rollup_parameters(asked), "edges": list(wanted.period.edges), "limit": PHASES_TOLD}
-    with connection.cursor() as cursor:
-        cursor.execute(_SERIES.format(rows=rollup_rows(asked)), values)
-        return list(cursor.fetchall())
+    return PhaseSeries(period, total, by_phase, points)
 
 
 def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:

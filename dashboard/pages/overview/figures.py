@@ -1,55 +1,25 @@
 """The overview's numbers, aggregated by the database from rollups.
 
-`OverviewFilter` goes in, figures come out: where they are read from is this module's and
+`FigureFilter` goes in, figures come out: where they are read from is this module's and
 `dashboard.rollups.sources`'s business alone.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import starmap
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import Exists, OuterRef, Subquery
 
+from contextopt.models import Record, Space
+from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
-from dashboard.rollups.sources import RollupFilter, rollup_parameters, rollup_rows
+from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 type Counts = tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewFilter:
-    """Which assemblies the overview is about."""
-
-    team_id: int
-    period: Period
-    space_id: int | None = None
-    stage: int | None = None
-    kind: str | None = None
-    phase: str | None = None
-    config_version: int | None = None
-    model: str | None = None
-
-    def over(self, period: Period) -> "OverviewFilter":
-        return replace(self, period=period)
-
-    def before(self) -> "OverviewFilter":
-        return self.over(self.period.before())
-
-    def to_rollups(self) -> RollupFilter:
-        return RollupFilter(
-            team_id=self.team_id,
-            period=self.period,
-            space_id=self.space_id,
-            stage=self.stage,
-            kind=self.kind,
-            phase=self.phase,
-            config_version=self.config_version,
-            model=self.model,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +114,13 @@ _FOUND = """
     )
 """
 _FIGURES = """
-    sum(assemblies)::bigint, sum(truncated)::bigint, sum(records_included)::bigint, sum(contexts)::bigint,
-    sum(empties)::bigint, sum(tokens_before)::bigint, sum(tokens_after)::bigint, sum(tokens_saved)::bigint,
-    sum(ratios) / nullif(sum(with_ratio), 0)::float8,
-    sum(utilisations) / nullif(sum(with_utilisation), 0)::float8,
-    sum(dollars), sum(priced)::bigint
+    sum(assemblies)::bigint AS assemblies, sum(truncated)::bigint AS truncated,
+    sum(records_included)::bigint AS records_included, sum(contexts)::bigint AS contexts,
+    sum(empties)::bigint AS empties, sum(tokens_before)::bigint AS tokens_before,
+    sum(tokens_after)::bigint AS tokens_after, sum(tokens_saved)::bigint AS tokens_saved,
+    sum(ratios) / nullif(sum(with_ratio), 0)::float8 AS ratio,
+    sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
+    sum(dollars) AS dollars, sum(priced)::bigint AS priced
 """
 # What `grouping` says of each: a bit for each column that was not told apart.
 _TOTAL, _BUCKET, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b001, 0b110
@@ -164,13 +136,14 @@ _SERIES = (
         rows="{rows}",
     )
     + f"""
-    SELECT grouping(bucket, kind, stage) AS grouped, bucket, kind, stage, {_FIGURES},
+    SELECT grouping(bucket, kind, stage) AS grouping, bucket, kind, stage, {_FIGURES},
            CASE WHEN grouping(stage) = 1 AND (grouping(kind) = 1 OR %(apart)s)
-                THEN vector_send(sum(ms_histogram)) END,
-           CASE WHEN grouping(stage) = 0 THEN sum(tokens_histogram)::text END,
+                THEN vector_send(sum(ms_histogram)) END AS ms_counts,
+           CASE WHEN grouping(stage) = 0 THEN sum(tokens_histogram)::text END AS token_counts,
            CASE WHEN grouping(bucket, stage) = 3
-                THEN (SELECT sum(utilisation_histogram)::text FROM found) END,
-           CASE WHEN grouping(bucket, stage) = 3 THEN (SELECT sum(ratio_histogram)::text FROM found) END
+                THEN (SELECT sum(utilisation_histogram)::text FROM found) END AS utilisation_counts,
+           CASE WHEN grouping(bucket, stage) = 3
+                THEN (SELECT sum(ratio_histogram)::text FROM found) END AS ratio_counts
       FROM found
      GROUP BY GROUPING SETS ((), (bucket), (bucket, kind), (stage))
      ORDER BY kind, stage
@@ -180,8 +153,8 @@ _SERIES = (
 _EARLIER = (
     _FOUND.format(told="", histograms="", groups="bucket", rows="{rows}")
     + f"""
-    SELECT CASE WHEN grouping(bucket) = 1 THEN {_TOTAL} ELSE {_BUCKET} END, bucket, NULL, NULL, {_FIGURES},
-           CASE WHEN grouping(bucket) = 1 THEN vector_send(sum(ms_histogram)) END, NULL, NULL, NULL
+    SELECT CASE WHEN grouping(bucket) = 1 THEN {_TOTAL} ELSE {_BUCKET} END AS grouping, bucket, {_FIGURES},
+           CASE WHEN grouping(bucket) = 1 THEN vector_send(sum(ms_histogram)) END AS ms_counts
       FROM found
      GROUP BY GROUPING SETS ((), (bucket))
 """
@@ -196,8 +169,6 @@ class _Row(NamedTuple):
 
     grouping: int
     bucket: int | None
-    kind: str | None
-    stage: int | None
     assemblies: int
     truncated: int
     records_included: int | None
@@ -211,9 +182,11 @@ class _Row(NamedTuple):
     dollars: float | None
     priced: int | None
     ms_counts: bytes | None
-    token_counts: str | None
-    utilisation_counts: str | None
-    ratio_counts: str | None
+    kind: str | None = None
+    stage: int | None = None
+    token_counts: str | None = None
+    utilisation_counts: str | None = None
+    ratio_counts: str | None = None
     times: Sequence[float | None] = (None, None, None)
 
     def to_figures(self) -> Figures:
@@ -243,7 +216,7 @@ class _Row(NamedTuple):
         return StageFigures(self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before)
 
 
-def read_series(wanted: OverviewFilter) -> Series:
+def read_series(wanted: FigureFilter) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
     Of each kind alone, times are not measured.
@@ -251,18 +224,18 @@ def read_series(wanted: OverviewFilter) -> Series:
     return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
 
 
-def read_series_apart(wanted: OverviewFilter) -> Series:
+def read_series_apart(wanted: FigureFilter) -> Series:
     """Return what `read_series` does, with the times of each kind too."""
     return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
 
 
-def read_earlier(wanted: OverviewFilter) -> Series:
+def read_earlier(wanted: FigureFilter) -> Series:
     """Return the figures of the period before, without kinds and stages; buckets have no times."""
     before = wanted.before()
     return _to_series(before, _fetch(_EARLIER, before))
 
 
-def _to_series(wanted: OverviewFilter, rows: Sequence[_Row]) -> Series:
+def _to_series(wanted: FigureFilter, rows: Sequence[_Row]) -> Series:
     total = next((row for row in rows if row.grouping == _TOTAL), None)
     if total is None:
         return Series(wanted.period, NOTHING, _spread({}, wanted.period))
@@ -290,12 +263,10 @@ def _counts(vector: str | None) -> Counts:
     return tuple(json.loads(vector)) if vector else ()
 
 
-def _fetch(query: str, wanted: OverviewFilter, **values: object) -> list[_Row]:
-    asked = wanted.to_rollups()
-    given = {**rollup_parameters(asked), "edges": array_text(wanted.period.edges), **values}
-    with connection.cursor() as cursor:
-        cursor.execute(query.format(rows=rollup_rows(asked)), given)
-        return _with_times([row for row in starmap(_Row, cursor.fetchall()) if row.assemblies])
+def _fetch(query: str, wanted: FigureFilter, **values: object) -> list[_Row]:
+    given = {**rollup_parameters(wanted), "edges": array_text(wanted.period.edges), **values}
+    rows = fetch_rows(_Row, query.format(rows=rollup_rows(wanted)), given)
+    return _with_times([row for row in rows if row.assemblies])
 
 
 def _with_times(rows: Sequence[_Row]) -> list[_Row]:
@@ -321,33 +292,28 @@ class ScoreSpread:
 
 SPREAD_SPACES = 20
 
-# Both sides of each comparison are the ends of an index: no space is scanned.
-_SPREAD = """
-    SELECT count(*) > 0,
-           coalesce(bool_or(viewed), false),
-           coalesce(bool_or(newest - oldest > interval '1 day'), false)
-    FROM (
-        SELECT EXISTS (
-                   SELECT 1 FROM contextopt_record r
-                   WHERE r.space_id = s.id AND r.deleted_at IS NULL AND NOT r.pinned AND r.frequency > 0
-               ) AS viewed,
-               (SELECT max(r.date) FROM contextopt_record r
-                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS newest,
-               (SELECT min(r.date) FROM contextopt_record r
-                WHERE r.space_id = s.id AND r.deleted_at IS NULL) AS oldest
-        FROM contextopt_space s
-        WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
-        ORDER BY s.id LIMIT %(limit)s
-    ) AS spaces
-    WHERE newest IS NOT NULL
-"""
 
-
-def read_score_spread(wanted: OverviewFilter) -> ScoreSpread:
+def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
     """Say whether views or ages tell the records of the first spaces apart, in one query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
-        return ScoreSpread(*cursor.fetchone())
+    records = Record.objects.filter(space=OuterRef("pk"), deleted_at=None)
+    # Either date is the end of an index: no space is scanned.
+    spaces = Space.objects.filter(team_id=wanted.team_id).annotate(
+        viewed=Exists(records.filter(pinned=False, frequency__gt=0)),
+        newest=Subquery(records.order_by("-date").values("date")[:1]),
+        oldest=Subquery(records.order_by("date").values("date")[:1]),
+    )
+    if wanted.space_id is not None:
+        spaces = spaces.filter(pk=wanted.space_id)
+    rows = [
+        row
+        for row in spaces.order_by("pk").values("viewed", "newest", "oldest")[:SPREAD_SPACES]
+        if row["newest"]
+    ]
+    return ScoreSpread(
+        has_records=bool(rows),
+        is_viewed=any(row["viewed"] for row in rows),
+        has_ages=any(row["newest"] - row["oldest"] > timedelta(days=1) for row in rows),
+    )
 
 
 @dataclass(frozen=True, slots=True)

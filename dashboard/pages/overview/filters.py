@@ -8,7 +8,8 @@ from django import forms
 from contextopt.agents.models import PHASE_MAX
 from contextopt.models import Kind, Space, Team
 from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, PeriodForm
-from dashboard.pages.overview.figures import Choices, OverviewFilter
+from dashboard.pages.overview.figures import Choices
+from dashboard.rollups.sources import FigureFilter
 
 APART = "apart"
 
@@ -45,11 +46,11 @@ class OverviewForm(PeriodForm):
         names = ("space", "stage", "kind", "phase", "config", "model")
         return {name: self.cleaned_data.get(name) or None for name in names}
 
-    def to_filter(self, now: datetime) -> OverviewFilter:
+    def to_filter(self, now: datetime) -> FigureFilter:
         """Return the filter; fields that were refused count as not given."""
         given = self.cleaned_data
         stage = given.get("stage")
-        return OverviewFilter(
+        return FigureFilter(
             team_id=self.team.pk,
             period=self.period(now),
             space_id=self.space_id,

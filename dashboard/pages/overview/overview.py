@@ -24,7 +24,6 @@ from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.charts import CHARTS, ChartData, Link
 from dashboard.pages.overview.diagnosis import Rows, observe, point_out
 from dashboard.pages.overview.figures import (
-    OverviewFilter,
     Series,
     read_choices,
     read_earlier,
@@ -37,7 +36,7 @@ from dashboard.pages.overview.kindcharts import Cells, apart_figure, columns_of,
 from dashboard.pages.overview.projections import project_month
 from dashboard.pages.overview.tiles import build_tiles, month_tile, votes_tile
 from dashboard.pages.overview.votes import Feedback, Votes, read_feedback
-from dashboard.rollups.sources import is_behind
+from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
@@ -116,7 +115,7 @@ def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
         yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
 
 
-def _series(form: OverviewForm, wanted: OverviewFilter) -> Series:
+def _series(form: OverviewForm, wanted: FigureFilter) -> Series:
     return read_series_apart(wanted) if form.is_apart else read_series(wanted)
 
 
@@ -175,7 +174,7 @@ def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | 
     return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
 
 
-def _tiles(form: OverviewForm, wanted: OverviewFilter, data: ChartData, votes: Feedback | None) -> list[Tile]:
+def _tiles(form: OverviewForm, wanted: FigureFilter, data: ChartData, votes: Feedback | None) -> list[Tile]:
     series = data.series
     whole = Bucket(series.period.start, series.period.edges[-1])
     empty_link = _link(form, empty="yes")(whole)

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from dashboard.kit.periods import custom_period
-from dashboard.pages.overview.figures import OverviewFilter
-from dashboard.rollups.sources import rollup_parameters, rollup_rows
+from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 RATE_DAYS = 7
 
@@ -44,14 +43,14 @@ _MONTH = """
 )
 
 
-def project_month(wanted: OverviewFilter, now: datetime) -> MonthProjection:
+def project_month(wanted: FigureFilter, now: datetime) -> MonthProjection:
     """Project the month that `now` is in, by the team's clock, in one query."""
     zone = wanted.period.zone
     today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     month, week = today.replace(day=1), today - timedelta(days=RATE_DAYS)
     next_month = (month + timedelta(days=32)).replace(day=1)
     period = custom_period(min(month, week).date(), today.date(), now, zone)
-    asked = wanted.over(period).to_rollups()
+    asked = wanted.over(period)
     with connection.cursor() as cursor:
         cursor.execute(
             _MONTH.format(rows=rollup_rows(asked)),

@@ -34,9 +34,10 @@ from dashboard.models import (
     StaleDay,
     UnfoldedAssembly,
 )
-from dashboard.pages.overview.figures import OverviewFilter, read_series
+from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
 from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
+from dashboard.rollups.sources import FigureFilter
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_space, make_team
 
@@ -80,17 +81,17 @@ def other_session() -> Iterator[psycopg.Connection]:
         yield session
 
 
-def whole(team: Team, zone: str = "UTC") -> OverviewFilter:
+def whole(team: Team, zone: str = "UTC") -> FigureFilter:
     last = NOW.astimezone(ZoneInfo(zone)).date()
     period = custom_period(last - timedelta(days=6), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
-    return OverviewFilter(team.pk, period)
+    return FigureFilter(team.pk, period)
 
 
-def hourly(team: Team, zone: str = "UTC") -> OverviewFilter:
+def hourly(team: Team, zone: str = "UTC") -> FigureFilter:
     """The last two days, in hours."""
     last = NOW.astimezone(ZoneInfo(zone)).date()
     period = custom_period(last - timedelta(days=1), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
-    return OverviewFilter(team.pk, period)
+    return FigureFilter(team.pk, period)
 
 
 def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
@@ -103,7 +104,7 @@ def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
             assert_figures(replace(wanted, space_id=space.pk), [row for row in log if row.space == space])
 
 
-def assert_figures(wanted: OverviewFilter, log: list[Assembly]) -> None:
+def assert_figures(wanted: FigureFilter, log: list[Assembly]) -> None:
     series = read_series(wanted)
     for figures, part in [
         (series.total, log),
@@ -365,7 +366,7 @@ def test_summaries_are_made_again_the_newest_first(team: Team) -> None:
             first, until = NOW.date() - timedelta(days=days - 1), NOW + timedelta(minutes=1)
             period = custom_period(first, NOW.date(), until, ZoneInfo("UTC"))
             log = Assembly.objects.of(team).filter(created_at__gte=period.start)
-            assert_figures(OverviewFilter(team.pk, period), list(log))
+            assert_figures(FigureFilter(team.pk, period), list(log))
         assert not summarise(team)
         assert summarise(team)
     assert set(DaySummary.objects.values_list("assemblies", flat=True)) == {1}
@@ -382,7 +383,7 @@ def test_hours_that_an_edge_divides_are_read_by_quarters(team: Team) -> None:
     keep_rollups()
     day = change.astimezone(ZoneInfo(place)).date()
     period = custom_period(day, day, change + timedelta(days=1), ZoneInfo(place))
-    wanted = OverviewFilter(team.pk, period)
+    wanted = FigureFilter(team.pk, period)
     log = Assembly.objects.of(team).filter(created_at__gte=period.start)
     assert_figures(wanted, list(log))
 
@@ -394,7 +395,7 @@ def test_an_hour_that_the_clock_repeats_is_two_hours(team: Team) -> None:
         log_row(space, change + timedelta(minutes=minutes))
     keep_rollups()
     day = change.astimezone(ZoneInfo(OSLO)).date()
-    wanted = OverviewFilter(team.pk, custom_period(day, day, change + timedelta(days=1), ZoneInfo(OSLO)))
+    wanted = FigureFilter(team.pk, custom_period(day, day, change + timedelta(days=1), ZoneInfo(OSLO)))
     assert HourSummary.objects.count() == 4
     assert_figures(wanted, list(Assembly.objects.of(team)))
 

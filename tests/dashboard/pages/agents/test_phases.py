@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Role, Team
+from contextopt.models import Assembly, AssemblyPayload, Kind, PhaseProfile, Role, Team
 from dashboard.kit.charts.plots import LABEL_HEIGHT
 from dashboard.kit.diffs import mark_left_out, split_sections
 from dashboard.kit.periods import recent_period
@@ -22,10 +22,10 @@ from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseData
 from dashboard.pages.agents.phasefigures import (
     PHASES_TOLD,
     PhaseFigures,
-    PhaseFilter,
     PhaseSeries,
     read_phase_series,
 )
+from dashboard.rollups.sources import FigureFilter
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, log_in
 
@@ -57,7 +57,9 @@ def html_of(client: Client, url: str = URL) -> str:
 
 
 def ask(team: Team, phase: str | None = None) -> PhaseSeries:
-    return read_phase_series(PhaseFilter(team.pk, recent_period("14d", NOW, ZoneInfo("UTC")), phase))
+    return read_phase_series(
+        FigureFilter(team.pk, recent_period("14d", NOW, ZoneInfo("UTC")), kind=Kind.PHASE, phase=phase)
+    )
 
 
 # The numbers

@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Space, Team
 from dashboard.kit.periods import recent_period
-from dashboard.pages.overview.figures import OverviewFilter, read_score_spread, read_series
+from dashboard.pages.overview.figures import read_score_spread, read_series
+from dashboard.rollups.sources import FigureFilter
 from tests.factories import make_record, make_space, make_team
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -30,9 +31,9 @@ def log_row(space: Space, created_at: datetime, **overrides: object) -> Assembly
     )
 
 
-def ask(team: Team, range_name: str = "14d", zone: str = "UTC", **overrides: object) -> OverviewFilter:
+def ask(team: Team, range_name: str = "14d", zone: str = "UTC", **overrides: object) -> FigureFilter:
     period = recent_period(range_name, NOW, ZoneInfo(zone))
-    return OverviewFilter(team_id=team.pk, period=period, **overrides)
+    return FigureFilter(team_id=team.pk, period=period, **overrides)
 
 
 def test_totals_are_those_of_the_rows(space: Space) -> None:
