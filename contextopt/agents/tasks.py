@@ -1,10 +1,9 @@
 """The task that attempts and findings hang on: found among its team's, and held while more is added."""
 
-from django.db.models import QuerySet
-
 from contextopt.agents.models import Task
-from contextopt.errors import Conflict, NotFound
+from contextopt.errors import Conflict
 from contextopt.locks import hold_team
+from contextopt.lookups import find_one
 
 
 def find_task(team_id: int, task_id: int) -> Task:
@@ -13,7 +12,7 @@ def find_task(team_id: int, task_id: int) -> Task:
     Raises:
         NotFound: the team has no such task.
     """
-    return _one_of(Task.objects.all(), team_id, task_id)
+    return find_one(Task.objects.filter(team_id=team_id, pk=task_id), f"task {task_id}")
 
 
 def lock_task(team_id: int, task_id: int, *, if_closed: str) -> Task:
@@ -24,14 +23,8 @@ def lock_task(team_id: int, task_id: int, *, if_closed: str) -> Task:
         Conflict: the task is not open; `if_closed` says what follows from that.
     """
     hold_team(team_id)
-    task = _one_of(Task.objects.select_for_update(no_key=True), team_id, task_id)
+    tasks = Task.objects.select_for_update(no_key=True).filter(team_id=team_id, pk=task_id)
+    task = find_one(tasks, f"task {task_id}")
     if not task.is_open:
         raise Conflict(f"Task {task_id} is {task.state}: {if_closed}.")
-    return task
-
-
-def _one_of(tasks: QuerySet[Task], team_id: int, task_id: int) -> Task:
-    task = tasks.filter(team_id=team_id, pk=task_id).first()
-    if task is None:
-        raise NotFound(f"There is no task {task_id}.")
     return task

@@ -19,8 +19,9 @@ from contextopt.assemblies.models import EMPTY
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.warnings import WarningJson, warnings_json
 from contextopt.engine.text.errors import EngineError
-from contextopt.errors import InvalidInput, NotFound
+from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
+from contextopt.lookups import find_one
 from contextopt.models import Assembly
 from contextopt.paging import by_moment
 
@@ -346,10 +347,8 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
         NotFound: the team has no such assembly.
     """
     rows = Assembly.objects.select_related("payload", "space", "config")
-    assembly = rows.filter(team_id=request.auth.team_id, pk=assembly_id, payload__isnull=False).first()
-    if assembly is None:
-        raise NotFound(f"There is no assembly {assembly_id}.")
-    return assembly
+    mine = rows.filter(team_id=request.auth.team_id, pk=assembly_id, payload__isnull=False)
+    return find_one(mine, f"assembly {assembly_id}")
 
 
 @router.get("/assemblies/{assembly_id}", auth=READ, response=AssemblyDetail, summary="Read an assembly")

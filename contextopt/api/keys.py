@@ -7,8 +7,8 @@ from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor
 from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.errors import NotFound
 from contextopt.inputs import Id
+from contextopt.lookups import find_one
 from contextopt.models import ApiKey
 from contextopt.paging import by_number
 from contextopt.people import keys
@@ -41,8 +41,6 @@ def create_key(request: ApiRequest, data: KeyIn) -> HttpResponse:
 @router.delete("/keys/{key_id}", auth=ADMIN, response={204: None}, summary="Revoke a key")
 def revoke_key(request: ApiRequest, key_id: Path[Id]) -> HttpResponse:
     """It is refused from now on. Revoking twice is revoking once."""
-    key = ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id).first()
-    if key is None:
-        raise NotFound(f"There is no key {key_id}.")
+    key = find_one(ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id), f"key {key_id}")
     keys.revoke_key(key=key, actor=actor(request))
     return HttpResponse(status=204)

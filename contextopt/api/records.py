@@ -26,8 +26,8 @@ from contextopt.api.protocol.outputs import (
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, describe_errors
 from contextopt.assemblies.purge import purge_record
-from contextopt.errors import NotFound
 from contextopt.inputs import Id, Input, Moment, Slug, Text
+from contextopt.lookups import find_one
 from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.paging import by_moment, by_number
 from contextopt.spaces import models as limits
@@ -108,11 +108,8 @@ def find_record(request: ApiRequest, record_id: int) -> Record:
     Raises:
         NotFound: the team has no such record.
     """
-    records = Record.objects.select_related("space__team").filter(space__team_id=request.auth.team_id)
-    record = records.filter(pk=record_id).first()
-    if record is None:
-        raise NotFound(f"There is no record {record_id}.")
-    return record
+    rows = Record.objects.select_related("space__team").filter(space__team_id=request.auth.team_id)
+    return find_one(rows.filter(pk=record_id), f"record {record_id}")
 
 
 @router.get("/spaces/{slug}/records", auth=READ, response=RecordPage, summary="List records")

@@ -9,8 +9,8 @@ from ninja import Path, Query, Router
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.errors import NotFound
 from contextopt.inputs import Id
+from contextopt.lookups import find_one
 from contextopt.models import Repository
 from contextopt.paging import by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
@@ -121,10 +121,8 @@ def find_repository(request: ApiRequest, repository_id: int) -> Repository:
     Raises:
         NotFound: the team has no such repository.
     """
-    found = Repository.objects.filter(team_id=request.auth.team_id, pk=repository_id).first()
-    if found is None:
-        raise NotFound(f"There is no repository {repository_id}.")
-    return found
+    rows = Repository.objects.filter(team_id=request.auth.team_id, pk=repository_id)
+    return find_one(rows, f"repository {repository_id}")
 
 
 @router.get("/repos", auth=READ, response=RepositoryPage, summary="List repositories")

@@ -35,12 +35,13 @@ from contextopt.chat.models import (
 )
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
-from contextopt.errors import Conflict, NotFound
+from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX
 from contextopt.jobs import SEND_MESSAGES, run_after_commit
 from contextopt.locks import Lock, hold_space, take_turn
+from contextopt.lookups import find_one
 from contextopt.people.models import Team
-from contextopt.spaces.models import Space
+from contextopt.spaces.spaces import find_space
 
 log = structlog.get_logger(__name__)
 
@@ -83,9 +84,7 @@ def create_conversation(*, team: Team, data: ConversationIn, actor: str) -> Conv
     Raises:
         NotFound: the team has no such space.
     """
-    space = Space.objects.of(team).filter(slug=data.space).first()
-    if space is None:
-        raise NotFound(f"There is no space {data.space!r}.")
+    space = find_space(team.pk, data.space)
     return Conversation.objects.create(
         team=team, space=space, title=data.title.strip(), stage=data.stage, model=data.model, created_by=actor
     )
@@ -97,11 +96,8 @@ def find_conversation(team_id: int, conversation_id: int) -> Conversation:
     Raises:
         NotFound: the team has no such conversation.
     """
-    rows = Conversation.objects.with_space()
-    conversation = rows.filter(team_id=team_id, pk=conversation_id).first()
-    if conversation is None:
-        raise NotFound(f"There is no conversation {conversation_id}.")
-    return conversation
+    rows = Conversation.objects.with_space().filter(team_id=team_id, pk=conversation_id)
+    return find_one(rows, f"conversation {conversation_id}")
 
 
 def find_question(team_id: int, message_id: int) -> Message:
@@ -111,10 +107,7 @@ def find_question(team_id: int, message_id: int) -> Message:
         NotFound: the team has no such message, or it is an answer.
     """
     rows = Message.objects.asked().select_related("conversation__space", "answer", "assembly__config")
-    message = rows.filter(conversation__team_id=team_id, pk=message_id).first()
-    if message is None:
-        raise NotFound(f"There is no message {message_id}.")
-    return message
+    return find_one(rows.filter(conversation__team_id=team_id, pk=message_id), f"message {message_id}")
 
 
 @transaction.atomic

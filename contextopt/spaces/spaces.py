@@ -4,11 +4,21 @@ from django.db import transaction
 
 from contextopt.errors import Conflict
 from contextopt.locks import hold_team, retry_deadlocks
+from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import Space
+
+
+def find_space(team_id: int, slug: str) -> Space:
+    """Return the team's space, counters included.
+
+    Raises:
+        NotFound: the team has no space of this slug, whatever other teams have.
+    """
+    return find_one(Space.objects.with_counts().filter(team_id=team_id, slug=slug), f"space {slug!r}")
 
 
 def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False) -> Space:

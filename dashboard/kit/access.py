@@ -3,7 +3,8 @@
 An outsider gets 404, so that nothing is learned from asking; a member without the role gets 403.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, cast
 from urllib.parse import urlsplit
@@ -20,8 +21,14 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
+from contextopt.agents.tasks import find_task
+from contextopt.errors import NotFound
+from contextopt.lookups import find_one
 from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
+from contextopt.spaces.spaces import find_space
+from memory.memories.memories import find_memory
 from memory.models import Memory
+from memory.strategies.strategies import find_strategy
 
 SESSION_TEAM = "team_id"
 BIGINT_MAX = 2**63 - 1
@@ -94,68 +101,54 @@ def require_role(request: TeamRequest, needed: Role) -> None:
         raise PermissionDenied(f"This needs the role {needed.label.lower()}; yours is {own}.")
 
 
+@contextmanager
+def as_404() -> Iterator[None]:
+    """Answer with the page for what is not there where a look-up finds nothing."""
+    try:
+        yield
+    except NotFound as error:
+        raise Http404(str(error)) from error
+
+
+@as_404()
 def get_member(request: TeamRequest, membership_id: int) -> Membership:
     rows = Membership.objects.filter(team=request.team).select_related("user")
-    member = rows.filter(pk=min(membership_id, BIGINT_MAX)).first()
-    if member is None:
-        raise Http404("No such member.")
-    return member
+    return find_one(rows.filter(pk=membership_id), f"member {membership_id}")
 
 
+@as_404()
 def get_space(request: TeamRequest, slug: str) -> Space:
-    space = Space.objects.of(request.team).with_counts().filter(slug=slug).first()
-    if space is None:
-        raise Http404("No such space.")
-    return space
+    return find_space(request.team.pk, slug)
 
 
+@as_404()
 def get_record(request: TeamRequest, slug: str, record_id: int) -> Record:
-    if record_id > BIGINT_MAX:
-        raise Http404("No such record.")
-    record = (
-        Record.objects.filter(space__team=request.team, space__slug=slug, pk=record_id)
-        .select_related("space__team")
-        .first()
-    )
-    if record is None:
-        raise Http404("No such record.")
-    return record
+    rows = Record.objects.filter(space__team=request.team, space__slug=slug, pk=record_id)
+    return find_one(rows.select_related("space__team"), f"record {record_id}")
 
 
+@as_404()
 def get_assembly(request: TeamRequest, assembly_id: int, *related: Any) -> Assembly:
-    if assembly_id > BIGINT_MAX:
-        raise Http404("No such assembly.")
-    assembly = Assembly.objects.of(request.team).select_related(*related).filter(pk=assembly_id).first()
-    if assembly is None:
-        raise Http404("No such assembly.")
-    return assembly
+    rows = Assembly.objects.of(request.team).select_related(*related)
+    return find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
 
 
+@as_404()
 def get_task(request: TeamRequest, task_id: int) -> Task:
-    task = Task.objects.of(request.team).filter(pk=min(task_id, BIGINT_MAX)).first()
-    if task is None:
-        raise Http404("No such task.")
-    return task
+    return find_task(request.team.pk, task_id)
 
 
+@as_404()
 def get_repository(request: TeamRequest, repository_id: int) -> Repository:
-    found = Repository.objects.of(request.team).filter(pk=min(repository_id, BIGINT_MAX)).first()
-    if found is None:
-        raise Http404("No such repository.")
-    return found
+    rows = Repository.objects.of(request.team).filter(pk=repository_id)
+    return find_one(rows, f"repository {repository_id}")
 
 
+@as_404()
 def get_memory(request: TeamRequest, memory_id: int) -> Memory:
-    found = Memory.objects.of(request.team).select_related("space", "task")
-    memory = found.filter(pk=min(memory_id, BIGINT_MAX)).first()
-    if memory is None:
-        raise Http404("No such memory.")
-    return memory
+    return find_memory(request.team.pk, memory_id)
 
 
+@as_404()
 def get_strategy(request: TeamRequest, memory_id: int) -> Memory:
-    found = Memory.objects.of(request.team).strategies().select_related("task")
-    memory = found.filter(pk=min(memory_id, BIGINT_MAX)).first()
-    if memory is None:
-        raise Http404("No such strategy.")
-    return memory
+    return find_strategy(request.team, memory_id)

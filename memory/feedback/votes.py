@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import hold_team
+from contextopt.lookups import find_one
 from contextopt.models import Assembly, Author, Message, Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage, Vote
@@ -107,9 +108,7 @@ def find_subject(team: Team, subject: SubjectIn, *, remember: bool) -> Subject:
 
 def _find_message(team: Team, message_id: int) -> Subject:
     rows = Message.objects.of(team).filter(author=Author.ASSISTANT).select_related("assembly__config")
-    message = rows.filter(pk=message_id).first()
-    if message is None:
-        raise NotFound(f"There is no answer {message_id}.")
+    message = find_one(rows.filter(pk=message_id), f"answer {message_id}")
     if message.assembly is None:
         raise Conflict("the answer's assembly is no longer stored")
     return Subject(message.assembly, message=message)
@@ -136,10 +135,8 @@ def _find_assembly(team: Team, assembly_id: int) -> Subject:
 
 
 def _load_assembly(team: Team, assembly_id: int) -> Assembly:
-    assembly = Assembly.objects.of(team).select_related("config").filter(pk=assembly_id).first()
-    if assembly is None:
-        raise NotFound(f"There is no assembly {assembly_id}.")
-    return assembly
+    rows = Assembly.objects.of(team).select_related("config").filter(pk=assembly_id)
+    return find_one(rows, f"assembly {assembly_id}")
 
 
 def _tell(vote: Vote, *, before: str, after: str) -> None:

@@ -7,7 +7,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from contextopt.engine.text.language import detect_language
-from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput
+from contextopt.lookups import find_one
 from contextopt.models import Space, Task, Team
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.search.registry import Searchable
@@ -38,10 +39,8 @@ def find_memory(team_id: int, memory_id: int) -> Memory:
     Raises:
         NotFound: the team has no such memory.
     """
-    memory = Memory.objects.select_related("space").filter(team_id=team_id, pk=memory_id).first()
-    if memory is None:
-        raise NotFound(f"There is no memory {memory_id}.")
-    return memory
+    rows = Memory.objects.select_related("space", "task").filter(team_id=team_id, pk=memory_id)
+    return find_one(rows, f"memory {memory_id}")
 
 
 @transaction.atomic

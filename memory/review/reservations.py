@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import Lock, wait_turn
+from contextopt.lookups import find_one
 from contextopt.models import AssemblyPayload, Team, User
 from contextopt.people.audit import note_event
 from memory.feedback.models import RATER_MAX
@@ -31,10 +32,7 @@ def find_item(team: Team, item_id: int) -> ReviewItem:
     rows = ReviewItem.objects.of(team).select_related(
         "assembly__space", "message__reply_to", "external_message", "space", "assigned_to"
     )
-    item = rows.filter(pk=item_id).first()
-    if item is None:
-        raise NotFound(f"There is no review {item_id}.")
-    return item
+    return find_one(rows.filter(pk=item_id), f"review {item_id}")
 
 
 @transaction.atomic

@@ -8,11 +8,12 @@ from typing import Any, Literal, TypedDict
 from django.db import models
 from django.db.models.functions import Left, Length
 
-from contextopt.errors import InvalidInput, NotFound
-from contextopt.models import Space, Team
+from contextopt.errors import InvalidInput
+from contextopt.models import Team
 from contextopt.search import registry
 from contextopt.search.hybrid import Hit, Query, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
+from contextopt.spaces.spaces import find_space
 from memory.search.inputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
@@ -111,10 +112,7 @@ def targets_of(team: Team, request: SearchIn) -> list[Target]:
         raise InvalidInput.of("space", "records are searched in one space: name it")
     corpora = {"memory": team.pk}
     if request.space is not None:
-        space = Space.objects.of(team).filter(slug=request.space).only("pk").first()
-        if space is None:
-            raise NotFound(f"There is no space {request.space!r}.")
-        corpora["record"] = space.pk
+        corpora["record"] = find_space(team.pk, request.space).pk
     return [
         Target(searchable, corpora[searchable.name], filters_of(request, searchable.name))
         for searchable in registry.all()

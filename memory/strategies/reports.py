@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from contextopt.agents.completions import LEARN_TRIES_MAX
 from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, ContextoptError, InvalidInput, NotFound
+from contextopt.errors import Conflict, ContextoptError, InvalidInput
+from contextopt.lookups import find_one
 from contextopt.models import Completion, Task, TaskState, Team
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.lessons import learn_from
@@ -104,9 +105,8 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
             created_by=actor[:160],
             **state,
         )
-    task = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id).first()
-    if task is None:
-        raise NotFound(f"There is no task {data.task_id}.")
+    tasks = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id)
+    task = find_one(tasks, f"task {data.task_id}")
     if not task.is_open:
         raise Conflict(f"Task {task.pk} is {task.state} already, by another report.")
     for name, value in state.items():

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from contextopt.engine.text.cleaning import cut, flatten_to
 from contextopt.engine.text.language import detect_language
-from contextopt.errors import Conflict, NotFound
+from contextopt.errors import Conflict
 from contextopt.locks import hold_team
+from contextopt.lookups import find_one
 from contextopt.models import Task, Team
 from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
 from memory.memories.policies import MemoryPolicy
@@ -142,10 +143,8 @@ def find_strategy(team: Team, memory_id: int) -> Memory:
     Raises:
         NotFound: the team has no such strategy.
     """
-    memory = Memory.objects.strategies().filter(team=team, pk=memory_id).first()
-    if memory is None:
-        raise NotFound(f"There is no strategy {memory_id}.")
-    return memory
+    rows = Memory.objects.strategies().select_related("task").filter(team=team, pk=memory_id)
+    return find_one(rows, f"strategy {memory_id}")
 
 
 def find_use(team_id: int, use_id: int) -> StrategyUse:
@@ -154,10 +153,8 @@ def find_use(team_id: int, use_id: int) -> StrategyUse:
     Raises:
         NotFound: the team has no such use.
     """
-    use = StrategyUse.objects.select_related("memory").filter(memory__team_id=team_id, pk=use_id).first()
-    if use is None:
-        raise NotFound(f"There is no use {use_id} of a strategy.")
-    return use
+    rows = StrategyUse.objects.select_related("memory").filter(memory__team_id=team_id, pk=use_id)
+    return find_one(rows, f"use {use_id} of a strategy")
 
 
 @transaction.atomic

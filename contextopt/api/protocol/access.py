@@ -8,10 +8,10 @@ from django.utils import timezone
 from ninja.errors import AuthorizationError
 from ninja.security import APIKeyHeader, HttpBearer
 
-from contextopt.errors import NotFound
 from contextopt.models import ApiKey, Scope, Space
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import hash_key
+from contextopt.spaces import spaces
 
 KEY_MAX = 200
 KEY_COLUMNS = [field.attname for field in ApiKey._meta.concrete_fields]
@@ -100,12 +100,5 @@ def actor(request: ApiRequest) -> str:
 
 
 def find_space(request: ApiRequest, slug: str) -> Space:
-    """Return the team's space, counters included.
-
-    Raises:
-        NotFound: the team has no space of this slug, whatever other teams have.
-    """
-    space = Space.objects.with_counts().filter(team_id=request.auth.team_id, slug=slug).first()
-    if space is None:
-        raise NotFound(f"There is no space {slug!r}.")
-    return space
+    """Return the team's space. Raises: NotFound."""
+    return spaces.find_space(request.auth.team_id, slug)

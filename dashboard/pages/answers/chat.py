@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -13,9 +13,9 @@ from django_htmx.http import reswap, retarget
 from contextopt.chat import endpoint, outbox
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, NotFound
+from contextopt.errors import Conflict
 from contextopt.models import Conversation, Message, Role
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, as_404, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
@@ -26,18 +26,14 @@ TURN_TEMPLATE = "dashboard/_turn.html"
 TURNS_SHOWN = 30
 
 
+@as_404()
 def get_conversation(request: TeamRequest, conversation_id: int) -> Conversation:
-    try:
-        return outbox.find_conversation(request.team.pk, min(conversation_id, BIGINT_MAX))
-    except NotFound as error:
-        raise Http404(str(error)) from error
+    return outbox.find_conversation(request.team.pk, conversation_id)
 
 
+@as_404()
 def get_question(request: TeamRequest, message_id: int) -> Message:
-    try:
-        return outbox.find_question(request.team.pk, min(message_id, BIGINT_MAX))
-    except NotFound as error:
-        raise Http404(str(error)) from error
+    return outbox.find_question(request.team.pk, message_id)
 
 
 @require_GET

@@ -3,15 +3,15 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
@@ -56,11 +56,9 @@ ITEM_TEMPLATE = "dashboard/review.html"
 MEMBERS_SHOWN = 200
 
 
+@as_404()
 def get_item(request: TeamRequest, item_id: int) -> ReviewItem:
-    try:
-        return find_item(request.team, min(item_id, BIGINT_MAX))
-    except NotFound as error:
-        raise Http404(str(error)) from error
+    return find_item(request.team, item_id)
 
 
 @require_GET

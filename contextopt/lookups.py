@@ -1,0 +1,17 @@
+"""How a caller's id becomes a row: of the team's own, or an error that names what there is not."""
+
+from django.db.models import Model, QuerySet
+
+from contextopt.errors import NotFound
+
+
+def find_one[Row: Model](rows: QuerySet[Row], what: str) -> Row:
+    """Return the first of the rows, of which there should be one.
+
+    Raises:
+        NotFound: there is none; it says that there is no `what`, such as `task 7`.
+    """
+    row = rows.first()
+    if row is None:
+        raise NotFound(f"There is no {what}.")
+    return row
