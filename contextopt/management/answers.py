@@ -1,10 +1,23 @@
 """Commands that answer many questions: one JSON object a line, rejected lines on standard error."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic import BaseModel, StrictInt, ValidationError
+
+from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.errors import ContextoptError, FieldProblem, InvalidInput
+from contextopt.inputs import Text, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand
-from contextopt.spaces.importing import Rejection
+from contextopt.spaces.importing import RawRow, Rejection, check_input, open_input, read_file
+
+type Answer = Callable[[Mapping[str, object]], dict[str, Any]]
+
+
+class LineId(BaseModel):
+    """The id of a line of questions; its answer carries it."""
+
+    id: StrictInt | Text
 
 
 class AnsweringCommand(ReportingCommand):
@@ -15,16 +28,42 @@ class AnsweringCommand(ReportingCommand):
     def how_far(self) -> str:
         return f"Interrupted after {self.answered:,} answers."
 
-    def print_answers(self, answers: Iterable[dict[str, Any] | Rejection]) -> int:
-        """Print each answer as it comes and return the exit code."""
+    def answer_lines(self, name: str, answer: Answer) -> int:
+        """Print the answer to each line of a JSONL file under the line's id; return the exit code.
+
+        `answer` is given what a line says beside its id, without nulls, and may raise as a single call does.
+        """
+        check_input(name)
         rejected = 0
         progress = Progress(self.stderr)
-        for answer in answers:
-            if isinstance(answer, Rejection):
-                rejected += 1
-                self.stderr.write(f"rejected {answer}")
-            else:
-                self.answered += 1
-                self.print_json(answer)
-            progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
+        with open_input(name) as stream:
+            for row in read_file(stream, name, format="jsonl"):
+                found = row if isinstance(row, Rejection) else _answer_row(row, answer)
+                if isinstance(found, Rejection):
+                    rejected += 1
+                    self.stderr.write(f"rejected {found}")
+                else:
+                    self.answered += 1
+                    self.print_json(found)
+                progress.show(f"{self.answered:,} answered, {rejected:,} rejected")
         return REJECTED if rejected else DONE
+
+
+def _answer_row(row: RawRow, answer: Answer) -> dict[str, Any] | Rejection:
+    own = {name: value for name, value in row.fields.items() if value is not None}
+    try:
+        line_id = LineId.model_validate({"id": own.pop("id", None)}).id
+        return {"id": line_id, **answer(own)}
+    except ValidationError as error:
+        return _reject(row, field_problems(error)[0])
+    except InvalidInput as error:
+        return _reject(row, error.problems[0])
+    except InvalidValue as error:
+        return _reject(row, FieldProblem(error.field, error.message))
+    except (ContextoptError, EngineError) as error:
+        return _reject(row, FieldProblem("row", str(error)))
+
+
+def _reject(row: RawRow, problem: FieldProblem) -> Rejection:
+    # Of a field with several types the rest of the name is a type.
+    return Rejection(row.line, problem.field.removeprefix("--").split(".")[0], problem.message)

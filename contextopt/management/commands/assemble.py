@@ -1,19 +1,16 @@
 """`manage.py assemble SPACE`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
-from pydantic import BaseModel, StrictInt, ValidationError
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.config import SEARCH_STAGE
-from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.errors import ContextoptError
-from contextopt.inputs import Text, field_problems
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
@@ -27,7 +24,6 @@ from contextopt.management.ledgers import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
 from contextopt.search import registry
-from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
 from contextopt.spaces.records import tokenizer_of
 
 OPTIONS = (
@@ -44,12 +40,6 @@ OPTIONS = (
     ("--encoding", "NAME", "the tokenizer (default: the space's, at first cl100k_base)"),
     ("--record-order", "score|stable", "order of the records in the text"),
 )
-
-
-class QueryId(BaseModel):
-    """The id of a line of questions; its answer carries it."""
-
-    id: StrictInt | Text
 
 
 class Command(AnsweringCommand):
@@ -92,7 +82,9 @@ class Command(AnsweringCommand):
         except InvalidValue as error:
             raise invalid_option(error) from error
         if options["queries"] is not None:
-            return self.print_answers(self._answers(options, team, space, asked))
+            return self.answer_lines(
+                options["queries"], lambda own: self._answer(options, team, space, {**asked, **own})
+            )
         self._prepare(space, request)
         try:
             result = self._assemble(team, request, options)
@@ -113,35 +105,12 @@ class Command(AnsweringCommand):
             make_searchable(self.stderr, registry.get("record"), space.pk)
             self._is_searchable = True
 
-    def _answers(
+    def _answer(
         self, options: Mapping[str, Any], team: Team, space: Space, asked: Mapping[str, object]
-    ) -> Iterator[dict[str, Any] | Rejection]:
-        """Yield one answer for each line: the answer of the single call, under the line's id."""
-        name = options["queries"]
-        check_input(name)
-        with open_input(name) as stream:
-            for row in read_file(stream, name, format="jsonl"):
-                if isinstance(row, Rejection):
-                    yield row
-                    continue
-                try:
-                    line_id, request = parse_query(row.fields, asked)
-                    self._prepare(space, request)
-                    answer = self._assemble(team, request, options).to_json()
-                except ValidationError as error:
-                    problem = field_problems(error)[0]
-                    # Of a field with several types the rest of the name is a type.
-                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
-                except InvalidValue as error:
-                    yield Rejection(row.line, error.field, error.message)
-                except (ContextoptError, EngineError) as error:
-                    yield Rejection(row.line, "row", str(error))
-                else:
-                    yield {**answer, "assembly_id": answer["id"], "id": line_id}
-
-
-def parse_query(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[str | int, AssemblyIn]:
-    """Return a line's id, and its settings over those of the command line."""
-    own = {name: value for name, value in fields.items() if value is not None}
-    line_id = QueryId.model_validate({"id": own.pop("id", None)}).id
-    return line_id, AssemblyIn.model_validate({**asked, **own})
+    ) -> dict[str, Any]:
+        """Return the answer of the single call; `id` is left to the line."""
+        request = AssemblyIn.model_validate(asked)
+        self._prepare(space, request)
+        answer = self._assemble(team, request, options).to_json()
+        answer["assembly_id"] = answer.pop("id")
+        return answer

@@ -1,16 +1,16 @@
 """`manage.py relevant_files REPO`"""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandParser
-from pydantic import BaseModel, StrictInt, ValidationError
+from pydantic import BaseModel
 
-from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.errors import ContextoptError, InvalidInput
-from contextopt.inputs import Text, field_problems
+from contextopt.errors import InvalidInput
+from contextopt.inputs import Text
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
@@ -25,7 +25,6 @@ from contextopt.repositories.graphs import load_index
 from contextopt.repositories.indexing import index_checkout
 from contextopt.repositories.inputs import RelevantIn
 from contextopt.repositories.ranking import Relevant, RevisionRanker, rank_repository
-from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
 
 LISTED = 20
 OPTIONS = ("task", "budget", "limit", "encoding")
@@ -34,9 +33,8 @@ type Rank = Callable[[str | None, RelevantIn], Relevant]
 
 
 class Line(BaseModel):
-    """What a line of tasks has beside the task: its id, and the revision it starts from."""
+    """What a line of tasks may say beside the task: the revision it starts from."""
 
-    id: StrictInt | Text
     rev: Text | None = None
 
 
@@ -77,7 +75,9 @@ class Command(AnsweringCommand):
         with target(team, options["repository"]) as found:
             rank = _Asking(team, options["repository"], found).rank
             if many:
-                return self.print_answers(self._answers(options, asked, rank))
+                return self.answer_lines(
+                    options["tasks"], lambda own: _answer_line(own, options, asked, rank)
+                )
             answer = _rank_asked(rank, options["rev"], request)
         if options["json"]:
             self.print_json(answer.to_json())
@@ -95,32 +95,15 @@ class Command(AnsweringCommand):
             self.stdout.write(f"and {more:,} more in --json")
         self.stdout.write(f"{answer.packed.tokens:,} of {answer.budget:,} tokens ({answer.encoding})")
 
-    def _answers(
-        self, options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
-    ) -> Iterator[dict[str, Any] | Rejection]:
-        """Yield one answer for each line: the answer of the single call, under the line's id."""
-        name = options["tasks"]
-        check_input(name)
-        with open_input(name) as stream:
-            for row in read_file(stream, name, format="jsonl"):
-                if isinstance(row, Rejection):
-                    yield row
-                    continue
-                try:
-                    line, request = parse_line(row.fields, asked)
-                    answer = rank(line.rev if line.rev is not None else options["rev"], request).to_json()
-                except ValidationError as error:
-                    problem = field_problems(error)[0]
-                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
-                except InvalidInput as error:
-                    first = error.problems[0]
-                    yield Rejection(row.line, first.field.removeprefix("--").split(".")[0], first.message)
-                except InvalidValue as error:
-                    yield Rejection(row.line, error.field, error.message)
-                except (ContextoptError, EngineError) as error:
-                    yield Rejection(row.line, "row", str(error))
-                else:
-                    yield {"id": line.id, **answer}
+
+def _answer_line(
+    own: Mapping[str, object], options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
+) -> dict[str, Any]:
+    """Return the answer of the single call; a line's settings win over those of the command."""
+    settings = dict(own)
+    rev = Line.model_validate({"rev": settings.pop("rev", None)}).rev
+    request = RelevantIn.model_validate({**asked, **settings})
+    return rank(options["rev"] if rev is None else rev, request).to_json()
 
 
 def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
@@ -134,13 +117,6 @@ def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
                 for problem in error.problems
             ]
         ) from error
-
-
-def parse_line(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[Line, RelevantIn]:
-    """Return a line's id and revision, and its settings over those of the command line."""
-    own = {name: value for name, value in fields.items() if value is not None}
-    line = Line.model_validate({name: own.pop(name, None) for name in ("id", "rev")})
-    return line, RelevantIn.model_validate({**asked, **own})
 
 
 class _Asking:

@@ -1,24 +1,22 @@
 """`manage.py detect_task_pattern --task TEXT`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
-from pydantic import BaseModel, StrictInt, ValidationError
+from pydantic import BaseModel
 
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.errors import InvalidInput
-from contextopt.inputs import Text, field_problems
+from contextopt.inputs import Text
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input
-from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
 from memory.memories.inputs import PatternIn
 
 
 class Line(BaseModel):
     """A line of many tasks."""
 
-    id: StrictInt | Text
     task: Text
 
 
@@ -37,7 +35,7 @@ class Command(AnsweringCommand):
         if (options["task"] is None) == (options["tasks"] is None):
             raise InvalidInput.of("--task", "give either --task or --tasks")
         if options["tasks"] is not None:
-            return self.print_answers(_answers(options["tasks"]))
+            return self.answer_lines(options["tasks"], _answer)
         pattern = detect_task_pattern(parse_input(PatternIn, {"task": options["task"]}).task)
         if options["json"]:
             self.print_json({"pattern": pattern})
@@ -46,17 +44,5 @@ class Command(AnsweringCommand):
         return DONE
 
 
-def _answers(name: str) -> Iterator[dict[str, Any] | Rejection]:
-    check_input(name)
-    with open_input(name) as stream:
-        for row in read_file(stream, name, format="jsonl"):
-            if isinstance(row, Rejection):
-                yield row
-                continue
-            try:
-                line = Line.model_validate(row.fields)
-            except ValidationError as error:
-                problem = field_problems(error)[0]
-                yield Rejection(row.line, problem.field.split(".")[0], problem.message)
-            else:
-                yield {"id": line.id, "pattern": detect_task_pattern(line.task)}
+def _answer(own: Mapping[str, object]) -> dict[str, Any]:
+    return {"pattern": detect_task_pattern(Line.model_validate(own).task)}

@@ -1,20 +1,17 @@
 """`manage.py search SPACE QUERY`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
-from pydantic import BaseModel, StrictInt, ValidationError
 from pydantic_core import to_jsonable_python
 
-from contextopt.errors import ContextoptError, InvalidInput
-from contextopt.inputs import Text, field_problems
+from contextopt.errors import InvalidInput
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input, space_of, team_of
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Team
-from contextopt.spaces.importing import Rejection, check_input, open_input, read_file
 from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut, find, targets_of
 
@@ -38,12 +35,6 @@ LISTS = (
 )
 NAMES = {"space": "SPACE", "query": "QUERY"} | {field: name for name, field, _ in LISTS}
 EXCERPT = 200
-
-
-class QueryId(BaseModel):
-    """The id of a line of questions; its answer carries it."""
-
-    id: StrictInt | Text
 
 
 class Command(AnsweringCommand):
@@ -75,7 +66,7 @@ class Command(AnsweringCommand):
         for target in targets_of(team, request):
             make_searchable(self.stderr, target.searchable, target.corpus_id)
         if many:
-            return self.print_answers(self._answers(options["queries"], team, asked))
+            return self.answer_lines(options["queries"], lambda own: _answer(team, {**asked, **own}))
         found = find(team=team, request=request, now=timezone.now())
         if options["json"]:
             self.print_json(_to_json(found))
@@ -89,33 +80,9 @@ class Command(AnsweringCommand):
         if not found.results:
             self.stdout.write("Nothing found.")
 
-    def _answers(
-        self, name: str, team: Team, asked: Mapping[str, object]
-    ) -> Iterator[dict[str, Any] | Rejection]:
-        """Yield one answer for each line: the answer of the single call, under the line's id."""
-        check_input(name)
-        with open_input(name) as stream:
-            for row in read_file(stream, name, format="jsonl"):
-                if isinstance(row, Rejection):
-                    yield row
-                    continue
-                try:
-                    line_id, request = parse_query(row.fields, asked)
-                    answer = _to_json(find(team=team, request=request, now=timezone.now()))
-                except ValidationError as error:
-                    problem = field_problems(error)[0]
-                    yield Rejection(row.line, problem.field.split(".")[0], problem.message)
-                except ContextoptError as error:
-                    yield Rejection(row.line, "row", str(error))
-                else:
-                    yield {"id": line_id, **answer}
 
-
-def parse_query(fields: Mapping[str, object], asked: Mapping[str, object]) -> tuple[str | int, SearchIn]:
-    """Return a line's id, and its settings over those of the command line."""
-    own = {name: value for name, value in fields.items() if value is not None}
-    line_id = QueryId.model_validate({"id": own.pop("id", None)}).id
-    return line_id, SearchIn.model_validate({**asked, **own})
+def _answer(team: Team, asked: Mapping[str, object]) -> dict[str, Any]:
+    return _to_json(find(team=team, request=SearchIn.model_validate(asked), now=timezone.now()))
 
 
 def describe_result(result: ResultOut) -> str:
