@@ -25,6 +25,7 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, hold_team, wait_turn
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
+from contextopt.repositories.blobs import BlobKey, blob_ids, blob_row, drop_orphans, save_blobs
 from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
 from contextopt.repositories.graphs import dump_changes, load_changes, load_graph
 from contextopt.repositories.inputs import REPOSITORY_FILES_MAX
@@ -35,7 +36,7 @@ from contextopt.repositories.models import (
     RepositoryFile,
     RepositoryHistory,
 )
-from contextopt.repositories.storedfiles import StoredReading, blob_id, kind_of
+from contextopt.repositories.storedfiles import blob_id, kind_of
 from contextopt.repositories.workers import parse_contents
 
 # Fewer are read sooner than other processes are started.
@@ -46,7 +47,6 @@ UNRESOLVED_LISTED = 1_000
 CIRCLES_LISTED = 100
 
 type Read = Callable[[Iterable[Entry]], Iterator[tuple[Entry, bytes | None]]]
-type BlobKey = tuple[str, str]
 type Progress = Callable[[str], None]
 
 
@@ -260,7 +260,7 @@ class _Writing:
         self.prepare()
         before = {self.stored[path].blob_id for path in (*self.changed, *self.removed) if path in self.stored}
         self._write_files()
-        _drop_orphans({blob for blob in before if blob is not None})
+        drop_orphans({blob for blob in before if blob is not None})
 
     def _key(self, entry: Entry) -> BlobKey:
         return kind_of(entry.path), entry.oid
@@ -268,7 +268,7 @@ class _Writing:
     def _write_blobs(self) -> None:
         """Parse and store the contents that the team does not have yet."""
         wanted = {self._key(entry): entry for entry in self.changed.values() if not entry.skipped}
-        known = _blob_ids(self.repository.team_id, wanted)
+        known = blob_ids(self.repository.team_id, wanted)
         missing = [entry for key, entry in wanted.items() if key not in known]
         reasons: dict[BlobKey, str] = {}
         rows: list[CodeBlob] = []
@@ -276,13 +276,13 @@ class _Writing:
             if reading.skipped:
                 reasons[self._key(entry)] = reading.skipped
                 continue
-            rows.append(_blob_row(self.repository.team_id, entry, content, reading))
+            rows.append(blob_row(self.repository.team_id, entry, content, reading))
             self.parsed += 1
             if len(rows) >= WRITE_ROWS:
-                _save_blobs(rows)
+                save_blobs(rows)
                 rows.clear()
                 self.on_progress(f"{self.parsed:,} of {len(missing):,} files parsed")
-        _save_blobs(rows)
+        save_blobs(rows)
         for path, entry in self.changed.items():
             if not entry.skipped and (reason := reasons.get(self._key(entry))):
                 # Noted among the entries too: it need not be read a second time.
@@ -293,7 +293,7 @@ class _Writing:
 
     def _write_files(self) -> None:
         wanted = {self._key(entry): entry for entry in self.changed.values() if not entry.skipped}
-        blobs = _blob_ids(self.repository.team_id, wanted)
+        blobs = blob_ids(self.repository.team_id, wanted)
         rows = [
             RepositoryFile(
                 repository=self.repository,
@@ -350,50 +350,6 @@ def _is_same(entry: Entry, known: _Stored) -> bool:
         and (known.skipped == entry.skipped or not entry.skipped)
         and (bool(entry.oid) or (known.size, known.skipped) == (entry.size, entry.skipped))
     )
-
-
-def _blob_ids(team_id: int, keys: Iterable[BlobKey]) -> dict[BlobKey, int]:
-    """Return those of the contents that this version of the parser has read."""
-    wanted = set(keys)
-    oids = sorted({oid for _, oid in wanted})
-    found: dict[BlobKey, int] = {}
-    for start in range(0, len(oids), 5_000):
-        rows = CodeBlob.objects.filter(
-            team_id=team_id, parser=PARSER_VERSION, oid__in=oids[start : start + 5_000]
-        )
-        found |= {(kind, oid): pk for kind, oid, pk in rows.values_list("kind", "oid", "id")}
-    return {key: pk for key, pk in found.items() if key in wanted}
-
-
-def _blob_row(team_id: int, entry: Entry, content: bytes, reading: StoredReading) -> CodeBlob:
-    return CodeBlob(
-        team_id=team_id,
-        kind=kind_of(entry.path),
-        oid=entry.oid,
-        parser=PARSER_VERSION,
-        symbols=reading.symbols,
-        content=content,
-        parsed=reading.parsed,
-        definitions=reading.definitions,
-        terms=reading.terms,
-    )
-
-
-def _save_blobs(rows: Sequence[CodeBlob]) -> None:
-    CodeBlob.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["team", "kind", "oid"],
-        update_fields=["parser", "symbols", "content", "parsed", "definitions", "terms"],
-    )
-
-
-def _drop_orphans(blobs: Iterable[int]) -> None:
-    """Delete those of the contents that no file has any more."""
-    candidates = sorted(blobs)
-    for start in range(0, len(candidates), 5_000):
-        some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])
-        some.filter(files=None).delete()
 
 
 def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:

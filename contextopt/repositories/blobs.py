@@ -1,0 +1,54 @@
+"""Contents of files, stored once a team for each version of the parser."""
+
+from collections.abc import Iterable, Sequence
+
+from contextopt.engine.code.graph import PARSER_VERSION
+from contextopt.repositories.checkouts import Entry
+from contextopt.repositories.models import CodeBlob
+from contextopt.repositories.storedfiles import StoredReading, kind_of
+
+type BlobKey = tuple[str, str]
+
+
+def blob_ids(team_id: int, keys: Iterable[BlobKey]) -> dict[BlobKey, int]:
+    """Return those of the contents that this version of the parser has read."""
+    wanted = set(keys)
+    oids = sorted({oid for _, oid in wanted})
+    found: dict[BlobKey, int] = {}
+    for start in range(0, len(oids), 5_000):
+        rows = CodeBlob.objects.filter(
+            team_id=team_id, parser=PARSER_VERSION, oid__in=oids[start : start + 5_000]
+        )
+        found |= {(kind, oid): pk for kind, oid, pk in rows.values_list("kind", "oid", "id")}
+    return {key: pk for key, pk in found.items() if key in wanted}
+
+
+def blob_row(team_id: int, entry: Entry, content: bytes, reading: StoredReading) -> CodeBlob:
+    return CodeBlob(
+        team_id=team_id,
+        kind=kind_of(entry.path),
+        oid=entry.oid,
+        parser=PARSER_VERSION,
+        symbols=reading.symbols,
+        content=content,
+        parsed=reading.parsed,
+        definitions=reading.definitions,
+        terms=reading.terms,
+    )
+
+
+def save_blobs(rows: Sequence[CodeBlob]) -> None:
+    CodeBlob.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["team", "kind", "oid"],
+        update_fields=["parser", "symbols", "content", "parsed", "definitions", "terms"],
+    )
+
+
+def drop_orphans(blobs: Iterable[int]) -> None:
+    """Delete those of the contents that no file has any more."""
+    candidates = sorted(blobs)
+    for start in range(0, len(candidates), 5_000):
+        some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])
+        some.filter(files=None).delete()
