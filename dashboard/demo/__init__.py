@@ -24,17 +24,14 @@ from contextopt.spaces.records import upsert_records
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.demo.chapters import Stage
-from dashboard.demo.engineering import ENGINEERING
 from dashboard.demo.handoffs import HANDOFFS
 from dashboard.demo.memory import MEMORY
 from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
-from dashboard.demo.research import RESEARCH
-from dashboard.demo.stories import Story, tell
-from dashboard.demo.support import SUPPORT
+from dashboard.demo.stories import Story, read_story, tell
 
 log = structlog.get_logger(__name__)
 
-STORIES = (SUPPORT, ENGINEERING, RESEARCH)
+STORIES = tuple(map(read_story, ("support", "engineering", "research")))
 CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY)
 SOURCE = DEMO_ACTOR
 # Of ten requests about this many ask a question.

@@ -7,17 +7,19 @@ from django.db.models import F, QuerySet
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import Assembly, Author, Message, Team
 from dashboard.demo.chapters import Chapter, Stage
+from dashboard.demo.stories import read_texts
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
 from memory.memories.models import STRATEGY
 from memory.models import Memory, StrategyUse, TrustChange, Vote
-from memory.strategies.inputs import CompletionIn, LessonIn
+from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use
 
-REPOSITORY = "demo-invoicing"
+_TEXTS = read_texts("memory")
+REPOSITORY = _TEXTS["repository"]
 # Of ten assemblies this many are judged.
 JUDGED = 0.3
 # The share of thumbs up by stage: a question is better answered with what it asks for.
@@ -25,67 +27,8 @@ LIKED = {2: 0.35, 3: 0.6, 4: 0.75, 5: 0.87}
 REASONS = ("outdated", "incomplete", "wrong", "")
 RATERS = ("rater:maja", "rater:owen", "rater:li", "rater:fatima")
 
-REPORTS = (
-    CompletionIn(
-        repository=REPOSITORY,
-        description="Fix the bug that a paid invoice still gets a reminder",
-        plan="Write a failing test with a payment during the nightly run\n"
-        "Look at the invoice again just before sending\nRun all tests",
-        quality_score=9,
-        files_changed=["billing/reminders.py", "tests/test_reminders.py"],
-        model="gpt-4o",
-        tokens_saved=5_400,
-        decisions=[LessonIn(content="A nightly run checks each row again at the moment it acts on it.")],
-        error_patterns=[
-            LessonIn(content="IntegrityError on invoice_number: two workers took the same. Use a sequence.")
-        ],
-    ),
-    CompletionIn(
-        repository=REPOSITORY,
-        description="Add an endpoint that lists invoices by cursor",
-        plan="Write down the order and its index\nRead one row more than a page has\n"
-        "Return the last row's key as the cursor\nTest that rows written meanwhile are not skipped",
-        quality_score=8,
-        files_changed=["api/invoices.py"],
-        model="gpt-4o-mini",
-        tokens_saved=2_100,
-    ),
-    CompletionIn(
-        repository=REPOSITORY,
-        description="Move uploaded receipts to object storage",
-        outcome="failed",
-        total_attempts=3,
-        quality_score=3,
-        error_patterns=[LessonIn(content="SignatureDoesNotMatch: the worker's clock was 20 minutes off.")],
-    ),
-)
-NOTES = (
-    MemoryIn(
-        title="How amounts are stored", content="Amounts are integers of cents. Floats never touch money.",
-        memory_type="code_pattern", category="money", tags=["demo", "money"], repository=REPOSITORY,
-    ),
-    MemoryIn(
-        title="Who decides on tax texts", content="Texts about tax are read by accounting before they ship.",
-        tags=["demo", "tax"], repository=REPOSITORY,
-    ),
-    MemoryIn(
-        title="From the bank's changelog", content="References may carry up to 140 characters from March on.",
-        tags=["demo", "bank"], repository=REPOSITORY, trust_level="external",
-    ),
-)  # fmt: skip
-# For each strategy, in the order of its reports: what was asked, how near it was, how it went.
-USES = (
-    (
-        ("Fix the bug that reminders go to closed accounts", 0.71, 1.0),
-        ("Fix double reminders after a restart", 0.66, 1.0),
-        ("Fix the wrong language of a reminder", 0.52, 0.6),
-        ("Fix the sender's name in mails", 0.41, None),
-    ),
-    (
-        ("Add an endpoint that lists payments", 0.78, 1.0),
-        ("Add an endpoint that exports all records at once", 0.49, 0.2),
-    ),
-)
+REPORTS = [CompletionIn(repository=REPOSITORY, **report) for report in _TEXTS["reports"]]
+NOTES = [MemoryIn(repository=REPOSITORY, **note) for note in _TEXTS["notes"]]
 
 
 def load_lessons(stage: Stage) -> None:
@@ -96,19 +39,20 @@ def load_lessons(stage: Stage) -> None:
         complete_task(team=stage.team, data=report, actor=DEMO_ACTOR)
     begun = stage.now - timedelta(days=12)
     strategies = _demo_memories(stage.team).filter(memory_type=STRATEGY).order_by("pk")
-    for memory, uses in zip(strategies, USES, strict=True):
+    for memory, told in zip(strategies, _TEXTS["strategies"], strict=True):
+        uses = told["uses"]
         Memory.objects.filter(pk=memory.pk).update(created_at=begun, use_count=len(uses))
         TrustChange.objects.filter(memory=memory).update(changed_at=begun)
-        for number, (asked, similarity, rating) in enumerate(uses, start=1):
+        for number, used in enumerate(uses, start=1):
             use = StrategyUse.objects.create(
                 memory=memory,
-                similarity=similarity,
-                asked=asked,
+                similarity=used["similarity"],
+                asked=used["asked"],
                 created_by=DEMO_ACTOR,
                 created_at=begun + timedelta(days=2 * number, hours=3 * number),
             )
-            if rating is not None:
-                _rate(use, rating)
+            if "rating" in used:
+                _rate(use, used["rating"])
 
 
 def _rate(use: StrategyUse, rating: float) -> None:

@@ -6,30 +6,9 @@ from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import begin_conversation, send_message, store_answer
 from contextopt.models import Conversation, Message, MessageState, Team
 from dashboard.demo.chapters import Chapter, Stage
+from dashboard.demo.stories import read_texts
 
-QUESTIONS = {
-    "demo-support": (
-        "Why did an import stop?",
-        "A customer says that an invoice was sent twice. What do we tell them?",
-        "What do we say about tax on sales to Germany?",
-        "How do we answer a request for a refund?",
-        "Who wants to leave, and for what?",
-        "Logo or photo looks wrong",
-    ),
-    "demo-engineering": (
-        "Why is checkout slow?",
-        "Where do we keep uploaded receipts, and why?",
-        "What did we learn from the last rollback of a deploy?",
-        "Which service leaks memory?",
-        "Is there a decision about pagination?",
-    ),
-    "demo-research": (
-        "Why do clinics keep a paper calendar?",
-        "What keeps patients from coming?",
-        "What did people think the word Confirm means?",
-    ),
-}
-
+QUESTIONS: dict[str, list[str]] = read_texts("questions")
 ANSWERED = (
     "demo-support",
     "A bakery's import stopped half way. What was it the last time?",

@@ -1,15 +1,20 @@
-"""What the demo's records say: scenes with gaps, and what may fill the gaps."""
+"""What the demo's records say: scenes with gaps, and what may fill the gaps. The texts are in `texts/`."""
 
 import random
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 GAP = re.compile(r"\{(\w+)\}")
 
 
-class Scene(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Scene:
     """One kind of record; every `{gap}` is filled from the story's words, the same in title and notes."""
 
     type: str
@@ -18,14 +23,16 @@ class Scene(NamedTuple):
     notes: str
 
 
-class Guide(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Guide:
     """A pinned record, given as it is."""
 
     title: str
     notes: str
 
 
-class Told(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Told:
     """A record's words with no gaps left."""
 
     type: str
@@ -51,6 +58,16 @@ class Story:
     records_a_day: int
     second_note: str
     second_settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def read_texts(name: str) -> dict[str, Any]:
+    """Return a file of the demo's texts."""
+    with (Path(__file__).parent / "texts" / f"{name}.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def read_story(name: str) -> Story:
+    return TypeAdapter(Story).validate_python(read_texts(name))
 
 
 def tell(story: Story, number: int, rng: random.Random) -> Told:
