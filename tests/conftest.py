@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
+from django.db import transaction
+from pytest_django import DjangoDbBlocker
 
 from config.embedded import postgres
 from contextopt.models import Role, Space, Team, User
@@ -57,3 +59,14 @@ def outsider(other_team: Team) -> User:
 @pytest.fixture
 def space(team: Team) -> Space:
     return factories.make_space(team)
+
+
+@pytest.fixture(scope="module")
+def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """One transaction around a module: what is made in it once, each test finds as it was.
+
+    The tests need the mark `django_db`, which takes back what they change.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)

@@ -54,8 +54,12 @@ def _connection_stays_open() -> Iterator[None]:
     request_finished.connect(close_old_connections)
 
 
-@pytest.fixture
-def secret(space) -> str:
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def secret(shared: None) -> str:
+    space = factories.make_space(factories.make_team())
     for index in range(3):
         factories.make_record(space, external_id=str(index))
     record = factories.make_record(space)

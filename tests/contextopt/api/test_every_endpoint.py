@@ -1,0 +1,241 @@
+"""Every endpoint: refused without a key, to a lower scope, and to another team."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from contextopt.models import Space, Team
+from memory.strategies.strategies import retire_strategy
+from tests import factories
+from tests.contextopt.api.conftest import Caller, make_caller
+from tests.memory.factories import make_review, make_strategy, make_use
+
+# method, path, lowest scope that may, body
+ENDPOINTS = [
+    ("GET", "/me", "read", None),
+    ("GET", "/spaces", "read", None),
+    ("POST", "/spaces", "write", {"slug": "new"}),
+    ("GET", "/spaces/{slug}", "read", None),
+    ("PATCH", "/spaces/{slug}", "write", {"name": "New name"}),
+    ("DELETE", "/spaces/{slug}", "admin", None),
+    ("GET", "/spaces/{slug}/records", "read", None),
+    ("POST", "/spaces/{slug}/records", "write", {"title": "New"}),
+    ("POST", "/spaces/{slug}/records/bulk", "write", {"records": [{"title": "New"}]}),
+    ("GET", "/records/{record}", "read", None),
+    ("PATCH", "/records/{record}", "write", {"title": "Changed"}),
+    ("DELETE", "/records/{record}", "write", None),
+    ("POST", "/records/{record}/restore", "write", None),
+    ("POST", "/records/{record}/purge", "admin", None),
+    ("GET", "/records/{record}/revisions", "read", None),
+    ("POST", "/records/{record}/revisions/1/restore", "write", None),
+    ("GET", "/spaces/{slug}/configs", "read", None),
+    ("POST", "/spaces/{slug}/configs", "admin", {"max_records": 5}),
+    ("GET", "/spaces/{slug}/configs/1", "read", None),
+    ("POST", "/spaces/{slug}/configs/1/activate", "admin", None),
+    ("GET", "/assemblies", "read", None),
+    ("POST", "/assemblies", "write", {"space": "{slug}"}),
+    ("POST", "/assemblies/preview", "read", {"space": "{slug}"}),
+    ("POST", "/assemblies/batch", "write", {"space": "{slug}", "queries": [{"id": "1"}]}),
+    ("GET", "/assemblies/{assembly}", "read", None),
+    ("GET", "/assemblies/{assembly}/verification", "read", None),
+    ("GET", "/phases", "read", None),
+    ("POST", "/phases/building/filter", "write", {"context": {}}),
+    ("GET", "/phases/building/profiles", "read", None),
+    ("POST", "/phases/building/profiles", "admin", {"budget_tokens": 5}),
+    ("GET", "/phases/building/profiles/1", "read", None),
+    ("POST", "/phases/building/profiles/1/activate", "admin", None),
+    ("GET", "/tasks", "read", None),
+    ("POST", "/tasks", "write", {"description": "New"}),
+    ("GET", "/tasks/{task}", "read", None),
+    ("GET", "/tasks/{task}/attempts", "read", None),
+    ("POST", "/tasks/{task}/attempts", "write", {"files": {}, "diagnosis": {"root_cause": "bad_plan"}}),
+    ("GET", "/tasks/{task}/attempts/1", "read", None),
+    ("POST", "/tasks/{task}/findings", "write", {"category": "risks", "content": {"description": "New"}}),
+    ("GET", "/tasks/{task}/findings", "read", None),
+    ("GET", "/tasks/{task}/findings/F-001", "read", None),
+    ("POST", "/tasks/{task}/findings/F-002/resolve", "write", {"resolution": "Whole cents"}),
+    ("POST", "/compress-findings", "read", {"phase": "analysis", "findings": []}),
+    (
+        "POST",
+        "/retry-delta",
+        "write",
+        {
+            "task": "x",
+            "before": {},
+            "after": {},
+            "diagnosis": {"root_cause": "bad_plan"},
+        },
+    ),
+    ("GET", "/tasks/{task}/status", "read", None),
+    ("POST", "/tasks/{task}/compress", "write", {"force": True}),
+    ("POST", "/tasks/{task}/advance", "write", {"force": True}),
+    ("POST", "/tasks/{task}/bundle", "write", {"context": {}}),
+    ("GET", "/repos", "read", None),
+    ("POST", "/repos", "write", {"name": "new"}),
+    ("GET", "/repos/{repo}", "read", None),
+    ("POST", "/repos/{repo}/files", "write", {"files": {"a.py": "x = 1"}}),
+    ("POST", "/repos/{repo}/relevant", "read", {"task": "Add up the cart"}),
+    ("DELETE", "/repos/{repo}", "write", None),
+    ("GET", "/conversations", "read", None),
+    ("POST", "/conversations", "write", {"space": "{slug}"}),
+    ("GET", "/conversations/{conversation}", "read", None),
+    ("GET", "/conversations/{conversation}/messages", "read", None),
+    ("POST", "/conversations/{conversation}/messages", "write", {"text": "Why?"}),
+    ("GET", "/messages/{message}", "read", None),
+    ("GET", "/messages/{message}/prompt", "read", None),
+    ("POST", "/messages/{message}/cancel", "write", None),
+    ("POST", "/messages/{message}/retry", "write", None),
+    ("POST", "/feedback", "write", {"assembly_id": "{assembly}", "rating": "up"}),
+    ("POST", "/feedback/withdraw", "write", {"assembly_id": "{assembly}"}),
+    ("GET", "/feedback", "read", None),
+    ("GET", "/feedback/trends", "read", None),
+    ("GET", "/reviews", "read", None),
+    ("GET", "/reviews/summary", "read", None),
+    ("GET", "/reviews/export", "read", None),
+    ("GET", "/reviews/rules", "read", None),
+    ("PATCH", "/reviews/rules", "admin", {"verdicts_wanted": 2}),
+    ("POST", "/reviews/reserve", "write", {}),
+    ("GET", "/reviews/{review}", "read", None),
+    ("POST", "/reviews/{review}/verdict", "write", {"verdict": "model"}),
+    ("POST", "/reviews/{review}/release", "write", {}),
+    ("POST", "/reviews/{review}/assign", "admin", {"username": None}),
+    ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
+    ("GET", "/memories", "read", None),
+    ("POST", "/memories", "write", {"content": "New"}),
+    ("GET", "/memories/{memory}", "read", None),
+    ("PATCH", "/memories/{memory}", "write", {"content": "Changed"}),
+    ("DELETE", "/memories/{memory}", "write", None),
+    ("POST", "/memories/{memory}/restore", "write", None),
+    ("POST", "/completions", "write", {"description": "New", "quality_score": 8}),
+    ("POST", "/task-patterns", "read", {"task": "Fix it"}),
+    ("POST", "/strategy-hints", "write", {"task": "Fix it"}),
+    ("POST", "/strategy-uses/{use}/rating", "write", {"rating": "up"}),
+    ("POST", "/strategies/{memory}/retire", "write", {"reason": "Old"}),
+    ("POST", "/strategies/{retired}/reinstate", "write", None),
+    ("GET", "/health", "admin", None),
+    ("GET", "/keys", "admin", None),
+    ("POST", "/keys", "admin", {"name": "new"}),
+    ("DELETE", "/keys/{key}", "admin", None),
+]
+NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
+SCOPES = ["read", "write", "admin"]
+# These speak of the caller's own team alone: a stranger sees theirs.
+OF_ONES_OWN = {
+    "/compress-findings", "/retry-delta",
+    "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
+    "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
+    "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
+    "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
+}  # fmt: skip
+
+
+ENDPOINT = "http://127.0.0.1:9/v1"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _model_endpoint(settings: Any) -> None:
+    settings.LLM_BASE_URL = ENDPOINT
+
+
+@pytest.fixture(scope="module")
+def team(shared: None) -> Team:
+    return factories.make_team()
+
+
+@pytest.fixture(scope="module")
+def places(team: Team) -> dict[str, object]:
+    with override_settings(LLM_BASE_URL=ENDPOINT):
+        return make_places(factories.make_space(team), team)
+
+
+def make_places(space: Space, team: Team) -> dict[str, object]:
+    """Make one of everything, and return what addresses name it by."""
+    record = factories.make_record(space)
+    record = factories.make_record(space, external_id="x")
+    assembly = factories.make_assembly(space)
+    key, _ = factories.make_key(team, name="spare")
+    factories.make_profile(team)
+    task = factories.make_task(team)
+    factories.make_attempt(task)
+    factories.make_finding(task)
+    factories.make_finding(task, decision="open")
+    repository = factories.make_repository(team)
+    strategy, retired = make_strategy(team), make_strategy(team, plan="Look it up")
+    retire_strategy(memory=retired, reason="old", actor="test")
+    memories = {"memory": strategy.pk, "retired": retired.pk, "use": make_use(strategy).pk}
+    conversation = factories.make_conversation(space)
+    message = factories.make_message(conversation)
+    return memories | {
+        "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
+        "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
+        "review": make_review(space).pk,
+    }  # fmt: skip
+
+
+def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
+    text = json.dumps(body) if body is not None else "{}"
+    text = text.replace("{slug}", str(places["slug"])).replace('"{assembly}"', str(places["assembly"]))
+    path = path.format(**places)
+    if method == "GET":
+        return caller.get(path)
+    if method == "DELETE":
+        return caller.delete(path)
+    return caller.send(method.lower(), path, text)
+
+
+def names_something(body: dict[str, object] | None) -> bool:
+    return any(value in ("{slug}", "{assembly}") for value in (body or {}).values())
+
+
+@pytest.mark.parametrize(("method", "path", "scope", "body"), ENDPOINTS, ids=NAMES)
+class TestEveryEndpoint:
+    def test_nobody(self, nobody, places, method, path, scope, body):
+        response = call(nobody, method, path, body, places)
+        assert response.status_code == 401
+        assert response["WWW-Authenticate"].startswith("Bearer")
+        assert response["Content-Type"] == "application/problem+json"
+
+    def test_lower_scope(self, team, places, method, path, scope, body):
+        for lower in SCOPES[: SCOPES.index(scope)]:
+            response = call(make_caller(team, lower), method, path, body, places)
+            assert response.status_code == 403
+            assert response["Content-Type"] == "application/problem+json"
+
+    def test_needed_scope(self, team, places, method, path, scope, body):
+        response = call(make_caller(team, scope), method, path, body, places)
+        expected = {404} if "revisions/1" in path else {200, 201, 204}
+        assert response.status_code in expected, response.content
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param(method, path, body, id=f"{method} {path}")
+        for method, path, _, body in ENDPOINTS
+        if path not in OF_ONES_OWN or names_something(body)
+    ],
+)
+def test_stranger(stranger, places, method, path, body):
+    response = call(stranger, method, path, body, places)
+    assert response.status_code == 404
+    assert response["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", [path for method, path, _, _ in ENDPOINTS if method == "GET"])
+def test_head_is_answered_as_get_without_the_body(api, places, path):
+    url = f"/api/v1{path.format(**places)}"
+    head, get = api.client.head(url), api.client.get(url)
+    assert (head.status_code, head.getvalue()) == (get.status_code, b"")
+    assert head["Content-Type"] == get["Content-Type"]
+
+
+def test_list_is_of_ones_own_team(stranger, places):
+    assert stranger.get("/spaces").json()["items"] == []
+    assert stranger.get("/assemblies").json()["items"] == []
+    assert stranger.get("/tasks").json()["items"] == []
+    assert stranger.get("/phases/building/profiles").json()["items"] == []
+    assert {phase["version"] for phase in stranger.get("/phases").json()["items"]} == {None}
+    assert [key["name"] for key in stranger.get("/keys").json()["items"]] == ["admin-key"]

@@ -1,0 +1,344 @@
+"""Every address: who gets in."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.conf import settings
+from django.test import Client, override_settings
+from django.urls import URLPattern, reverse
+
+from contextopt.models import Membership, Role, Team, User
+from contextopt.people.inputs import InvitationIn
+from contextopt.people.members import invite
+from dashboard import urls
+from tests import factories
+from tests.dashboard.conftest import log_in
+from tests.memory.factories import make_review, make_strategy
+
+# What a member may open, and whether the address names something of the team.
+PAGES = {
+    "overview": False,
+    "overview_csv": False,
+    "overview_table": False,
+    "assemblies": False,
+    "assemblies_csv": False,
+    "assemblies_jsonl": False,
+    "assemblies_compare": False,
+    "assembly": True,
+    "assembly_text": True,
+    "spaces": False,
+    "space": True,
+    "space_preview": True,
+    "space_settings": True,
+    "space_budget": True,
+    "record": True,
+    "phases": False,
+    "phases_csv": False,
+    "phase": False,
+    "retries": False,
+    "retry": True,
+    "tasks": False,
+    "task": True,
+    "finding": True,
+    "repositories": False,
+    "repository": True,
+    "chat": False,
+    "chat_conversation": True,
+    "chat_prompt": True,
+    "feedback": False,
+    "feedback_csv": False,
+    "feedback_votes": False,
+    "reviews": False,
+    "search": False,
+    "memories": False,
+    "memory": True,
+    "strategies": False,
+    "strategy": True,
+    "settings": False,
+    "password": False,
+    "demo_status": False,
+}
+# The chart that an address is asked of.
+CHARTS = {
+    "overview_csv": "ratio",
+    "overview_table": "ratio",
+    "phases_csv": "share",
+    "feedback_csv": "liked",
+}
+# What only some may look at: the role it needs, and whether it names something of the team.
+CLOSED_PAGES = {
+    "review": (Role.REVIEWER, True),
+    "reviews_csv": (Role.REVIEWER, False),
+    "reviews_jsonl": (Role.REVIEWER, False),
+    "audit": (Role.ADMIN, False),
+    "audit_csv": (Role.ADMIN, False),
+}
+# What changes something: the role it needs, and whether it names something of the team.
+ACTIONS = {
+    "space_create": (Role.EDITOR, False),
+    "space_edit": (Role.EDITOR, True),
+    "space_import": (Role.EDITOR, True),
+    "space_settings": (Role.EDITOR, True),
+    "space_config_activate": (Role.EDITOR, True),
+    "record_new": (Role.EDITOR, True),
+    "record_edit": (Role.EDITOR, True),
+    "record_delete": (Role.EDITOR, True),
+    "record_restore": (Role.EDITOR, True),
+    "record_pin": (Role.EDITOR, True),
+    "record_undo": (Role.EDITOR, True),
+    "record_purge": (Role.ADMIN, True),
+    "phase": (Role.EDITOR, False),
+    "phase_activate": (Role.EDITOR, False),
+    "task_new": (Role.EDITOR, False),
+    "finding_check": (Role.EDITOR, True),
+    "finding_resolve": (Role.EDITOR, True),
+    "finding_change": (Role.EDITOR, True),
+    "space_remedy": (Role.EDITOR, True),
+    "task_compress": (Role.EDITOR, True),
+    "task_advance": (Role.EDITOR, True),
+    "memory_new": (Role.EDITOR, False),
+    "memory_edit": (Role.EDITOR, True),
+    "memory_delete": (Role.EDITOR, True),
+    "memory_restore": (Role.EDITOR, True),
+    "strategy_complete": (Role.EDITOR, False),
+    "strategy_retire": (Role.EDITOR, True),
+    "strategy_reinstate": (Role.EDITOR, True),
+    "chat_ask": (Role.REVIEWER, False),
+    "chat_send": (Role.REVIEWER, True),
+    "chat_cancel": (Role.REVIEWER, True),
+    "chat_retry": (Role.REVIEWER, True),
+    "chat_vote": (Role.REVIEWER, True),
+    "assembly_vote": (Role.REVIEWER, True),
+    "review_rules": (Role.ADMIN, False),
+    "review_next": (Role.REVIEWER, False),
+    "review_verdict": (Role.REVIEWER, True),
+    "review_skip": (Role.REVIEWER, True),
+    "review_take": (Role.REVIEWER, True),
+    "review_renew": (Role.REVIEWER, True),
+    "review_undo": (Role.REVIEWER, True),
+    "review_assign": (Role.ADMIN, True),
+    "member_role": (Role.ADMIN, True),
+    "member_remove": (Role.ADMIN, True),
+    "invitation_create": (Role.ADMIN, False),
+    "invitation_revoke": (Role.ADMIN, True),
+    "settings_team": (Role.ADMIN, False),
+    "key_create": (Role.ADMIN, False),
+    "key_revoke": (Role.ADMIN, True),
+    "demo_load": (Role.ADMIN, False),
+    "demo_remove": (Role.ADMIN, False),
+}
+# Open to every member: it chooses among one's own teams, and keeps one's own views.
+OPEN_ACTIONS = {"switch_team", "view_save", "view_delete"}
+# Open to whoever has the link, with an account or without.
+LINKS = {"invitation", "invitation_join"}
+# Opened by htmx; a browser is led on to the conversation.
+FRAGMENTS = {"chat_message"}
+
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def team(shared: None) -> Team:
+    return factories.make_team()
+
+
+@pytest.fixture(scope="module")
+def address(team: Team) -> Callable[[str], str]:
+    """Make one of everything, and return what leads to it by the names of addresses."""
+    space = factories.make_space(team)
+    record = factories.make_record(space, notes="first\nsecond", tags=["ops"])
+    assembly = factories.make_assembly(space)
+    key = factories.make_key(team)[0]
+    task = factories.make_task(team)
+    factories.make_finding(task, decision="open")
+    repository = factories.make_repository(team)
+    strategy = make_strategy(team)
+    conversation = factories.make_conversation(space)
+    with override_settings():
+        answer = factories.make_answer(conversation, settings)
+    item = make_review(space)
+    member = team.memberships.first() or Membership.objects.create(
+        team=team, user=factories.make_user("mia"), role=Role.VIEWER
+    )
+    invited = InvitationIn(name="Nia")
+    invitation, _ = invite(team=team, data=invited, actor="test")
+
+    def get(name: str) -> str:
+        known = {
+            "slug": CHARTS.get(name, space.slug),
+            "record_id": record.pk,
+            "assembly_id": assembly.id,
+            "key_id": key.pk,
+            "task_id": task.pk,
+            "repository_id": repository.pk,
+            "memory_id": strategy.pk,
+            "conversation_id": conversation.pk,
+            "message_id": answer.reply_to_id,
+            "answer_id": answer.pk,
+            "item_id": item.pk,
+            "membership_id": member.pk,
+            "invitation_id": invitation.pk,
+            "number": 1,
+            "version": 1,
+        }
+        pattern = next(p for p in urls.urlpatterns if isinstance(p, URLPattern) and p.name == name)
+        return reverse(f"dashboard:{name}", kwargs={k: known[k] for k in pattern.pattern.converters})
+
+    return get
+
+
+def test_every_address_is_in_these_tables() -> None:
+    assert {p.name for p in urls.urlpatterns} == {
+        *PAGES, *CLOSED_PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS, *LINKS
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_member_opens_it(name: str, address, teammate_client: Client) -> None:
+    assert teammate_client.get(address(name)).status_code == 200
+
+
+@pytest.mark.parametrize("name", CLOSED_PAGES)
+def test_the_role_opens_it_and_one_below_does_not(name: str, address, team: Team) -> None:
+    needed, roles = CLOSED_PAGES[name][0], list(Role)
+    below = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
+    response = below.get(address(name))
+    assert response.status_code == 403
+    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+    assert log_in(factories.make_user("able", team, needed)).get(address(name)).status_code == 200
+
+
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES])
+def test_anonymous_visitors_are_sent_to_the_login(name: str, address) -> None:
+    response = Client().get(address(name))
+    assert response.status_code == 302
+    assert response.headers["Location"] == f"{reverse('login')}?next={address(name)}"
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_anonymous_visitors_change_nothing(name: str, address) -> None:
+    assert Client().post(address(name)).status_code == 302
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(n for n, is_owned in PAGES.items() if is_owned),
+        *(n for n, (_, is_owned) in CLOSED_PAGES.items() if is_owned),
+    ],
+)
+def test_outsiders_find_nothing(name: str, address, outsider_client: Client) -> None:
+    assert outsider_client.get(address(name)).status_code == 404
+
+
+@pytest.mark.parametrize("name", [n for n, (_, is_owned) in ACTIONS.items() if is_owned])
+def test_outsiders_change_nothing(name: str, address, outsider_client: Client) -> None:
+    assert outsider_client.post(address(name)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
+    needed = ACTIONS[name][0]
+    roles = list(Role)
+    client = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
+    response = client.post(address(name))
+    assert response.status_code == 403
+    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in ACTIONS
+        if n not in PAGES
+        and n not in {"record_new", "space_import", "memory_new", "task_new", "strategy_complete"}
+    ],
+)
+def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
+    assert owner_client.get(address(name)).status_code == 405
+
+
+# What a form needs, so that what it does is done; the other actions need nothing.
+FORMS: dict[str, dict[str, Any]] = {
+    "space_create": {"name": "New", "slug": "new"},
+    "space_edit": {"name": "Renamed"},
+    "space_remedy": {"setting": "window_days", "value": "30"},
+    "record_new": {"title": "New", "type": "note"},
+    "record_edit": {"title": "Changed", "type": "note"},
+    "phase": {"budget_tokens": 100},
+    "task_new": {"description": "New"},
+    "memory_new": {"memory_type": "decision", "content": "New", "trust_level": "user"},
+    "memory_edit": {"memory_type": "strategy", "content": "Changed", "trust_level": "user"},
+    "strategy_complete": {
+        "description": "New",
+        "outcome": "completed",
+        "quality_score": 8,
+        "total_attempts": 1,
+    },
+    "chat_ask": {"space": "support", "stage": "3", "text": "Why?"},
+    "chat_send": {"text": "Why?"},
+    "review_rules": {"sample_percent": 5, "verdicts_wanted": 1},
+    "review_verdict": {"verdict": "model"},
+    "settings_team": {"name": "Platform", "time_zone": "UTC"},
+}
+# Their forms are larger: the tests of these pages send them. The demo needs a queue, which few tests have.
+SENT_ELSEWHERE = {"space_import", "space_settings", "phase_activate", "demo_load"}
+
+
+@pytest.mark.parametrize("name", [n for n in (*ACTIONS, "view_save") if n not in SENT_ELSEWHERE])
+def test_what_a_browser_sends_ends_in_a_redirect(name: str, address, owner_client: Client) -> None:
+    response = owner_client.post(address(name), FORMS.get(name, {}))
+    assert response.status_code == 302, re.findall(r'id="id_(\w+)_error".*?</div>', response.content.decode())
+
+
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
+def test_head_is_answered_as_get_without_the_body(name: str, address, owner_client: Client) -> None:
+    url = address(name)
+    head, get = owner_client.head(url), owner_client.get(url)
+    assert head.status_code == get.status_code
+    assert head.getvalue() == b""
+    assert head.headers.get("Content-Type") == get.headers.get("Content-Type")
+
+
+@pytest.mark.parametrize("name", [n for n in ACTIONS if n not in PAGES])
+def test_head_does_nothing_where_get_does_not(name: str, address, owner_client: Client) -> None:
+    url = address(name)
+    assert owner_client.head(url).status_code == owner_client.get(url).status_code
+
+
+@pytest.mark.parametrize(
+    ("referer", "way_back"),
+    [
+        ("http://testserver/spaces/?show=all", "/spaces/?show=all"),
+        ("http://testserver/spaces/", "/spaces/"),
+        ("http://elsewhere.example/spaces/", "/"),
+        ("http://testserver//elsewhere.example/", "/"),
+        ("javascript:alert(1)", "/"),
+        ("", "/"),
+    ],
+)
+def test_what_an_expired_session_sent_leads_back_to_its_page(
+    referer: str, way_back: str, address, owner: User
+) -> None:
+    client = Client()
+    response = client.post(address("key_create"), headers={"Referer": referer})
+    assert response.status_code == 302
+    login = response.headers["Location"]
+    assert parse_qs(urlsplit(login).query) == {"next": [way_back]}
+    given = {"username": "olga", "password": "correct horse", "next": way_back}
+    assert client.post(login, given).headers["Location"] == way_back
+
+
+def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
+    files = {"assembly_text"}
+    for name in [n for n in (*PAGES, *CLOSED_PAGES) if not n.endswith(("_csv", "_jsonl")) and n not in files]:
+        html = owner_client.get(address(name)).content.decode()
+        assert " style=" not in html, name
+        assert "<style" not in html, name
+        assert "hx-on" not in html, name
+        assert "<script>" not in html, name
