@@ -26,7 +26,11 @@ def root(db: None) -> Client:
 
 @pytest.fixture
 def world(space: Space) -> Space:
-    """One row of everything."""
+    return make_world(space)
+
+
+def make_world(space: Space) -> Space:
+    """Make one row of everything."""
     record = factories.make_record(space, title="Alpha")
     factories.make_record(space, title="Beta")
     view_record(record=record, viewer="user:1")

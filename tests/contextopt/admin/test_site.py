@@ -28,6 +28,7 @@ from contextopt.models import (
     RepositoryFile,
     RepositoryHistory,
     SearchCorpus,
+    Space,
     SpaceCounts,
     SpaceHour,
     StoredResponse,
@@ -36,6 +37,7 @@ from contextopt.models import (
 )
 from tests import factories
 from tests.adminpages import page
+from tests.contextopt.conftest import make_world
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
@@ -44,6 +46,14 @@ VIEW_ONLY = [
     RecordRevision, RecordView, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts,
     SpaceHour, StoredResponse, Task, Throttle,
 ]  # fmt: skip
+
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def world(shared: None) -> Space:
+    return make_world(factories.make_space(factories.make_team("world")))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
