@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from django.db import connection
@@ -47,6 +49,20 @@ def somebody_waits() -> bool:
             " AND datname = current_database())"
         )
         return bool(cursor.fetchone()[0])
+
+
+@contextmanager
+def before_statement(part: str, act: Callable[[int], object]) -> Iterator[None]:
+    """Have something done before each of this thread's statements that contain `part`; told which it is."""
+    numbers = count(1)
+
+    def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if part in sql:
+            act(next(numbers))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(wrapper):
+        yield
 
 
 def _with_own_connection[**P, T](job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

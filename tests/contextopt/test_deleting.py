@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,14 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test import Client
 from psycopg.errors import ForeignKeyViolation
 
-from contextopt import engine, locks
+from contextopt import locks
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.retries import create_task
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
-from contextopt.management.commands import assemble as assemble_command
+from contextopt.management.base import ReportingCommand
 from contextopt.models import (
     Assembly,
     Conversation,
@@ -40,16 +40,14 @@ from contextopt.repositories.indexing import delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn
 from contextopt.repositories.ranking import rank_repository
 from contextopt.search.vectors.fill import Work, work_through
-from contextopt.spaces import records
 from contextopt.spaces.configs import publish_config
-from contextopt.spaces.importing import pipeline
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch
 from contextopt.spaces.records import create_record, lock_space, update_record, upsert_records
 from contextopt.spaces.spaces import delete_space
 from dashboard.rollups.fold import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories
-from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
+from tests.concurrency import PATIENCE_SECONDS, before_statement, beside, somebody_waits, wait_until
 
 
 @contextmanager
@@ -112,71 +110,59 @@ def test_who_writes_second_finds_it_gone(space: Space, write: Callable[[Space], 
     other.result(PATIENCE_SECONDS)
 
 
-def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(
-    space: Space, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def assemble_then(*args: Any, **kwargs: Any) -> engine.Assembled:
-        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
-        return real(*args, **kwargs)
+def delete_at_once(space: Space, *, at: int = 1) -> Callable[[int], object]:
+    """Have somebody else delete the space before the statement of that number."""
 
-    real = engine.assemble
-    monkeypatch.setattr(engine, "assemble", assemble_then)
+    def act(number: int) -> None:
+        if number == at:
+            beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
+
+    return act
+
+
+def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(space: Space) -> None:
     _, secret = factories.make_key(space.team)
-    answer = Client().post(
-        "/api/v1/assemblies",
-        {"space": space.slug},
-        content_type="application/json",
-        headers={"Authorization": f"Bearer {secret}"},
-    )
+    with before_statement("INSERT INTO contextopt_assembly", delete_at_once(space)):
+        answer = Client().post(
+            "/api/v1/assemblies",
+            {"space": space.slug},
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {secret}"},
+        )
     assert answer.status_code == 404
     assert answer.json()["type"].endswith("not-found")
     assert not Assembly.objects.exists()
 
 
-def test_an_import_whose_space_is_deleted_says_so(
-    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_whose_space_is_deleted_says_so(space: Space, tmp_path: Path) -> None:
     """The file is longer than a batch; between two batches the space goes."""
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(f'{{"title": "Row {number}"}}\n' for number in range(2_500)))
-
-    def write_then(**call: Any) -> Any:
-        results = upsert_records(**call)
-        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
-        return results
-
-    monkeypatch.setattr(pipeline, "upsert_records", write_then)
-    with pytest.raises(CommandError, match="'support' was deleted meanwhile") as refused:
+    with (
+        before_statement("FOR NO KEY UPDATE OF c", delete_at_once(space, at=2)),
+        pytest.raises(CommandError, match="'support' was deleted meanwhile") as refused,
+    ):
         call_command("import_records", space.slug, str(file), team=space.team.slug)
     assert refused.value.returncode == 2
 
 
 @pytest.mark.parametrize("error", [Record.DoesNotExist(), IntegrityError()])
-def test_a_command_that_finds_it_deleted(
-    space: Space, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def fail(**_: Any) -> None:
-        error.__cause__ = ForeignKeyViolation()
-        raise error
+def test_a_command_that_finds_it_deleted(space: Space, error: Exception) -> None:
+    class Late(ReportingCommand):
+        def run(self, options: Any) -> int:
+            error.__cause__ = ForeignKeyViolation()
+            raise error
 
-    monkeypatch.setattr(assemble_command, "assemble_space", fail)
     with pytest.raises(CommandError, match="deleted meanwhile"):
-        call_command("assemble", space.slug, team=space.team.slug)
+        call_command(Late())
 
 
-def test_a_page_whose_record_is_deleted_meanwhile_says_so(
-    space: Space, monkeypatch: pytest.MonkeyPatch, client: Client
-) -> None:
-    def lock_then(space: Space) -> None:
-        beside(partial(delete_space, space=space)).result(PATIENCE_SECONDS)
-        real(space)
-
+def test_a_page_whose_record_is_deleted_meanwhile_says_so(space: Space, client: Client) -> None:
     user: User = factories.make_user("olga", space.team)
     record = factories.make_record(space)
     client.force_login(user)
-    real = records.lock_space
-    monkeypatch.setattr(records, "lock_space", lock_then)
-    page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
+    with before_statement("FOR NO KEY UPDATE OF c", delete_at_once(space)):
+        page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
     assert page.status_code == 404
     assert "The space &#x27;support&#x27; was deleted meanwhile. Nothing was changed." in page.text
 
@@ -312,6 +298,10 @@ class TestVectors:
         return list(EmbeddingTodo.objects.exclude(model=None).values_list("row_id", flat=True))
 
 
+# How the contents of a repository's files are asked for.
+CONTENTS = 'SELECT "contextopt_codeblob"."id"'
+
+
 class TestRepositories:
     """A repository is read in several looks; whoever changes it between two of them is noticed."""
 
@@ -320,21 +310,18 @@ class TestRepositories:
         return factories.make_repository(space.team, files={"cart.py": "price = 1\n", "shop.py": "x = 2\n"})
 
     @pytest.fixture
-    def meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], object]], None]:
+    def meanwhile(self) -> Iterator[Callable[[Callable[[int], object]], None]]:
         """Have something done between the list of files and their contents, at each reading."""
+        with ExitStack() as stack:
 
-        def arrange(act: Callable[[int], object]) -> None:
-            def read(files: Any) -> Any:
-                looks.append(1)
-                beside(partial(act, len(looks))).result(PATIENCE_SECONDS)
-                return real(files)
+            def arrange(act: Callable[[int], object]) -> None:
+                graphs._kept.clear()
+                beside_it = partial(before_statement, CONTENTS)
+                stack.enter_context(
+                    beside_it(lambda look: beside(partial(act, look)).result(PATIENCE_SECONDS))
+                )
 
-            looks: list[int] = []
-            real = graphs._readings
-            monkeypatch.setattr(graphs, "_readings", read)
-            graphs._kept.clear()
-
-        return arrange
+            yield arrange
 
     def rank(self, repository: Repository) -> str:
         return rank_repository(repository, RelevantIn(task="round the price")).packed.text

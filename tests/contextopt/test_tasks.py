@@ -1,7 +1,6 @@
 from concurrent.futures import Future, wait
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -12,8 +11,8 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.locks import Lock
 from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
 from contextopt.spaces.inputs import RecordPatch
-from contextopt.spaces.records import summarise_again, update_record
-from tests.concurrency import beside
+from contextopt.spaces.records import update_record
+from tests.concurrency import before_statement, beside
 from tests.factories import make_assembly, make_key, make_record, make_space, make_team
 
 
@@ -54,20 +53,20 @@ def test_summaries_follow_the_encoding_and_resume(space: Space, monkeypatch: pyt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_record_that_is_edited_while_summaries_are_recounted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_edited_while_summaries_are_recounted() -> None:
     space = make_space(make_team())
     record = make_record(space, title="Old title")
     ContextConfig.objects.publish(space=space, created_by="test", encoding="heuristic")
     edits: list[Future[Record]] = []
 
-    def edit_first(*args: Any) -> int:
-        edit = partial(update_record, record=record, changes=RecordPatch(title="New title"), actor="test")
-        edits.append(beside(edit))
-        wait(edits, timeout=0.5)
-        return summarise_again(*args)
+    def edit_first(number: int) -> None:
+        if number == 1:
+            edit = partial(update_record, record=record, changes=RecordPatch(title="New title"), actor="test")
+            edits.append(beside(edit))
+            wait(edits, timeout=0.5)
 
-    monkeypatch.setattr(tasks, "summarise_again", edit_first)
-    tasks.recount_summaries(space.pk)
+    with before_statement("UPDATE contextopt_record SET summary", edit_first):
+        tasks.recount_summaries(space.pk)
     edits[0].result(timeout=10)
     record.refresh_from_db()
     assert "New title" in record.summary

@@ -35,6 +35,7 @@ from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
 from contextopt.spaces.spaces import delete_space
 from tests import factories
+from tests.concurrency import before_statement
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, refused
 
 
@@ -256,17 +257,19 @@ def test_a_claim_that_ran_out_changes_nothing_any_more(llm: ModelServer, convers
 
 
 def test_its_space_is_deleted_while_it_is_sent(
-    llm: ModelServer, conversation: Conversation, space: Space, monkeypatch: pytest.MonkeyPatch
+    llm: ModelServer, conversation: Conversation, space: Space
 ) -> None:
-    def complete(*args: Any, **kwargs: Any) -> endpoint.Completion:
-        answer = real(*args, **kwargs)
-        delete_space(space=space)
-        return answer
+    gone: list[int] = []
 
-    real = endpoint.complete
-    monkeypatch.setattr(endpoint, "complete", complete)
+    def delete(number: int) -> None:
+        if llm.seen and not gone:
+            gone.append(number)
+            delete_space(space=space)
+
     send(conversation)
-    tasks.send_messages()
+    # To store the answer begins with a savepoint, once the endpoint has spoken.
+    with before_statement("SAVEPOINT", delete):
+        tasks.send_messages()
     assert len(llm.seen) == 1
     assert not Message.objects.exists()
 

@@ -10,11 +10,9 @@ from structlog.testing import capture_logs
 
 from contextopt.errors import InvalidInput
 from contextopt.models import Team
-from contextopt.search.embedders import EmbeddingUnavailable
 from memory.memories.inputs import HintIn
 from memory.memories.memories import delete_memory
 from memory.models import Memory, MemoryPolicy, StrategyUse
-from memory.strategies import hints
 from memory.strategies.hints import NO_HINT, Hint, give_hint
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
@@ -101,26 +99,18 @@ def test_the_more_trusted_of_two_alike_wins(team: Team, strategy: Memory) -> Non
     assert ask(team).memory_id == better.pk
 
 
-def test_an_embedder_that_is_down_gives_no_hint_and_no_error(
-    team: Team, strategy: Memory, monkeypatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise EmbeddingUnavailable("down")
-
-    monkeypatch.setattr(hints, "ensure_embedded", refuse)
+def test_an_embedder_that_is_down_gives_no_hint_and_no_error(team: Team, strategy: Memory, settings) -> None:
+    settings.EMBEDDING_MODEL = "endpoint"
+    settings.EMBEDDING_BASE_URL = "http://127.0.0.1:9/v1"
+    settings.EMBEDDING_ENDPOINT_MODEL = "small"
     with capture_logs() as events:
         assert ask(team) == NO_HINT
     assert [event["event"] for event in events] == ["strategy_search_failed"]
 
 
-def test_a_database_that_refuses_gives_no_hint_and_no_error(
-    team: Team, strategy: Memory, monkeypatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 / 0")
-
-    monkeypatch.setattr(hints, "search", refuse)
+def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy: Memory) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE contextopt_searchcorpus RENAME TO gone")
     with capture_logs() as events:
         assert ask(team) == NO_HINT
     assert "strategy_search_failed" in [event["event"] for event in events]
