@@ -250,8 +250,10 @@ def test_an_endpoint_that_hangs_holds_up_the_chat_alone(environment: dict[str, s
             wait_until(lambda: execute(environment, NOTED) > [(noted_at,)])
             assert execute(environment, STATES) == [("sending",)]
     finally:
+        # One of them is in a job that does not end.
         for worker in started:
-            end(worker)
+            worker.kill()
+            worker.wait()
 
 
 def test_the_connection_parameters_survive_libpqs_quoting(own_server: Location) -> None:
