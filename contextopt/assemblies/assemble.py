@@ -74,17 +74,7 @@ def assemble_space(
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
     for reach in REACHES:
         found = _find(space.id, request, asked, as_of, tokenizer, reach)
-        outcome = engine.assemble(
-            space.to_value(found.records),
-            config,
-            as_of,
-            tokenizer,
-            system_tokens=system,
-            history_tokens=history,
-            counts=found.counts,
-            baseline=found.baseline,
-            query=found.query,
-        )
+        outcome = _decide(space, found, config, as_of, tokenizer, system=system, history=history)
         if found.is_all or not outcome.wants_more_candidates:
             break
     emptiness = Emptiness(space.id, space.to_value(()), asked, as_of, tokenizer, outcome)
@@ -106,6 +96,29 @@ def assemble_space(
         return result
     occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history)
     return replace(result, id=log_assembly(result, occasion))
+
+
+def _decide(
+    space: SpaceInForce,
+    found: Candidates,
+    config: ContextConfig,
+    as_of: datetime,
+    tokenizer: Tokenizer,
+    *,
+    system: int | None,
+    history: int | None,
+) -> engine.Assembled:
+    return engine.assemble(
+        space.to_value(found.records),
+        config,
+        as_of,
+        tokenizer,
+        system_tokens=system,
+        history_tokens=history,
+        counts=found.counts,
+        baseline=found.baseline,
+        query=found.query,
+    )
 
 
 def _find(

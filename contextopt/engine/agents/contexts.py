@@ -135,6 +135,7 @@ class AgentContext:
 
 
 def render_item(item: Item) -> str:
+    """Return the item as it is sent: each line of it marked as foreign text."""
     if isinstance(item, str):
         return marked_block(item)
     own = _own(item)

@@ -125,6 +125,7 @@ def build_delta(
 
 
 def is_binary(content: Content) -> bool:
+    """Tell whether a content is bytes, or a text with a NUL in it."""
     return isinstance(content, bytes) or "\0" in content
 
 

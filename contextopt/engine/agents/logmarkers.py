@@ -150,6 +150,7 @@ def find_candidates(text: str) -> list[int]:
 
 
 def classify(line: str) -> Marker:
+    """Return what kind of trouble a line of a log tells of, `Marker.NONE` where it tells of none."""
     if _QUIET.search(line):
         return Marker.NONE
     if _SUMMARY.search(line):

@@ -260,5 +260,6 @@ def query_terms(query: str) -> dict[str, float]:
 
 
 def scaled(values: Signal) -> Signal:
+    """Return a signal, shape (n,), with its highest value at 1; all zeros stay zeros."""
     highest = float(values.max()) if len(values) else 0.0
     return values / highest if highest > 0 else values

@@ -86,6 +86,7 @@ class Header(NamedTuple):
 
 
 def header_parts(space: SpaceContext) -> Header:
+    """Return name, description and categories of a space, each on one line."""
     categories = filter(None, map(flatten, space.categories))
     return Header(flatten(space.name) or UNTITLED, flatten(space.description), ", ".join(categories))
 
@@ -172,5 +173,6 @@ def render(space: SpaceContext, records: Iterable[RecordSummary]) -> str:
 
 
 def join_lines(header_text: str, records: Iterable[RecordSummary]) -> str:
+    """Return a context's text: the header, a blank line, and the records' lines in the given order."""
     lines = "".join([record.line for record in records])
     return f"{header_text}\n{lines}" if lines else header_text

@@ -81,10 +81,12 @@ def _score(record: RecordSummary, now: datetime, weights: Coefficients) -> int:
 
 
 def score_float(value: int) -> float:
+    """Return an integer score on the scale of 0 to 10 times the weights."""
     return value / SCORE_SCALE
 
 
 def score_decimal(value: int) -> Decimal:
+    """Return the same without rounding."""
     return Decimal(value) / SCORE_SCALE
 
 

@@ -100,6 +100,7 @@ class Bm25:
             raise InvalidValue("bm25", "k1 must be at least 0 and b from 0 to 1")
 
     def idf(self, documents: int, containing: int) -> float:
+        """Return the weight of a word that `containing` of the documents have; above 0."""
         return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
     def score(

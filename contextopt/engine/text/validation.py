@@ -11,6 +11,7 @@ WEIGHT_DECIMALS = 3
 
 
 def check_int(field: str, value: object, low: int, high: int) -> None:
+    """Raise InvalidValue unless the value is a whole number from `low` to `high`, both included."""
     # Values come by the hundred for each prompt, and nearly all are right.
     if type(value) is int and low <= value <= high:
         return
@@ -21,6 +22,7 @@ def check_int(field: str, value: object, low: int, high: int) -> None:
 
 
 def check_optional_int(field: str, value: object, low: int, high: int) -> None:
+    """Raise InvalidValue unless the value is None or what `check_int` accepts."""
     if value is not None:
         check_int(field, value, low, high)
 
@@ -35,6 +37,7 @@ def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
 
 
 def check_choice(field: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise InvalidValue unless the value is one of the choices."""
     # True == 1, so a bool would pass for the number.
     if isinstance(value, bool) or value not in choices:
         given = f", not {value!r:.80}" if isinstance(value, str) else ""
@@ -42,6 +45,7 @@ def check_choice(field: str, value: object, choices: tuple[object, ...]) -> None
 
 
 def check_bool(field: str, value: object) -> None:
+    """Raise InvalidValue unless the value is true or false."""
     if not isinstance(value, bool):
         raise InvalidValue(field, "must be true or false")
 

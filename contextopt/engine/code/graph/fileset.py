@@ -52,6 +52,7 @@ class FileSet:
 
 
 def parent(path: str) -> str:
+    """Return the folder of a path, "" for one at the top."""
     return path.rpartition("/")[0]
 
 

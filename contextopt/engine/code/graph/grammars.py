@@ -120,14 +120,17 @@ def _parse(language: str, content: bytes) -> Node | None:
 
 
 def text(node: Node) -> str:
+    """Return the source of a node; bytes that are not UTF-8 become U+FFFD."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def line(node: Node) -> int:
+    """Return the line that a node begins in, from 1."""
     return int(node.start_point[0]) + 1
 
 
 def unquoted(node: Node) -> str:
+    """Return the source of a string literal without its quotes."""
     return text(node).strip("\"'`")
 
 

@@ -12,10 +12,12 @@ _UNDERLINE = re.compile(r"([=\-~^\"'#*+.:_`])\1{2,}\s*")
 
 
 def markdown(lines: Sequence[str]) -> tuple[Symbol, ...]:
+    """Return the sections of a Markdown file by its `#` headings, those in code blocks apart."""
     return _sections(lines, list(_hashes(lines)))
 
 
 def restructured_text(lines: Sequence[str]) -> tuple[Symbol, ...]:
+    """Return the sections of a reStructuredText file by its underlined headings."""
     return _sections(lines, list(_underlined(lines)))
 
 

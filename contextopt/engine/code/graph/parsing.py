@@ -56,10 +56,12 @@ def language_of(path: str) -> str:
 
 
 def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of a content in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def decode(content: bytes) -> str:
+    """Return a content as text without its byte order mark; bytes that are not UTF-8 become U+FFFD."""
     return content.decode("utf-8-sig", "replace")
 
 
