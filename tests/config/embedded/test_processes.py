@@ -1,0 +1,110 @@
+"""The children of `up`: how they are watched, how they are stopped, and where they may listen."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.embedded.errors import PortInUseError
+from config.embedded.place import BASE_DIR
+from config.embedded.processes import LogFile, check_port, restart_delay_seconds
+
+# One child ends when it is asked to, the other does not.
+SUPERVISED = """
+import sys
+from pathlib import Path
+from config.embedded.processes import Program, Supervisor
+
+CHILD = "import signal, time; {} print('ready', flush=True); time.sleep(60)"
+DEAF = CHILD.format("signal.signal(signal.SIGTERM, signal.SIG_IGN);")
+programs = [Program("mild", (sys.executable, "-c", CHILD.format("")))]
+if "deaf" in sys.argv:
+    programs.append(Program("deaf", (sys.executable, "-c", DEAF)))
+ready = [Path("var/log", f"{each.name}.log") for each in programs]
+
+def tell():
+    if all("ready" in log.read_text() for log in ready):
+        print("serving", flush=True)
+
+def report(text):
+    print(text, flush=True)
+
+Supervisor(programs, Path.cwd(), report, [tell]).run()
+"""
+
+
+def test_port_of_another_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUseError, match=rf"127.0.0.1:{port} cannot be used.*make run PORT=\d+"):
+            check_port("127.0.0.1", port)
+    check_port("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["no such host", "203.0.113.7"])
+def test_address_of_another_machine(host: str) -> None:
+    with pytest.raises(PortInUseError, match=re.escape(f"{host} is not an address")):
+        check_port(host, 8000)
+
+
+def test_delays_grow_to_half_a_minute() -> None:
+    delays = [restart_delay_seconds(failures) for failures in (0, 1, 2, 3, 5, 6, 50)]
+    assert delays == [0.5, 1, 2, 4, 16, 30, 30]
+
+
+@pytest.fixture
+def supervise(tmp_path: Path):
+    """Run a supervisor until its children are up: `supervise("deaf")`."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*names: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SUPERVISED, *names], cwd=tmp_path, env={"PYTHONPATH": str(BASE_DIR)},
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        _read_to(process, "serving")
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def _read_to(process: subprocess.Popen[str], start: str) -> None:
+    assert process.stdout is not None
+    assert any(line.startswith(start) for line in process.stdout)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_children(signum: signal.Signals, supervise) -> None:
+    process = supervise()
+    process.send_signal(signum)
+    assert process.wait(timeout=3) == 0
+
+
+def test_a_second_signal_does_not_wait_for_the_children(supervise) -> None:
+    process = supervise("deaf")
+    process.send_signal(signal.SIGINT)
+    _read_to(process, "Stopping")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=3) == 0
+
+
+def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log" / "web.log")
+    log.start()
+    log.path.write_text('{"level": "info"}\n{"level": "error", "event": "a"}\nTraceback (most')
+    assert log.new_errors() == ['{"level": "error", "event": "a"}']
+    with log.path.open("a") as file:
+        file.write(" recent call last):\nValueError: b\n")
+    assert log.new_errors() == ["Traceback (most recent call last):", "ValueError: b"]
+    assert log.new_errors() == []
+    assert log.tail(1) == ["ValueError: b"]
