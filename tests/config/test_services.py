@@ -108,7 +108,8 @@ MAKE_SPACE = """
 from datetime import UTC, datetime
 from contextopt.models import Team
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import create_record, create_space
+from contextopt.spaces.records import create_record
+from contextopt.spaces.spaces import create_space
 space = create_space(
     team=Team.objects.ensure_default(), data=SpaceIn(slug="jobs", name="Jobs"), actor="test"
 )

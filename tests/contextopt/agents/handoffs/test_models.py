@@ -1,0 +1,15 @@
+"""What is stored of a hand-off before it had today's form."""
+
+from contextopt.models import (
+    Task,
+)
+from tests.contextopt.agents.handoffs.journeys import compress
+from tests.factories import make_finding
+
+
+def test_warnings_of_before_are_notes(task: Task) -> None:
+    make_finding(task)
+    compression = compress(task)
+    compression.warnings = ["the findings take 9 tokens"]
+    (warning,) = compression.to_json()["warnings"]
+    assert warning == {"code": "note", "message": "the findings take 9 tokens", "remedy": None}
