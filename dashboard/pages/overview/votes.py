@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.db.models import Count
+from django.db import connection
 
+from dashboard.pages.overview.figures import array_text
 from dashboard.rollups.sources import FigureFilter
-from memory.feedback.models import Vote
-from memory.feedback.trends import UP, bucket_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +34,50 @@ class Feedback:
     points: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
 
+# Votes are few beside assemblies, and each is of one of them. The ORM takes three times as
+# long over it. The last row says that the team has any.
+_VOTES = """
+SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
+       count(*) FILTER (WHERE v.rating = 'up')
+  FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
+ WHERE v.team_id = %(team)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
+   AND (%(space)s::bigint IS NULL OR v.space_id = %(space)s)
+   AND (%(stage)s::smallint IS NULL OR v.stage = %(stage)s)
+   AND (%(version)s::integer IS NULL OR v.config_version = %(version)s)
+   AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
+   AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
+   AND (%(model)s::text IS NULL OR a.model = %(model)s)
+ GROUP BY 1, 2
+ UNION ALL
+SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team)s)
+"""
+
+
 def read_feedback(wanted: FigureFilter) -> Feedback | None:
     """Return the votes of the period by when they were given; none where the team has never voted."""
     edges = wanted.period.edges
-    narrowed = {
-        "space_id": wanted.space_id,
-        "stage": wanted.stage,
-        "config_version": wanted.config_version,
-        "phase": wanted.phase,
-        "assembly__kind": wanted.kind,
-        "assembly__model": wanted.model,
-    }
-    votes = Vote.objects.filter(team_id=wanted.team_id)
-    found = (
-        votes.filter(created_at__gte=edges[0], created_at__lt=wanted.period.until)
-        .filter(**{name: value for name, value in narrowed.items() if value is not None})
-        .annotate(bucket=bucket_of("created_at", edges))
-        .values_list("stage", "bucket")
-        .annotate(votes=Count("pk"), liked=UP)
-    )
-    rows = list(found)
-    return _by_stage(rows, len(edges) - 1) if rows or votes.exists() else None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _VOTES,
+            {
+                "team": wanted.team_id,
+                "start": edges[0],
+                "until": wanted.period.until,
+                "edges": array_text(edges),
+                "space": wanted.space_id,
+                "stage": wanted.stage,
+                "version": wanted.config_version,
+                "phase": wanted.phase,
+                "kind": wanted.kind,
+                "model": wanted.model,
+            },
+        )
+        rows = cursor.fetchall()
+    return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
 
 
-def _by_stage(rows: list[tuple[int | None, int, int, int]], buckets: int) -> Feedback:
-    points: defaultdict[int | None, list[Votes]] = defaultdict(lambda: [Votes()] * buckets)
+def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
+    points: defaultdict[int, list[Votes]] = defaultdict(lambda: [Votes()] * buckets)
     for stage, bucket, votes, liked in rows:
         points[stage][bucket - 1] = Votes(votes, liked)
     stages = {stage: sum(found, Votes()) for stage, found in points.items()}

@@ -278,10 +278,9 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(14):
+        with django_assert_num_queries(13):
             # the frame's four, spaces, figures of the period, of the period before,
-            # of the month, spread of scores, is folding behind, saved views, choices, votes,
-            # and since there are none, whether the team has ever voted
+            # of the month, spread of scores, is folding behind, saved views, choices, votes
             html_of(owner_client)
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))
