@@ -42,7 +42,7 @@ def ensure_browser() -> None:
     """Find a Chromium for the browser tests, else install one."""
     if any(shutil.which(name) for name in BROWSERS) or _run([PYTHON, "-c", LAUNCH], quiet=True):
         return
-    print("No Chromium or Chrome is installed: getting one for the browser tests.", file=sys.stderr)
+    print("Chromium or Chrome is not installed. Downloading one for the browser tests.", file=sys.stderr)
     if _run([PYTHON, "-m", "playwright", "install", "chromium"]) and _run([PYTHON, "-c", LAUNCH], quiet=True):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):
@@ -55,13 +55,13 @@ def ensure_browser() -> None:
 
 def _install(group: str) -> None:
     if not _is_usable():
-        print(f"Making {VENV.name} with Python {sys.version.split()[0]}.", file=sys.stderr)
+        print(f"Creating {VENV.name} with Python {sys.version.split()[0]}.", file=sys.stderr)
         if VENV.is_symlink():
             VENV.unlink()
         shutil.rmtree(VENV, ignore_errors=True)
         _must([_base_python(), "-m", "venv", VENV])
     lock = _lock_file(group)
-    print(f"Installing the packages of {lock.relative_to(BASE_DIR)}; this is done once.", file=sys.stderr)
+    print(f"Installing the packages in {lock.relative_to(BASE_DIR)}. This happens once.", file=sys.stderr)
     UNFINISHED.touch()
     _must([*_installer(), "--require-hashes", "-r", lock])
     for other in GROUPS:

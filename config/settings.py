@@ -31,7 +31,7 @@ def env_bool(name: str, *, default: bool) -> bool:
     if text in {"0", "false", "no", "off"}:
         return False
     if text:
-        raise ImproperlyConfigured(f"{name} is {text!r}; say true or false")
+        raise ImproperlyConfigured(f"{name} is {text!r}; use true or false")
     return default
 
 
@@ -40,9 +40,9 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
     try:
         value = int(text) if text else default
     except ValueError:
-        raise ImproperlyConfigured(f"{name} is {text!r}; say a whole number") from None
+        raise ImproperlyConfigured(f"{name} is {text!r}; use a whole number") from None
     if not low <= value <= high:
-        raise ImproperlyConfigured(f"{name} is {value}; say a number from {low} to {high}")
+        raise ImproperlyConfigured(f"{name} is {value}; use a number from {low} to {high}")
     return value
 
 
@@ -50,7 +50,7 @@ def env_choice(name: str, choices: tuple[str, ...]) -> str:
     """Return one of the choices, the first when nothing is said."""
     text = env_str(name).lower() or choices[0]
     if text not in choices:
-        raise ImproperlyConfigured(f"{name} is {text!r}; say one of {', '.join(choices)}")
+        raise ImproperlyConfigured(f"{name} is {text!r}; use one of {', '.join(choices)}")
     return text
 
 
@@ -200,12 +200,12 @@ EMBEDDING_DIMENSIONS = env_int("EMBEDDING_DIMENSIONS", 0, high=4_000)
 EMBEDDING_BATCH = env_int("EMBEDDING_BATCH", 64, low=1, high=2_048)
 EMBEDDING_TIMEOUT = env_int("EMBEDDING_TIMEOUT", 10, low=1, high=30)
 if EMBEDDING_MODEL == "onnx" and not EMBEDDING_MODEL_PATH:
-    raise ImproperlyConfigured("EMBEDDING_MODEL is 'onnx'; say where it is in EMBEDDING_MODEL_PATH")
+    raise ImproperlyConfigured("EMBEDDING_MODEL is 'onnx'; set EMBEDDING_MODEL_PATH to its folder")
 if EMBEDDING_MODEL == "endpoint" and not (
     EMBEDDING_BASE_URL and EMBEDDING_ENDPOINT_MODEL and EMBEDDING_DIMENSIONS
 ):
     raise ImproperlyConfigured(
-        "EMBEDDING_MODEL is 'endpoint'; say which in EMBEDDING_BASE_URL, EMBEDDING_ENDPOINT_MODEL "
+        "EMBEDDING_MODEL is 'endpoint'; set EMBEDDING_BASE_URL, EMBEDDING_ENDPOINT_MODEL "
         "and EMBEDDING_DIMENSIONS"
     )
 

@@ -50,7 +50,7 @@ class DuplicateRecord(Conflict):
     """A record of this source and external id exists in the space."""
 
     def __init__(self, record_id: int) -> None:
-        super().__init__(f"record {record_id} has this source and external_id already")
+        super().__init__(f"record {record_id} already has this source and external_id")
         self.record_id = record_id
 
 
@@ -60,7 +60,7 @@ class OpenDecisions(Conflict):
     def __init__(self, findings: list[str], phase: str) -> None:
         named = ", ".join(findings[:20]) + (f" and {len(findings) - 20} more" if len(findings) > 20 else "")
         super().__init__(
-            f"Decisions of {phase} are open: {named}. Resolve them, or force it and hand them on undecided."
+            f"Decisions of {phase} are open: {named}. Resolve them, or use force to hand them on undecided."
         )
         self.findings = findings
 
@@ -77,5 +77,5 @@ class TooManyAttempts(ContextoptError):
     """Too many attempts failed; the next one is allowed after `seconds`."""
 
     def __init__(self, seconds: int) -> None:
-        super().__init__(f"Too many attempts failed. Try again in {seconds} second{'s' * (seconds != 1)}.")
+        super().__init__(f"Too many failed attempts. Try again in {seconds} second{'s' * (seconds != 1)}.")
         self.seconds = seconds

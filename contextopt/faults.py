@@ -88,4 +88,4 @@ def _describe_size(limits: Mapping[str, Any]) -> str:
     is_long = "max_length" in limits
     limit = limits["max_length" if is_long else "min_length"]
     rule = f"must have at {'most' if is_long else 'least'} {limit:,} {unit}{'' if limit == 1 else 's'}"
-    return f"{rule}, it has {limits['actual_length']:,}" if is_long and "actual_length" in limits else rule
+    return f"{rule}, not {limits['actual_length']:,}" if is_long and "actual_length" in limits else rule

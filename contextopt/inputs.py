@@ -81,7 +81,7 @@ def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     check_json(metadata, METADATA_DEPTH_MAX)
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > METADATA_MAX_BYTES:
-        raise ValueError(f"must be at most {METADATA_MAX_BYTES:,} bytes of JSON, it has {size:,}")
+        raise ValueError(f"must be at most {METADATA_MAX_BYTES:,} bytes of JSON, not {size:,}")
     return metadata
 
 

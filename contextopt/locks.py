@@ -123,7 +123,7 @@ def hold_team(team_id: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT FROM contextopt_team WHERE id = %s FOR KEY SHARE", [team_id])
         if cursor.fetchone() is None:
-            raise NotFound("The team was deleted meanwhile.")
+            raise NotFound("The team was deleted in the meantime.")
 
 
 def hold_space(space_id: int) -> None:
@@ -135,7 +135,7 @@ def hold_space(space_id: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_SPACE, {"space_id": space_id})
         if cursor.fetchone() is None:
-            raise NotFound("The space was deleted meanwhile.")
+            raise NotFound("The space was deleted in the meantime.")
 
 
 def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:

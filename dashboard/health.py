@@ -217,37 +217,37 @@ def health_signs(health: Health) -> list[Sign]:
         _worker_sign("Chat worker", health.chat_worker_seen_at, is_alive=health.chat_worker_alive),
         _queue_sign("Chat jobs waiting", health.chat_queue_length, CHAT_QUEUE),
         _worker_sign("Schedule", health.schedule_seen_at, is_alive=health.schedule_alive),
-        Sign("To be embedded", whole(health.embedding_backlog),
-             f"{health.embedding_model or 'no model yet'}{f', {building} is being made' if building else ''}",
+        Sign("Waiting to be embedded", whole(health.embedding_backlog),
+             f"{health.embedding_model or 'no model yet'}{f', building {building}' if building else ''}",
              is_good=True),
-        Sign("Behind in rollups", whole(health.rollups_behind),
-             f"assemblies, the first {whole(health.rollups_behind_seconds)} s ago"
-             if health.rollups_behind else "all assemblies are in",
-             health.is_folded, "Look at the worker's log; manage.py rebuild_rollups makes them again"),
-        Sign("Database", filesizeformat(health.database_bytes), "with indexes", is_good=True),
+        Sign("Not in rollups yet", whole(health.rollups_behind),
+             f"assemblies; oldest from {whole(health.rollups_behind_seconds)} s ago"
+             if health.rollups_behind else "all assemblies counted",
+             health.is_folded, "Check the worker's log, then run manage.py rebuild_rollups"),
+        Sign("Database", filesizeformat(health.database_bytes), "including indexes", is_good=True),
         _disk_sign(health),
     ]  # fmt: skip
 
 
 def _disk_sign(health: Health) -> Sign:
     if health.disk_free_bytes is None or health.disk_total_bytes is None:
-        return Sign("Database disk", "unknown", "the database is on a server of its own", is_good=True)
+        return Sign("Database disk", "unknown", "the database runs on a separate server", is_good=True)
     return Sign(
         "Database disk free", filesizeformat(health.disk_free_bytes),
         f"of {filesizeformat(health.disk_total_bytes)}", health.has_disk,
-        "Make room: PostgreSQL stops when there is none",
+        "Free some disk space. PostgreSQL stops when the disk is full",
     )  # fmt: skip
 
 
 def _worker_sign(label: str, seen_at: datetime | None, *, is_alive: bool) -> Sign:
     seen = f"last seen {timezone.localtime(seen_at):%-d %b %Y %H:%M:%S}" if seen_at else "never seen"
-    remedy = "Start it: manage.py up, or celery -A config worker --beat"
-    return Sign(label, "alive" if is_alive else "not alive", seen, is_alive, remedy)
+    remedy = "Start it with manage.py up, or celery -A config worker --beat"
+    return Sign(label, "running" if is_alive else "not running", seen, is_alive, remedy)
 
 
 def _queue_sign(label: str, length: int | None, name: str) -> Sign:
     value = "–" if length is None else whole(length)
-    note = "the broker does not answer, or has no such queue" if length is None else "in the queue"
+    note = "the broker does not respond, or the queue does not exist" if length is None else "in the queue"
     return Sign(label, value, note, _is_short(length), f"Add a worker: celery -A config worker -Q {name}")
 
 

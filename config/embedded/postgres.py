@@ -171,7 +171,7 @@ def _make_private(directory: Path, place: Location) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner:
         raise PostgresError(
             f"{directory} belongs to user {_user_name(status.st_uid)}, not to {_user_name(owner)}, who "
-            f"runs the database now. Use the account that made it, or remove it when nothing in it is needed."
+            f"runs the database now. Use the account that created it, or delete it if you don't need it."
         )
     if status.st_mode & 0o077:
         directory.chmod(0o700)
@@ -223,7 +223,7 @@ def _check_version(place: Location) -> None:
     installed = _run(place, ["postgres", "--version"]).split()[2].split(".")[0]
     if made_by != installed:
         raise PostgresError(
-            f"The database in {place.data_dir} was made by PostgreSQL {made_by}, but {DISTRIBUTION} "
+            f"The database in {place.data_dir} was created by PostgreSQL {made_by}, but {DISTRIBUTION} "
             f"has version {installed}. Dump it with the version it was made with and load it into a new one."
         )
 
@@ -300,7 +300,7 @@ def _wait_until_ready(place: Location) -> None:
     deadline = time.monotonic() + START_SECONDS
     while _ping(place) != pq.Ping.OK:
         if time.monotonic() > deadline or not is_running(place):
-            raise PostgresError(f"The database server does not answer.\n{_log_tail(place)}")
+            raise PostgresError(f"The database server does not respond.\n{_log_tail(place)}")
         time.sleep(0.05)
 
 

@@ -187,19 +187,19 @@ class Supervisor:
             elif (code := child.process.poll()) is not None:
                 self._report_end(child, code, child.fail(now))
             for pid in child.end_silent():
-                self.report(f"{child.program.name}: process {pid} has stopped answering and was ended.")
+                self.report(f"{child.program.name}: process {pid} stopped responding and was terminated.")
 
     def _report_end(self, child: Child, code: int, delay: float) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         name = child.program.name
-        self.report(f"{name} {how}; starting it again in {delay:g} s. The end of {child.log.path}:")
+        self.report(f"{name} {how}. Restarting it in {delay:g} s. Last lines of {child.log.path}:")
         for line in child.log.tail():
             self.report(f"{name}: {line[:500]}")
 
     def _stop_all(self) -> None:
         """Ask everyone to finish, then insist after a few seconds, or at once on a second Ctrl-C."""
         running = [child for child in self.children if child.process is not None]
-        self.report("Stopping. Ctrl-C once more stops at once, in the middle of a job.")
+        self.report("Stopping. Press Ctrl-C again to stop immediately, even in the middle of a job.")
         for child in running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.process.pid, signal.SIGTERM)  # type: ignore[union-attr]
@@ -261,7 +261,7 @@ def check_port(host: str, port: int) -> None:
             raise PortInUseError(f"{host} is not an address of this machine.") from error
         free = _free_port(host, port)
         raise PortInUseError(
-            f"{host}:{port} cannot be used ({error.strerror}): another program listens there. "
+            f"{host}:{port} cannot be used ({error.strerror}): another program is using it. "
             f"Choose another port: `make run PORT={free}` or `manage.py up --port {free}`."
         ) from error
 

@@ -240,7 +240,7 @@ class KeyForm(ModelForm):  # type: ignore[type-arg]
     def clean_expires_at(self) -> datetime | None:
         moment: datetime | None = self.cleaned_data["expires_at"]
         if self.instance.pk is None and moment is not None and moment <= timezone.now():
-            self.add_error("expires_at", "Give a moment in the future.")
+            self.add_error("expires_at", "Enter a time in the future.")
         return moment
 
 
@@ -287,7 +287,10 @@ class ApiKeyAdmin(BaseAdmin):
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if request.method == "POST" and not request.htmx:  # type: ignore[attr-defined]
-            messages.error(request, "This needs JavaScript: a secret is shown once. No key was made.")
+            messages.error(
+                request,
+                "Creating a key needs JavaScript, because the secret is shown only once. No key was created.",
+            )
             return redirect(request.path)
         page: HttpResponse = super().add_view(request, form_url, extra_context)
         return page
@@ -309,7 +312,7 @@ class ApiKeyAdmin(BaseAdmin):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         for key in queryset:
             revoke_key(key=key, actor=actor(request))
-        messages.success(request, "The selected keys are refused from now on.")
+        messages.success(request, "The selected keys are revoked.")
 
     @display(description="State", label={"usable": "success", "revoked": "danger"})
     def state(self, key: ApiKey) -> str:

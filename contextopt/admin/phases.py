@@ -23,7 +23,7 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
         choices=[(name, name) for name in FIELDS],
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What the phase is sent. The task is always kept.",
+        help_text="Fields sent in this phase. The task is always sent.",
     )
 
     class Meta:

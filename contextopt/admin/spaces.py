@@ -179,7 +179,7 @@ class RecordAdmin(OwnerAdmin):
         for record in queryset.select_related("space"):
             records.delete_record(record=record, actor=actor(request))
 
-    @action(description="Restore the deleted", permissions=["change"])
+    @action(description="Restore selected", permissions=["change"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
         restored = 0
         for record in queryset.select_related("space"):
@@ -187,7 +187,7 @@ class RecordAdmin(OwnerAdmin):
                 records.restore_record(record=record, actor=actor(request))
                 restored += 1
             except PurgedRecord:
-                messages.error(request, f"Record {record.pk} was purged; there is nothing left to restore.")
+                messages.error(request, f"Record {record.pk} was purged and cannot be restored.")
         messages.success(request, f"{restored} restored.")
 
     @action(
@@ -196,7 +196,7 @@ class RecordAdmin(OwnerAdmin):
         variant=ActionVariant.DANGER,
         dialog={
             "title": "Purge this record?",
-            "description": "Its text is erased here, in its revisions and in stored assemblies. No undo.",
+            "description": "Erases its text from the record, its history and all assemblies. There is no undo.",
             "form_class": PurgeForm,
             "form_submit_text": "Purge",
         },
@@ -204,7 +204,7 @@ class RecordAdmin(OwnerAdmin):
     def purge(self, request: HttpRequest, form: PurgeForm, object_id: str) -> HttpResponse:
         record = get_object_or_404(Record.objects.select_related("space"), pk=object_id)
         self.log_change(request, purge_record(record=record, actor=actor(request)), "Purged.")
-        messages.success(request, "The record's text was erased.")
+        messages.success(request, "The record's text has been erased.")
         # The dialog is sent by htmx, which follows this header.
         address = reverse(f"{self.admin_site.name}:contextopt_record_change", args=[record.pk])
         return HttpResponse(headers={"HX-Redirect": address})

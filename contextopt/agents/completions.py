@@ -29,7 +29,7 @@ class Completion(models.Model):
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="completions")
     task = models.OneToOneField(Task, models.DB_CASCADE, related_name="completion")
     sha256 = models.CharField(
-        max_length=64, help_text="of the report: the same one again is the same completion"
+        max_length=64, help_text="hash of the report; the same report again is the same completion"
     )
     report = models.JSONField()
     tries = models.PositiveSmallIntegerField(default=0)

@@ -43,11 +43,11 @@ def check_item(item: dict[str, Any]) -> dict[str, Any]:
 def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
     """Name the path at fault: a path is no field name. A binary file may come as text with its NULs."""
     if len(files) > FILES_MAX:
-        raise ValueError(f"must be at most {FILES_MAX:,} files, they are {len(files):,}")
+        raise ValueError(f"must have at most {FILES_MAX:,} files, not {len(files):,}")
     for path, content in files.items():
         _check_file(path, content or "")
     if (size := sum(len(content or "") for content in files.values())) > CONTEXT_CHARS_MAX:
-        raise ValueError(f"must have at most {CONTEXT_CHARS_MAX:,} characters together, they have {size:,}")
+        raise ValueError(f"must have at most {CONTEXT_CHARS_MAX:,} characters in total, not {size:,}")
     return files
 
 
@@ -144,7 +144,7 @@ class ContextFileIn(Input):
 
 ContextFiles = Annotated[
     list[ContextFileIn],
-    Field(max_length=FILES_MAX, description="Or an object of contents by path."),
+    Field(max_length=FILES_MAX, description="A list of files, or an object with contents by path."),
     BeforeValidator(list_files),
 ]
 

@@ -98,7 +98,7 @@ class Task(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
     expires_at = models.DateTimeField(null=True, blank=True)
-    quality_score = models.FloatField(null=True, blank=True, help_text="0 to 10, as its report judged it")
+    quality_score = models.FloatField(null=True, blank=True, help_text="0 to 10, from the task's report")
     completed_at = models.DateTimeField(null=True, blank=True)
 
     objects = TaskQuerySet.as_manager()
@@ -137,10 +137,10 @@ class Action(models.TextChoices):
     """What the agent does next."""
 
     REPLAN = "replan", "Plan again"
-    RETRY = "retry", "Retry with the delta"
-    REFETCH = "refetch", "Retry with everything"
+    RETRY = "retry", "Retry with the changes"
+    REFETCH = "refetch", "Retry with the full context"
     STOP = "stop", "Stop"
-    WAIT = "wait", "Wait, then the same again"
+    WAIT = "wait", "Wait, then repeat the same plan"
 
 
 class AttemptState(models.TextChoices):
@@ -252,7 +252,7 @@ class ReceiverFile(models.Model):
     receiver = models.CharField(max_length=RECEIVER_MAX)
     path = models.CharField(max_length=PATH_MAX)
     blob = models.ForeignKey(Blob, models.DB_CASCADE, null=True, related_name="receiver_files")
-    is_partial = models.BooleanField(default=False, help_text="something cut was sent since")
+    is_partial = models.BooleanField(default=False, help_text="a cut version has been sent since")
 
     class Meta:
         constraints: ClassVar = [
@@ -328,7 +328,7 @@ class PhaseProfile(models.Model):
         models.CharField(max_length=32, choices=[(name, name) for name in FIELDS]),
         default=list,
         blank=True,
-        help_text=f"Separated by commas: {', '.join(FIELDS)}. The task is always kept.",
+        help_text=f"Comma-separated: {', '.join(FIELDS)}. The task is always sent.",
     )
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)

@@ -54,7 +54,7 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
     given = data.model_dump(exclude_unset=True, exclude={"note"})
     for name, value in given.items():
         if value is None:
-            raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
+            raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     check_phase(team.pk, phase, given=given)
     before = PhaseProfile.objects.active().filter(team=team, phase=phase).first()
@@ -93,12 +93,12 @@ def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
     """
     if profile_in_force(team_id, phase) is not None:
         return
-    rule = "is needed: the phase has no profile to carry it over from"
+    rule = "is required: the phase has no profile to take it from"
     missing = [FieldProblem(name, rule) for name in PHASE_SETTINGS if name not in given]
     if missing:
         raise InvalidInput(missing)
     if PhaseProfile.objects.active().filter(team_id=team_id).count() >= PHASES_MAX:
-        raise Conflict(f"the team has {PHASES_MAX} phases already")
+        raise Conflict(f"the team already has {PHASES_MAX} phases, the maximum")
 
 
 def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:

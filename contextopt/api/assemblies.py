@@ -257,12 +257,19 @@ class AssemblyQuery(PageQuery):
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
     kind: Literal["space", "phase", "retry", "handoff"] | None = None
     conversation: Annotated[Text | None, Field(max_length=200)] = None
-    sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="Hash of the text.")] = None
+    sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the text.")] = None
     truncated: bool | None = None
-    empty: Annotated[bool | None, Field(description="Contexts of spaces that hold no record.")] = None
-    warning: Annotated[Text | None, Field(max_length=32, description="The code of a warning.")] = None
-    since: Annotated[Moment | None, Field(description="Made at or after this moment.")] = None
-    until: Annotated[Moment | None, Field(description="Made at or before this moment.")] = None
+    empty: Annotated[
+        bool | None,
+        Field(description="True lists only space contexts without records, false only the others."),
+    ] = None
+    warning: Annotated[
+        Text | None, Field(max_length=32, description="Only assemblies with this warning code.")
+    ] = None
+    since: Annotated[Moment | None, Field(description="Only assemblies logged at or after this time.")] = None
+    until: Annotated[Moment | None, Field(description="Only assemblies logged at or before this time.")] = (
+        None
+    )
 
     def select(self, team_id: int) -> QuerySet[Assembly]:
         rows = Assembly.objects.filter(team_id=team_id)
@@ -286,7 +293,9 @@ class AssemblyQuery(PageQuery):
 class BatchQuery(PromptIn):
     """One prompt of a batch; what is given here wins over what the batch says for all."""
 
-    id: Annotated[Text, Field(min_length=1, max_length=200, description="Yours; it comes back.")]
+    id: Annotated[
+        Text, Field(min_length=1, max_length=200, description="Your own ID; returned with the result.")
+    ]
 
 
 class BatchIn(AssemblyIn):

@@ -26,27 +26,29 @@ from contextopt.api.protocol.outputs import Problem
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
 
 DESCRIPTION = """\
-Decides what goes into a prompt, within a token budget, and proves why.
+Contextopt decides what goes into a prompt, within a token budget, and logs every decision.
 
-Send an API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`. A key acts for one team; what is
-another team's is not found. Bodies are JSON, packed with gzip if you like. Refusals are
-`application/problem+json` and name each field at fault. Lists come in pages: pass `next_cursor` as
-`cursor` until it is null. A write that may be sent twice carries an `Idempotency-Key`: the same key with
-the same request gives the first answer again and is done once.
+- **Authentication**: send an API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`. A key belongs to one
+  team. Items of other teams are reported as not found.
+- **Bodies** are JSON and may be compressed with gzip.
+- **Errors** are `application/problem+json` and name each invalid field and its limit.
+- **Lists** are paginated: pass `next_cursor` as `cursor` until it is null.
+- **Safe retries**: send an `Idempotency-Key` with a write. Repeating the request with the same key returns
+  the first response, and the write happens only once.
 """
 VERSION = "1.0"
 REFUSALS = {
-    400: "The body or the request is malformed.",
-    401: "No valid API key was sent.",
+    400: "The request or its body is malformed.",
+    401: "The API key is missing or invalid.",
     403: "The key's scope does not allow this.",
-    404: "There is no such thing, or it is another team's.",
-    409: "The state of the thing does not allow this, or the same Idempotency-Key is being answered.",
-    411: "The body came in chunks, without a Content-Length.",
-    413: "The body is too large, as sent or once unpacked.",
-    415: "The body's type or encoding is not supported.",
-    422: "Some fields are invalid; each is named.",
-    429: "Too many wrong keys came from this address; try again after Retry-After seconds.",
-    503: "Something that the answer needs is down; try again after Retry-After seconds.",
+    404: "The item does not exist or belongs to another team.",
+    409: "The item's state does not allow this, or a request with the same Idempotency-Key is in progress.",
+    411: "The request has no Content-Length. Chunked bodies are not supported.",
+    413: "The body is too large, either as sent or after unpacking.",
+    415: "The body's content type or encoding is not supported.",
+    422: "Some fields are invalid. The response names each of them.",
+    429: "Too many invalid keys from this address. Try again after Retry-After seconds.",
+    503: "A service this request needs is unavailable. Try again after Retry-After seconds.",
 }
 BODY_REFUSALS = frozenset({411, 413, 415})
 # The page's scripts and styles are served from here; its bundle sets styles inline.

@@ -21,7 +21,7 @@ BY_VERSION = by_number("config", "version")
 Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-@router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List versions of the settings")
+@router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")
 def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Newest first; one of them is active."""
     configs = ContextConfig.objects.filter(space=find_space(request, slug))
@@ -32,7 +32,7 @@ def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) 
     "/spaces/{slug}/configs",
     auth=ADMIN,
     response={201: ConfigOut},
-    summary="Publish a version of the settings",
+    summary="Publish a config version",
 )
 def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> HttpResponse:
     """The new version becomes the active one; what is not given is carried over."""
@@ -41,13 +41,18 @@ def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> Http
     return created(config_json(config), f"/api/v1/spaces/{space.slug}/configs/{config.version}")
 
 
-@router.get("/spaces/{slug}/configs/{version}", auth=READ, response=ConfigOut, summary="Read a version")
+@router.get(
+    "/spaces/{slug}/configs/{version}", auth=READ, response=ConfigOut, summary="Read a config version"
+)
 def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
     return reply(config_json(find_config(find_space(request, slug), version)))
 
 
 @router.post(
-    "/spaces/{slug}/configs/{version}/activate", auth=ADMIN, response=ConfigOut, summary="Activate a version"
+    "/spaces/{slug}/configs/{version}/activate",
+    auth=ADMIN,
+    response=ConfigOut,
+    summary="Activate a config version",
 )
 def activate(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
     """Goes back to an earlier version as it was, under its own number."""

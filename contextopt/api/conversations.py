@@ -106,7 +106,7 @@ def message_json(message: Message) -> dict[str, Any]:
     return {**pick(message, _MESSAGE), "answer": pick(answer, _ANSWER) if answer else None}
 
 
-@router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Begin a conversation")
+@router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Start a conversation")
 def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
     """Without a title it takes that of its first message."""
     made = outbox.create_conversation(team=request.auth.team, data=data, actor=actor(request))

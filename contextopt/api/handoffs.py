@@ -205,7 +205,9 @@ def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
     return reply(task_status(team_id=request.auth.team_id, task_id=task_id).to_json())
 
 
-@router.post("/compress-findings", auth=READ, response=CompressedOut, summary="Compress without a task")
+@router.post(
+    "/compress-findings", auth=READ, response=CompressedOut, summary="Compress findings without a task"
+)
 def compress_findings(
     request: ApiRequest,  # noqa: ARG001 Ninja passes it
     data: CompressFindingsIn,
@@ -309,7 +311,7 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
 
 
 @router.get(
-    "/tasks/{task_id}/compressions", auth=READ, response=CompressionPage, summary="List versions of hand-offs"
+    "/tasks/{task_id}/compressions", auth=READ, response=CompressionPage, summary="List hand-off versions"
 )
 def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[CompressionQuery]) -> HttpResponse:
     """All versions of what the task's phases hand on, the oldest first."""
@@ -327,7 +329,7 @@ def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> Ht
     return status_reply(request, task_id)
 
 
-@router.post("/tasks/{task_id}/bundle", auth=WRITE, response=BundleOut, summary="Begin a phase")
+@router.post("/tasks/{task_id}/bundle", auth=WRITE, response=BundleOut, summary="Get a phase's bundle")
 def read_bundle(request: ApiRequest, task_id: Path[Id], data: BundleIn) -> HttpResponse:
     """Gives the present phase what it begins with: the critical findings of the phase before it in full, the
     brief of the rest, and as much of the agent's context as the phase's budget takes.

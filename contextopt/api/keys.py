@@ -18,7 +18,7 @@ router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")
 
 
-@router.get("/me", auth=READ, response=MeOut, summary="Read what this key may do")
+@router.get("/me", auth=READ, response=MeOut, summary="Read the current key")
 def read_me(request: ApiRequest) -> HttpResponse:
     return reply({"team": team_json(request.auth.team), "key": key_json(request.auth)})
 

@@ -53,9 +53,9 @@ class RecordQuery(PageQuery):
     external_id: Annotated[Text | None, Field(max_length=limits.EXTERNAL_ID_MAX)] = None
     thread: Annotated[Text | None, Field(max_length=limits.THREAD_MAX)] = None
     pinned: bool | None = None
-    deleted: Annotated[bool, Field(description="Show the deleted ones instead of the others.")] = False
-    since: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
-    until: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+    deleted: Annotated[bool, Field(description="List deleted records instead of live ones.")] = False
+    since: Annotated[Moment | None, Field(description="Only records dated at or after this time.")] = None
+    until: Annotated[Moment | None, Field(description="Only records dated at or before this time.")] = None
 
     def select(self, space: Space) -> QuerySet[Record]:
         rows = Record.objects.filter(space=space, deleted_at__isnull=not self.deleted)
@@ -99,7 +99,9 @@ class BulkIn(Input):
 class ViewQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    count_view: Annotated[bool, Field(description="Whether this reading may count as a view.")] = True
+    count_view: Annotated[
+        bool, Field(description="Set to false if this request should not count as a view.")
+    ] = True
 
 
 def find_record(request: ApiRequest, record_id: int) -> Record:
@@ -179,13 +181,13 @@ def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Undo a deletion")
+@router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Restore a record")
 def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     record = find_record(request, record_id)
     return reply(record_json(records.restore_record(record=record, actor=actor(request))))
 
 
-@router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Erase a record's text")
+@router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Purge a record")
 def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     """Erases the text everywhere, revisions and stored assemblies included. There is no undo."""
     return reply(record_json(purge_record(record=find_record(request, record_id), actor=actor(request))))
@@ -202,7 +204,7 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
     "/records/{record_id}/revisions/{number}/restore",
     auth=WRITE,
     response=RecordOut,
-    summary="Go back to a revision",
+    summary="Restore a revision",
 )
 def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
     """The state before going back becomes a revision too."""

@@ -132,7 +132,7 @@ def list_repositories(request: ApiRequest, page: Query[PageQuery]) -> HttpRespon
     return reply(list_page(rows, BY_NAME, page, repository_json))
 
 
-@router.post("/repos", auth=WRITE, response={201: IndexOut}, summary="Post a repository")
+@router.post("/repos", auth=WRITE, response={201: IndexOut}, summary="Create a repository")
 def create_repository(request: ApiRequest, data: RepositoryIn) -> HttpResponse:
     """Reads the files: what they define, and who imports whom. A name that is taken is a conflict.
 
@@ -147,7 +147,9 @@ def read_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpRespons
     return reply(repository_json(find_repository(request, repository_id)))
 
 
-@router.post("/repos/{repository_id}/files", auth=WRITE, response=IndexOut, summary="Change files")
+@router.post(
+    "/repos/{repository_id}/files", auth=WRITE, response=IndexOut, summary="Change a repository's files"
+)
 def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryFilesIn) -> HttpResponse:
     """Adds and replaces files, and removes those that are gone; contents known already are not read again.
 
@@ -158,7 +160,9 @@ def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryF
     return reply(index_json(report))
 
 
-@router.post("/repos/{repository_id}/relevant", auth=READ, response=RelevantOut, summary="Rank the files")
+@router.post(
+    "/repos/{repository_id}/relevant", auth=READ, response=RelevantOut, summary="Rank files for a task"
+)
 def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -> HttpResponse:
     """Ranks the files by what a task needs, and shows as much of the best as fits the budget.
 

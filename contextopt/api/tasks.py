@@ -306,7 +306,7 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
     return created(result.to_json(), f"/api/v1/tasks/{task_id}/attempts/{result.attempt.number}")
 
 
-@router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Decide a retry without a task")
+@router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Compute a retry without a task")
 def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     """Takes the files before and after a failed attempt that hangs on no stored task; logs what it saves."""
     retry = retries.plan_delta(data=data, counter=get_counter(data.counter, data.encoding))

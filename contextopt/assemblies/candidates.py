@@ -185,7 +185,7 @@ def load_candidates(
         cursor.execute(statement, _parameters(space_id, config, now, limit))
         rows = cursor.fetchall()
     if not rows:
-        raise NotFound("The space was deleted meanwhile.")
+        raise NotFound("The space was deleted in the meantime.")
     filtered, outside, deleted = rows[0][:3]
     found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
     for row in rows:

@@ -100,7 +100,7 @@ def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
         cursor.execute(_STORE_SQL, values)
         stored = cursor.fetchone()
     if stored is None:
-        raise NotFound(f"The space {occasion.space.slug!r} was deleted meanwhile.")
+        raise NotFound(f"The space {occasion.space.slug!r} was deleted in the meantime.")
     _log_events(int(stored[0]), result)
     return int(stored[0])
 

@@ -209,8 +209,8 @@ class Assembly(models.Model):
         if self.kind == Kind.RETRY and not self.tokens_after:
             return "nothing was sent"
         if codes := INSUFFICIENT.intersection(self.warning_codes):
-            return f"the context may lack the answer ({', '.join(sorted(codes)).replace('_', ' ')})"
-        return "" if self.tokens_before is not None else "there is nothing to compare with"
+            return f"the answer may be missing ({', '.join(sorted(codes)).replace('_', ' ')})"
+        return "" if self.tokens_before is not None else "nothing to compare with"
 
     @property
     def saving_counts(self) -> bool:
@@ -231,7 +231,7 @@ class AssemblyPayload(models.Model):
     text = models.TextField()
     # None says that there was no comparison, which an empty text would not.
     baseline_text = models.TextField(  # noqa: DJ001
-        null=True, help_text="what would have been sent without us"
+        null=True, help_text="text that would have been sent without Contextopt"
     )
     ledger = models.JSONField()
     config = models.JSONField()

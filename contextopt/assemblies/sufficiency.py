@@ -23,7 +23,7 @@ from contextopt.spaces.configs import WINDOW_CHOICES
 
 QUESTION_NOT_EMBEDDED = ContextWarning(
     NOT_EMBEDDED,
-    "The question could not be embedded, so only its words were matched. The log has the cause.",
+    "The question could not be embedded, so records were matched by words only. See the log for the cause.",
 )
 # A raised budget is a multiple of this many tokens.
 STEP_TOKENS = 100
@@ -83,8 +83,8 @@ class Emptiness:
         count = stats.records_filtered
         records = "the only record" if count == 1 else f"any of the {count:,} records"
         message = (
-            f"The context budget of {allocation.context:,} tokens has no room for {records}: the best one "
-            f"takes {best:,} tokens beside the {own:,} of the space's name and description."
+            f"The context budget of {allocation.context:,} tokens is too small for {records}: the best "
+            f"one needs {best:,} tokens, besides {own:,} for the space's name and description."
         )
         return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
 

@@ -110,13 +110,15 @@ def complete(
             extra_headers={"Idempotency-Key": idempotency_key},
         )
     except openai.APITimeoutError:
-        raise CompletionUnavailable(f"the model endpoint did not answer in {timeout_seconds:g} s") from None
+        raise CompletionUnavailable(
+            f"the model endpoint did not respond within {timeout_seconds:g} s"
+        ) from None
     except openai.APIConnectionError:
         raise CompletionUnavailable("the model endpoint cannot be reached") from None
     except openai.APIStatusError as error:
         raise _status_error(error) from None
     except (openai.APIResponseValidationError, ValueError):
-        raise CompletionUnavailable("the model endpoint's answer is not a chat completion") from None
+        raise CompletionUnavailable("the model endpoint's response is not a chat completion") from None
     return _read(answer, (time.perf_counter() - started) * 1_000)
 
 
@@ -175,10 +177,10 @@ def _read(answer: object, duration_ms: float) -> Completion:
     try:
         read = _Answer.model_validate(answer, from_attributes=True)
     except ValidationError:
-        raise CompletionUnavailable("the model endpoint's answer is not a chat completion") from None
+        raise CompletionUnavailable("the model endpoint's response is not a chat completion") from None
     text = _storable(read.choices[0].message.content)
     if not text.strip():
-        raise CompletionUnavailable("the model endpoint's answer holds no text")
+        raise CompletionUnavailable("the model endpoint's response has no text")
     usage = read.usage or _Usage()
     return Completion(
         text=text[:ANSWER_MAX_CHARS],

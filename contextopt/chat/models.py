@@ -35,7 +35,9 @@ class Conversation(models.Model):
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="conversations")
     title = models.CharField(max_length=CONVERSATION_TITLE_MAX)
     stage = models.PositiveSmallIntegerField(default=5)
-    model = models.CharField(max_length=MODEL_MAX, blank=True, help_text="Empty: the endpoint's own.")
+    model = models.CharField(
+        max_length=MODEL_MAX, blank=True, help_text="Leave blank to use the endpoint's default."
+    )
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     # The moment of the last message: lists are in its order.
@@ -118,8 +120,8 @@ class Message(models.Model):
     next_try_at = models.DateTimeField(null=True)
     error = models.CharField(max_length=ERROR_MAX, blank=True)
     model = models.CharField(max_length=MODEL_MAX, blank=True)
-    prompt_tokens = models.PositiveIntegerField(null=True, help_text="as the endpoint counts")
-    completion_tokens = models.PositiveIntegerField(null=True, help_text="as the endpoint counts")
+    prompt_tokens = models.PositiveIntegerField(null=True, help_text="counted by the endpoint")
+    completion_tokens = models.PositiveIntegerField(null=True, help_text="counted by the endpoint")
     duration_ms = models.FloatField(null=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

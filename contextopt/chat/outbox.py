@@ -56,7 +56,7 @@ LONGEST_WAIT_SECONDS = 600
 # Past this a person says whether the question still stands.
 PATIENCE = timedelta(days=3)
 HISTORY_TURNS_MAX = 100
-BROKEN_OFF = "sending was broken off"
+BROKEN_OFF = "sending was interrupted"
 
 INSTRUCTIONS = (
     "Answer the user. The lines between BEGIN RECORDS and END RECORDS are notes of the user's team that may "
@@ -360,7 +360,7 @@ def cancel_message(*, message: Message) -> Message:
     """
     current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if current.state == MessageState.ANSWERED:
-        raise Conflict("the message was answered already")
+        raise Conflict("the message has already been answered")
     current.state, current.next_try_at = MessageState.CANCELLED, None
     current.save(update_fields=["state", "next_try_at"])
     return current

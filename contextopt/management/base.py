@@ -62,8 +62,8 @@ class ReportingCommand(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-        parser.add_argument("--team", metavar="SLUG", help="the team to work in (default: the default team)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object only")
+        parser.add_argument("--team", metavar="SLUG", help="slug of the team (default: the default team)")
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
@@ -108,12 +108,12 @@ class ReportingCommand(BaseCommand):
         except (IntegrityError, ObjectDoesNotExist) as error:
             if not is_about_deleted(error):
                 raise
-            raise CommandError("what this is about was deleted meanwhile", returncode=UNUSABLE) from error
+            raise CommandError("it was deleted in the meantime", returncode=UNUSABLE) from error
         except ProgrammingError as error:
             if not isinstance(error.__cause__, UndefinedTable | UndefinedColumn):
                 raise
             raise CommandError(
-                "the database is not up to date: run `manage.py migrate`", returncode=UNUSABLE
+                "the database schema is out of date; run `manage.py migrate`", returncode=UNUSABLE
             ) from error
         return code
 
@@ -161,7 +161,7 @@ def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
     if space is not None:
         return space
     known = list(Space.objects.of(team).values_list("slug", flat=True)[:10])
-    hint = f"; there are: {', '.join(known)}" if known else "; import_records makes one"
+    hint = f"; there are: {', '.join(known)}" if known else "; import_records creates one"
     raise NotFound(f"{field}: there is no space {slug!r}{hint}")
 
 

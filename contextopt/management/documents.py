@@ -31,10 +31,10 @@ class DocumentCommand(ReportingCommand):
         parser.add_argument("file", metavar="FILE.json", help="- is standard input")
         parser.add_argument(
             "--counter", choices=COUNTERS, default="tokenizer",
-            help="tokenizer: the exact text (default); heuristic: four characters a token, field by field",
+            help="tokenizer counts the exact text (default); heuristic counts four characters per token",
         )  # fmt: skip
         parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
-        parser.add_argument("--no-log", action="store_true", help="do not log what was saved")
+        parser.add_argument("--no-log", action="store_true", help="don't log the saving")
 
 
 def counter_of(options: Mapping[str, Any]) -> Counter:

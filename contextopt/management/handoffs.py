@@ -17,7 +17,7 @@ class TaskCommand(ReportingCommand):
     """A command about one task: it answers with the task as it then is."""
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("task", metavar="TASK", help="the task's number, or the external id it was given")
+        parser.add_argument("task", metavar="TASK", help="the task's number or external ID")
 
     def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> None:
         status = task_status(team_id=team.pk, task_id=task_id)
@@ -45,7 +45,7 @@ def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
         found = tasks.filter(pk=int(name)).first()
     if found is None:
         raise NotFound(
-            f"TASK: there is no task {name!r:.80}; POST /api/v1/tasks makes one, or add_finding with --create"
+            f"TASK: there is no task {name!r:.80}; create one with POST /api/v1/tasks or add_finding --create"
         )
     return team, found.pk
 

@@ -53,4 +53,6 @@ class ImportCommand(ReportingCommand):
             hint = "" if options["json"] else " (--json lists them)"
             self.stderr.write(f"{more:,} more rows were rejected{hint}.")
         if names := sorted(self.report.kept_in_metadata):
-            self.stderr.write(f"Kept in metadata, not being fields of a record: {', '.join(names[:20])}.")
+            self.stderr.write(
+                f"Stored in metadata, because records have no such fields: {', '.join(names[:20])}."
+            )

@@ -28,7 +28,7 @@ def describe_result(result: AssemblyResult) -> str:
         f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted"
     )
     moment = f"Stage {result.stage} as of {result.as_of:%Y-%m-%d %H:%M:%S %Z}"
-    logged = "a preview, not logged" if result.id is None else f"logged as assembly {result.id}"
+    logged = "preview, not logged" if result.id is None else f"logged as assembly {result.id}"
     parts = [
         result.text.rstrip("\n"),
         "",
@@ -36,7 +36,7 @@ def describe_result(result: AssemblyResult) -> str:
         _allocation_line(result),
         records,
         f"SHA-256 {certificate.sha256}",
-        f"{moment}, settings v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
+        f"{moment}, config v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
     ]
     parts += [_warning_line(warning) for warning in result.warnings]
     if result.ledger:
@@ -54,7 +54,7 @@ def _warning_line(warning: ContextWarning) -> str:
 def _saving(result: AssemblyResult) -> str:
     saved = result.stats.tokens_saved
     if saved is None:
-        return "no saving counted" if result.stats.stage3_tokens else "nothing to compare with"
+        return "not counted as a saving" if result.stats.stage3_tokens else "nothing to compare with"
     return f"{abs(saved):,} {'fewer' if saved >= 0 else 'more'} than the last 10 records"
 
 

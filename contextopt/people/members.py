@@ -18,7 +18,7 @@ from contextopt.people.models import Invitation, Membership, Role, Team, User, h
 TOKEN_MAX = 200
 # Open invitations that a team may have at once.
 OPEN_MAX = 200
-LAST_ADMIN = "A team needs an admin: make somebody else one first."
+LAST_ADMIN = "A team needs an admin. Make someone else an admin first."
 
 
 @transaction.atomic
@@ -90,7 +90,7 @@ def find_invitation(token: str) -> Invitation:
     usable = Invitation.objects.usable().select_related("team")
     found = usable.filter(token_hash=hash_key(token)).first() if len(token) <= TOKEN_MAX else None
     if found is None:
-        raise NotFound("This invitation does not hold any more. Ask for a new one.")
+        raise NotFound("This invitation is no longer valid. Ask for a new one.")
     return found
 
 
@@ -104,7 +104,7 @@ def accept_as_user(*, token: str, user: User) -> Membership:
     """
     invitation = _claim(token)
     if Membership.objects.filter(team=invitation.team, user=user).exists():
-        raise Conflict(f"You are in {invitation.team} already.")
+        raise Conflict(f"You are already in {invitation.team}.")
     return _join(invitation, user)
 
 
@@ -145,7 +145,7 @@ def _claim(token: str) -> Invitation:
     held = Invitation.objects.usable().select_for_update(of=("self",), no_key=True).select_related("team")
     claimed = held.filter(pk=found.pk).first()
     if claimed is None:
-        raise NotFound("This invitation does not hold any more. Ask for a new one.")
+        raise NotFound("This invitation is no longer valid. Ask for a new one.")
     return claimed
 
 
@@ -209,7 +209,7 @@ def _hold(membership: Membership) -> Membership:
     _hold_teams([membership.team_id])
     current = Membership.objects.select_related("user").filter(pk=membership.pk).first()
     if current is None:
-        raise NotFound("They are no longer in the team.")
+        raise NotFound("This person is no longer in the team.")
     return current
 
 

@@ -20,7 +20,7 @@ LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 def validate_time_zone(name: str) -> None:
     if name not in available_timezones():
-        raise ValidationError(f"{name!r} is not a time zone; give a name such as Europe/Oslo")
+        raise ValidationError(f"{name!r} is not a time zone; use a name such as Europe/Oslo")
 
 
 class User(AbstractUser):
@@ -207,10 +207,10 @@ class AuditEvent(models.Model):
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="audit_events", db_index=False)
     at = models.DateTimeField(default=timezone.now)
     actor = models.CharField(max_length=160)
-    action = models.CharField(max_length=ACTION_MAX, help_text="what was done, such as key.created")
-    subject = models.CharField(max_length=SUBJECT_MAX, help_text="to what, by its name")
-    before = models.JSONField(default=dict, help_text="the values that changed, as they were")
-    after = models.JSONField(default=dict, help_text="the values that changed, as they are")
+    action = models.CharField(max_length=ACTION_MAX, help_text="type of the change, such as key.created")
+    subject = models.CharField(max_length=SUBJECT_MAX, help_text="name of the changed item")
+    before = models.JSONField(default=dict, help_text="changed values before the change")
+    after = models.JSONField(default=dict, help_text="changed values after the change")
 
     objects = AuditEventQuerySet.as_manager()
 
@@ -241,7 +241,7 @@ class Invitation(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="invitations")
     role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
-    name = models.CharField(max_length=INVITED_MAX, help_text="whom it is for, as the team knows them")
+    name = models.CharField(max_length=INVITED_MAX, help_text="name of the invited person")
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.CharField(max_length=160)
     created_at = models.DateTimeField(default=timezone.now)

@@ -128,7 +128,7 @@ def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str
     started = perf_counter()
     with team_turn(team.pk):
         if Repository.objects.filter(team=team, name=name).exists():
-            raise Conflict(f"there is a repository {name!r} already")
+            raise Conflict(f"there is already a repository {name!r}")
         repository = Repository.objects.create(team=team, name=name, created_by=actor[:160])
         return _write_posted(repository, files, set(), started)
 

@@ -27,7 +27,7 @@ def check_repository_path(path: str) -> str:
 def check_posted(files: dict[str, str]) -> dict[str, str]:
     """Name the path at fault: a path is no field name. A binary file may come as text, and is skipped."""
     if len(files) > POSTED_FILES_MAX:
-        raise ValueError(f"must be at most {POSTED_FILES_MAX:,} files a request, they are {len(files):,}")
+        raise ValueError(f"must have at most {POSTED_FILES_MAX:,} files per request, not {len(files):,}")
     for path, content in files.items():
         if "\x00" in path or has_surrogate(path):
             raise ValueError(f"{path[:80]!r} is a path that cannot be stored")
@@ -37,7 +37,7 @@ def check_posted(files: dict[str, str]) -> dict[str, str]:
         if has_surrogate(content):
             raise ValueError(f"{path[:80]!r} contains a lone surrogate, which is not a character")
     if (size := sum(map(len, files.values()))) > POSTED_CHARS_MAX:
-        raise ValueError(f"must have at most {POSTED_CHARS_MAX:,} characters together, they have {size:,}")
+        raise ValueError(f"must have at most {POSTED_CHARS_MAX:,} characters in total, not {size:,}")
     return files
 
 
@@ -48,7 +48,9 @@ RepositoryName = Annotated[
     str, Field(min_length=1, max_length=REPOSITORY_NAME_MAX, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")
 ]
 PostedFiles = Annotated[
-    dict[str, str], AfterValidator(check_posted), Field(description="Contents by path from the top.")
+    dict[str, str],
+    AfterValidator(check_posted),
+    Field(description="File contents by path from the repository root."),
 ]
 
 
@@ -70,7 +72,7 @@ class RepositoryFilesIn(Input):
     def _not_both(cls, deleted: list[str], info: ValidationInfo) -> list[str]:
         for path in deleted:
             if path in info.data.get("files", {}):
-                raise ValueError(f"{path[:80]!r} is among the files too")
+                raise ValueError(f"{path[:80]!r} is also among the files")
         return deleted
 
 
@@ -80,7 +82,7 @@ class RelevantIn(Input):
     seeds: Annotated[list[RepositoryPath], Field(max_length=SEEDS_MAX)] = Field(default_factory=list)
     task: Annotated[Text, Field(max_length=TASK_MAX, validate_default=True)] = ""
     budget: Tokens = BUDGET_DEFAULT
-    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Files that are listed."), NUMBER] = (
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Number of files to list."), NUMBER] = (
         LIMIT_DEFAULT
     )
     encoding: Annotated[Text, Field(min_length=1, max_length=64)] = "cl100k_base"
@@ -89,5 +91,5 @@ class RelevantIn(Input):
     @classmethod
     def _is_asked(cls, task: str, info: ValidationInfo) -> str:
         if not task.strip() and not info.data.get("seeds"):
-            raise ValueError("say what the task is, or give seeds")
+            raise ValueError("give a task or seeds")
         return task

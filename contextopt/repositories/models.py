@@ -37,18 +37,18 @@ class Repository(models.Model):
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="repositories")
     name = models.CharField(max_length=REPOSITORY_NAME_MAX)
     folder = models.CharField(
-        max_length=FOLDER_MAX, blank=True, help_text="where on this machine it is read; empty when posted"
+        max_length=FOLDER_MAX, blank=True, help_text="folder on this machine; blank if uploaded"
     )
-    revision = models.CharField(max_length=OID_MAX, blank=True, help_text="the commit, where there is one")
-    revision_at = models.DateTimeField(null=True, blank=True, help_text="when it was committed")
+    revision = models.CharField(max_length=OID_MAX, blank=True, help_text="the indexed commit, if any")
+    revision_at = models.DateTimeField(null=True, blank=True, help_text="date of that commit")
     state = models.UUIDField(default=uuid4, editable=False)
     files = models.PositiveIntegerField(default=0)
     symbols = models.PositiveIntegerField(default=0)
     imports = models.PositiveIntegerField(default=0)
     unresolved = models.PositiveIntegerField(default=0)
     skipped = models.PositiveIntegerField(default=0)
-    parsed = models.PositiveIntegerField(default=0, help_text="contents parsed when it was last indexed")
-    seconds = models.FloatField(default=0, help_text="what the last indexing took")
+    parsed = models.PositiveIntegerField(default=0, help_text="files parsed by the last indexing")
+    seconds = models.FloatField(default=0, help_text="duration of the last indexing")
     indexed_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

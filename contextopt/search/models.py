@@ -111,7 +111,7 @@ SEARCHABLE_MAX = 32
 
 class EmbeddingState(models.TextChoices):
     BUILDING = "building", "Building"
-    ACTIVE = "active", "In force"
+    ACTIVE = "active", "Active"
     RETIRED = "retired", "Retired"
 
 
@@ -156,9 +156,9 @@ class EmbeddingFill(models.Model):
 
     model = models.ForeignKey(EmbeddingModel, models.DB_CASCADE, related_name="fills")
     searchable = models.CharField(max_length=SEARCHABLE_MAX)
-    total = models.BigIntegerField(default=0, help_text="rows when the fill began")
-    walked = models.BigIntegerField(default=0, help_text="rows seen so far")
-    filled_to = models.BigIntegerField(default=0, help_text="the last id seen")
+    total = models.BigIntegerField(default=0, help_text="number of rows when the fill started")
+    walked = models.BigIntegerField(default=0, help_text="rows read so far")
+    filled_to = models.BigIntegerField(default=0, help_text="last id read")
     is_filled = models.BooleanField(default=False)
     is_indexed = models.BooleanField(default=False)
 

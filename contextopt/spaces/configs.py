@@ -50,7 +50,7 @@ def _limit(high: int) -> Any:
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(high)],
-        help_text="Leave empty for all.",
+        help_text="Leave blank for all.",
     )
 
 
@@ -106,7 +106,7 @@ class ContextConfig(models.Model):
     stage3_context_tokens = _size(4_000)
     total_tokens = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(4 * TOKENS_MAX)],
-        help_text="Empty: the sum of the four parts.",
+        help_text="Leave blank for the sum of the four parts.",
     )  # fmt: skip
     encoding = models.CharField(max_length=64, default="cl100k_base")
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
@@ -174,7 +174,7 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
     given = data.model_dump(exclude_unset=True, exclude={"note"})
     for name, value in given.items():
         if value is None and name not in NULLABLE:
-            raise InvalidInput.of(name, "must not be null; leave it out to carry it over")
+            raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
         if value == "all":
             given[name] = None
     try:
@@ -220,7 +220,7 @@ def find_config(space: Space, version: int) -> ContextConfig:
     """
     config = space.configs.filter(version=version).first()
     if config is None:
-        raise NotFound(f"There is no version {version} of the settings of {space.slug!r}.")
+        raise NotFound(f"Space {space.slug!r} has no config version {version}.")
     return config
 
 

@@ -187,7 +187,7 @@ def lock_space(space: Space) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_SPACE, [space.pk])
         if cursor.fetchone() is None:
-            raise NotFound(f"The space {space.slug!r} was deleted meanwhile.")
+            raise NotFound(f"The space {space.slug!r} was deleted in the meantime.")
 
 
 # A purged record has a hash in place of its external id. The hashes are made once, before the join, and only

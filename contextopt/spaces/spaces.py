@@ -39,7 +39,7 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
             },
         )
         if not is_new:
-            raise Conflict(f"a space with the slug {data.slug!r} exists already")
+            raise Conflict(f"a space with the slug {data.slug!r} already exists")
         ContextConfig.objects.publish(space=space, created_by=actor, note="defaults")
         note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug)
     return space

@@ -58,7 +58,7 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
         if not request.user.is_authenticated:
             return _ask_to_log_in(page)
         if not enter_team(page):
-            raise PermissionDenied("You belong to no team yet. Ask an administrator to add you to one.")
+            raise PermissionDenied("You are not in a team yet. Ask an administrator to add you to one.")
         with timezone.override(ZoneInfo(page.team.time_zone)):
             return view(page, *args, **kwargs)
 
@@ -98,7 +98,7 @@ def enter_team(request: TeamRequest) -> bool:
 def require_role(request: TeamRequest, needed: Role) -> None:
     if not request.membership.allows(needed):
         own = request.membership.get_role_display().lower()
-        raise PermissionDenied(f"This needs the role {needed.label.lower()}; yours is {own}.")
+        raise PermissionDenied(f"This requires the role {needed.label.lower()}. Your role is {own}.")
 
 
 @contextmanager

@@ -62,9 +62,9 @@ def _outcome(
     name: str, kept: list[str], is_given: bool, is_sent: bool, cut: Trimmed | None
 ) -> tuple[str, str]:
     if not is_given:
-        return "", "nothing was given"
+        return "", "empty"
     if name not in kept:
-        return "dropped", "not for this phase"
+        return "dropped", "not used in this phase"
     if cut is None:
         return "kept", ""
     words = str(cut).partition(": ")[2]

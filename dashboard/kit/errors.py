@@ -35,7 +35,7 @@ class DeletedMeanwhileMiddleware:
         if not is_about_deleted(error):
             return None
         log.warning("page_found_it_deleted", path=request.path, exc_info=error)
-        said = str(error) if isinstance(error, NotFound) else "It was deleted meanwhile."
+        said = str(error) if isinstance(error, NotFound) else "It has since been deleted."
         return not_found(request, Http404(f"{said} Nothing was changed."))
 
 

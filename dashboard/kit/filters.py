@@ -41,7 +41,7 @@ class DayField(forms.DateField):
     def to_python(self, value: Any) -> date | None:
         day = super().to_python(value)
         if day is not None and not EARLIEST <= day <= LATEST:
-            raise forms.ValidationError(f"Give a day from {EARLIEST:%Y} to {LATEST:%Y}.")
+            raise forms.ValidationError(f"Enter a date between {EARLIEST:%Y} and {LATEST:%Y}.")
         return day
 
 
@@ -60,7 +60,7 @@ class MomentField(forms.CharField):
             moment = None
         if moment is None or not EARLIEST <= moment.date() <= LATEST:
             raise forms.ValidationError(
-                "Give a day such as 2026-01-31, or a date-time such as 2026-01-31T12:00."
+                "Enter a date such as 2026-01-31, or a date and time such as 2026-01-31T12:00."
             )
         return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
 
@@ -84,9 +84,11 @@ class PeriodForm(FilterForm):
             return cleaned
         first, last = cleaned.get("first"), cleaned.get("last")
         if first is None or last is None:
-            raise forms.ValidationError({"first": "Give the first and the last day."})
+            raise forms.ValidationError({"first": "Enter the first and last day."})
         if not timedelta(0) <= last - first < timedelta(days=MAX_DAYS):
-            raise forms.ValidationError({"last": f"Give at most {MAX_DAYS} days, the first before the last."})
+            raise forms.ValidationError(
+                {"last": f"Enter at most {MAX_DAYS} days, with the first day before the last."}
+            )
         return cleaned
 
     @property

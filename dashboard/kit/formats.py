@@ -7,9 +7,9 @@ _MAGNITUDES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 REASONS = {
     "over_record_limit": "over the record limit",
     "over_budget": "over the token budget",
-    "duplicate_of": "repeats another",
-    "not_loaded": "ranked below what was read",
-    "outside_window": "outside the window",
+    "duplicate_of": "near-duplicate",
+    "not_loaded": "ranked too low to be read",
+    "outside_window": "outside the date window",
     "deleted": "deleted",
 }
 

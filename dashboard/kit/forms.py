@@ -54,9 +54,9 @@ class ObjectField(forms.CharField):
         except NotFinite as error:
             raise forms.ValidationError(f"{error}.") from None
         except (ValueError, RecursionError):
-            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.') from None
+            raise forms.ValidationError('Enter a JSON object such as {"author": "Ann"}.') from None
         if not isinstance(parsed, dict):
-            raise forms.ValidationError('Give a JSON object, such as {"author": "Ann"}.')
+            raise forms.ValidationError('Enter a JSON object such as {"author": "Ann"}.')
         return parsed
 
     def prepare_value(self, value: Any) -> Any:

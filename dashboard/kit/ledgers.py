@@ -107,7 +107,7 @@ def _row(
     return LedgerRow(
         rank=rank,
         id=entry["id"],
-        title=known.title if known else entry["external_id"] or "a record that is gone",
+        title=known.title if known else entry["external_id"] or "a deleted record",
         space_slug=known.space_slug if known else "",
         score=decimals(entry["score"]) if parts else "–",
         parts=score_parts(parts, weights, best),
@@ -128,7 +128,7 @@ def _reason(entry: EntryJson, titles: dict[int, Titled]) -> str:
     if original is None:
         return reason_words(entry["reason"])
     known = titles.get(original)
-    return f"repeats “{known.title}”" if known else f"repeats record {original}"
+    return f"near-duplicate of “{known.title}”" if known else f"near-duplicate of record {original}"
 
 
 def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:

@@ -64,7 +64,7 @@ def save_view(
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     mine = SavedView.objects.filter(team=team, owner=owner, page=page)
     if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
-        raise Conflict(f"There are {VIEWS_MAX} saved views already; delete one first.")
+        raise Conflict(f"You already have {VIEWS_MAX} saved views. Delete one first.")
     view, _ = SavedView.objects.update_or_create(
         team=team, owner=owner, page=page, name=name, defaults={"query": query, "created_by": created_by}
     )

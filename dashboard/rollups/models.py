@@ -37,13 +37,13 @@ class Rollup(models.Model):
     model = models.CharField(max_length=120, blank=True)
     assemblies = models.PositiveIntegerField()
     truncated = models.PositiveIntegerField()
-    empties = models.PositiveIntegerField(default=0, help_text="contexts of spaces without a record")
+    empties = models.PositiveIntegerField(default=0, help_text="space contexts without records")
     records_filtered = models.BigIntegerField()
     records_included = models.BigIntegerField()
     # These two add up only rows whose saving counts: `contextopt.models.assemblies.COUNTS`.
     tokens_before = models.BigIntegerField()
     tokens_after = models.BigIntegerField()
-    tokens_saved = models.BigIntegerField(help_text="where there was something to compare with")
+    tokens_saved = models.BigIntegerField(help_text="of assemblies with a baseline")
     # Averages are over requests: the sum of their ratios, and how many had one.
     ratios = models.FloatField()
     with_ratio = models.PositiveIntegerField()
@@ -90,7 +90,7 @@ class RollupZone(models.Model):
     team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
     time_zone = models.CharField(max_length=64)
     summarised_since = models.DateTimeField(
-        null=True, help_text="summaries hold from then on; a job makes the older ones again, the newest first"
+        null=True, help_text="summaries are valid from here on; a job rebuilds older ones, newest first"
     )
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ class ModelPrice(models.Model):
 
     model = models.CharField(
         max_length=120, unique=True, blank=True,
-        help_text="As requests name it. Empty: the price for requests that name no model.",
+        help_text="Name used in requests. Leave blank for the price of requests without a model.",
     )  # fmt: skip
     dollars_per_million = models.DecimalField(
         "US dollars per million input tokens",

@@ -22,7 +22,7 @@ class MemoryAdmin(ViewOnlyAdmin):
     list_filter = ("memory_type", "trust_level", "team")
     list_select_related = ("team",)
     search_fields = ("=repository", "=category")
-    search_help_text = "A repository or a category."
+    search_help_text = "A repository or category."
     exclude = ("search_vector",)
     ordering = ("-id",)
     actions = ("retire", "reinstate", "delete", "restore")

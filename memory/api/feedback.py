@@ -88,8 +88,8 @@ class VoteQuery(PageQuery):
     assembly_id: Id | None = None
     message_id: Id | None = None
     rater: Rater | None = None
-    since: Annotated[Moment | None, Field(description="Given at or after this moment.")] = None
-    until: Annotated[Moment | None, Field(description="Given before this moment.")] = None
+    since: Annotated[Moment | None, Field(description="Votes given at or after this time.")] = None
+    until: Annotated[Moment | None, Field(description="Votes given before this time.")] = None
 
     def select(self, team_id: int) -> QuerySet[Vote]:
         filters = {
@@ -177,7 +177,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
     return reply(vote_json(vote))
 
 
-@router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Take a vote back")
+@router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Withdraw a vote")
 def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     """Names the answer and the rater as the vote did. Twice is once."""
     was_there = votes.withdraw_feedback(
@@ -194,7 +194,7 @@ def list_feedback(request: ApiRequest, query: Query[VoteQuery]) -> HttpResponse:
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, vote_json))
 
 
-@router.get("/feedback/trends", auth=READ, response=TrendsOut, summary="Read the trends of votes")
+@router.get("/feedback/trends", auth=READ, response=TrendsOut, summary="Read vote trends")
 def read_trends(request: ApiRequest, query: Query[TrendQuery]) -> HttpResponse:
     """By record: those most often in the context of disliked answers, among the newest 500 votes."""
     wanted = query.to_filter(request)

@@ -81,7 +81,7 @@ class MemoryQuery(PageQuery):
     space: Slug | None = None
     task_id: Id | None = None
     retired: bool | None = None
-    deleted: Annotated[bool, Field(description="Show the deleted ones instead of the others.")] = False
+    deleted: Annotated[bool, Field(description="List deleted memories instead of live ones.")] = False
 
     def select(self, team_id: int) -> QuerySet[Memory]:
         rows = Memory.objects.filter(team_id=team_id, deleted_at__isnull=not self.deleted)

@@ -184,7 +184,7 @@ def list_reviews(request: ApiRequest, query: Query[ReviewQuery]) -> HttpResponse
     return reply(list_page(query.select(request), BY_TIME, query, item_json))
 
 
-@router.get("/reviews/summary", auth=READ, response=SummaryOut, summary="Read what verdicts say")
+@router.get("/reviews/summary", auth=READ, response=SummaryOut, summary="Summarise verdicts")
 def read_summary(request: ApiRequest) -> HttpResponse:
     """Progress, Krippendorff's alpha, and verdicts by version of the settings and by record."""
     team = request.auth.team
@@ -217,12 +217,12 @@ def _json_lines(rows: Iterator[verdicts.VerdictRow]) -> Iterator[bytes]:
         yield to_json(row) + b"\n"
 
 
-@router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the rules of review")
+@router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the review rules")
 def read_rules(request: ApiRequest) -> HttpResponse:
     return reply(pick(rules_of(request.auth.team_id), _RULES))
 
 
-@router.patch("/reviews/rules", auth=ADMIN, response=RulesOut, summary="Change the rules of review")
+@router.patch("/reviews/rules", auth=ADMIN, response=RulesOut, summary="Change the review rules")
 def change_rules(request: ApiRequest, data: RulesPatch) -> HttpResponse:
     """Open items want as many verdicts as the rules say from then on."""
     rules: ReviewRules = set_rules(team=request.auth.team, changes=data, actor=actor(request))
@@ -254,7 +254,7 @@ def read_review(request: ApiRequest, review_id: Path[Id], query: Query[WhoQuery]
     return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
 
 
-@router.post("/reviews/{review_id}/verdict", auth=WRITE, response=ReviewDetail, summary="Judge a review")
+@router.post("/reviews/{review_id}/verdict", auth=WRITE, response=ReviewDetail, summary="Give a verdict")
 def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpResponse:
     """One verdict a person: another takes its place, unless others have judged the item too."""
     reviewer = rater_of(request, data.reviewer)

@@ -35,7 +35,7 @@ class HintOut(TypedDict):
     use_id: int | None
 
 
-@router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Ask for a strategy hint")
+@router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Request a strategy hint")
 def ask_for_hint(request: ApiRequest, data: HintIn) -> HttpResponse:
     """Looks for the strategy of the same repository that the task is most like.
 

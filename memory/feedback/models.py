@@ -15,8 +15,8 @@ COMMENT_MAX = 2_000
 
 
 class Rating(models.TextChoices):
-    UP = "up", "Thumbs up"
-    DOWN = "down", "Thumbs down"
+    UP = "up", "Upvote"
+    DOWN = "down", "Downvote"
 
 
 class ExternalMessage(models.Model):

@@ -121,11 +121,13 @@ def _find_external(team: Team, external_id: str, assembly_id: int | None, *, rem
         if not remember:
             raise NotFound(f"There is no external message {external_id!r}.")
         if assembly_id is None:
-            raise InvalidInput.of("assembly_id", "is needed the first time this external message is named")
+            raise InvalidInput.of(
+                "assembly_id", "is required the first time you vote on this external message"
+            )
         assembly = _load_assembly(team, assembly_id)
         known, _ = rows.get_or_create(team=team, external_id=external_id, defaults={"assembly": assembly})
     if assembly_id is not None and known.assembly_id != assembly_id:
-        raise Conflict(f"this external message is known with assembly {known.assembly_id}")
+        raise Conflict(f"this external message already belongs to assembly {known.assembly_id}")
     return Subject(known.assembly, external_message=known)
 
 

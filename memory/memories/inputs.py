@@ -79,7 +79,7 @@ class RatingIn(Input):
     rating: Rating
     tokens_saved: Annotated[
         int | None,
-        Field(ge=0, le=TOKENS_SAVED_MAX, deprecated=True, description="Ignored: savings are measured."),
+        Field(ge=0, le=TOKENS_SAVED_MAX, deprecated=True, description="Ignored. Savings are measured."),
         NUMBER,
     ] = None
 

@@ -69,7 +69,7 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
     """
     current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.deleted_at is not None:
-        raise Conflict(f"Memory {memory.pk} is deleted; restore it first.")
+        raise Conflict(f"Memory {memory.pk} is deleted. Restore it first.")
     fields = _resolved(current.team_id, changes.given())
     if not fields:
         return current

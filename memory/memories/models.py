@@ -30,9 +30,9 @@ NEW_TRUST = 0.5
 class TrustLevel(models.TextChoices):
     """Who says so. What is external is shown to models as data alone."""
 
-    USER = "user", "A person of the team"
-    AGENT = "agent", "An agent"
-    EXTERNAL = "external", "Somebody else"
+    USER = "user", "Team member"
+    AGENT = "agent", "Agent"
+    EXTERNAL = "external", "External"
 
 
 class MemoryQuerySet(models.QuerySet["Memory"]):
@@ -65,18 +65,18 @@ class Memory(SearchableText):
     tags = ArrayField(models.CharField(max_length=TAG_MAX), default=list, blank=True)
     repository = models.CharField(max_length=REPOSITORY_MAX, blank=True)
     trust_level = models.CharField(max_length=8, choices=TrustLevel, default=TrustLevel.USER)
-    trust = models.FloatField(default=NEW_TRUST, help_text="0 to 1; ratings move it")
+    trust = models.FloatField(default=NEW_TRUST, help_text="0 to 1, adjusted by ratings")
     payload = models.JSONField(default=dict, blank=True)
     access_count = models.PositiveBigIntegerField(default=0)
     last_accessed_at = models.DateTimeField(null=True, blank=True)
-    use_count = models.PositiveIntegerField(default=0, help_text="times that a plan was given it as a hint")
+    use_count = models.PositiveIntegerField(default=0, help_text="number of plans that received it as a hint")
     evidence_count = models.PositiveIntegerField(
-        default=1, db_default=1, help_text="tasks that succeeded in this way"
+        default=1, db_default=1, help_text="number of tasks that succeeded with it"
     )
     tokens_saved = models.BigIntegerField(
         null=True,
         blank=True,
-        help_text="by the tasks that used it, against like tasks without it; none without such tasks",
+        help_text="by tasks that used it, compared with similar tasks without it; blank if there are none",
     )
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_reason = models.CharField(max_length=REASON_MAX, blank=True)

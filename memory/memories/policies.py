@@ -16,7 +16,7 @@ class HalfLife(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="half_lives", db_index=False)
     memory_type = models.CharField(max_length=TYPE_MAX)
-    days = models.FloatField(help_text="after so many days without access a memory counts half")
+    days = models.FloatField(help_text="days without access after which a memory counts half")
 
     class Meta:
         verbose_name_plural = "half-lives"
@@ -36,11 +36,15 @@ class MemoryPolicy(models.Model):
 
     team = models.OneToOneField(Team, models.DB_CASCADE, related_name="memory_policy", primary_key=True)
     hints_across_repositories = models.BooleanField(
-        default=False, help_text="hints may come from strategies of the team's other repositories"
+        default=False, help_text="allow hints from the team's other repositories"
     )
-    rating_weight = models.FloatField(default=0.3, help_text="how far one rating moves the trust, 0 to 1")
-    retire_below = models.FloatField(default=0.25, help_text="a strategy of less trust is retired")
-    retire_after = models.PositiveIntegerField(default=3, help_text="but not before it was rated so often")
+    rating_weight = models.FloatField(default=0.3, help_text="weight of one rating in the trust, 0 to 1")
+    retire_below = models.FloatField(
+        default=0.25, help_text="retire a strategy when its trust falls below this"
+    )
+    retire_after = models.PositiveIntegerField(
+        default=3, help_text="minimum number of ratings before a strategy is retired"
+    )
 
     class Meta:
         verbose_name_plural = "memory policies"

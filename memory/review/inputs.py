@@ -50,7 +50,9 @@ class RulesPatch(Input):
     """Changes of the rules; what is not given stays."""
 
     takes_disliked: bool = True
-    sample_share: Annotated[float, Field(ge=0, le=1, description="Share of other assemblies."), NUMBER] = 0
+    sample_share: Annotated[
+        float, Field(ge=0, le=1, description="Share of other assemblies to sample at random, 0 to 1."), NUMBER
+    ] = 0
     verdicts_wanted: Annotated[
-        int, Field(ge=1, le=VERDICTS_MAX, description="People who judge an item."), NUMBER
+        int, Field(ge=1, le=VERDICTS_MAX, description="Verdicts wanted per item."), NUMBER
     ] = 1

@@ -30,7 +30,7 @@ class Verdict(models.TextChoices):
 class Origin(models.TextChoices):
     """Why an item is in the queue."""
 
-    DISLIKED = "disliked", "Disliked"
+    DISLIKED = "disliked", "Downvoted"
     SAMPLE = "sample", "Sample"
 
 
@@ -46,9 +46,9 @@ class ReviewRules(models.Model):
     """What of a team's answers is reviewed, and by how many; a team without a row has the defaults."""
 
     team = models.OneToOneField(Team, models.DB_CASCADE, related_name="review_rules", primary_key=True)
-    takes_disliked = models.BooleanField(default=True, help_text="every answer with a thumb down")
-    sample_share = models.FloatField(default=0, help_text="of the other assemblies, 0 to 1")
-    verdicts_wanted = models.PositiveSmallIntegerField(default=1, help_text="people who judge each item")
+    takes_disliked = models.BooleanField(default=True, help_text="all downvoted answers")
+    sample_share = models.FloatField(default=0, help_text="random sample of other assemblies, 0 to 1")
+    verdicts_wanted = models.PositiveSmallIntegerField(default=1, help_text="verdicts wanted per item")
     # Assemblies from before this moment were looked at for the sample.
     sampled_until = models.DateTimeField(default=timezone.now)
 
@@ -106,9 +106,13 @@ class ReviewItem(models.Model):
     )
     origin = models.CharField(max_length=8, choices=Origin)
     state = models.CharField(max_length=9, choices=ItemState, default=ItemState.OPEN)
-    verdicts = models.PositiveSmallIntegerField(default=0, help_text="given so far")
+    verdicts = models.PositiveSmallIntegerField(default=0, help_text="verdicts given so far")
     assigned_to = models.ForeignKey(
-        User, models.DB_SET_NULL, null=True, related_name="review_items", help_text="none: first come"
+        User,
+        models.DB_SET_NULL,
+        null=True,
+        related_name="review_items",
+        help_text="blank: anyone can review it",
     )
     space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="review_items")
     stage = models.PositiveSmallIntegerField(null=True)

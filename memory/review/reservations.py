@@ -62,16 +62,16 @@ def reserve_item(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
     current = _hold(item)
     own = current.slots.filter(reviewer=reviewer).first()
     if own is not None and own.verdict:
-        raise Conflict("You have judged this one already.")
+        raise Conflict("You have already given a verdict on this item.")
     if current.state != ItemState.OPEN:
-        raise Conflict("This one needs no more verdicts.")
+        raise Conflict("This item needs no more verdicts.")
     _check_assignment(current, reviewer)
     slot = (
         own
         or current.slots.takeable(now).select_for_update(of=("self",), no_key=True).order_by("number").first()
     )
     if slot is None:
-        raise Conflict("Others are at this one.")
+        raise Conflict("This item is reserved for other reviewers.")
     return _reserve(slot, reviewer, now)
 
 
@@ -118,7 +118,7 @@ def withdraw_verdict(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
     current = _hold(item)
     slot = current.slots.judged().filter(reviewer=reviewer).first()
     if slot is None:
-        raise Conflict("You have not judged this one.")
+        raise Conflict("You have not given a verdict on this item.")
     _check_unseen(current, reviewer)
     slot.verdict, slot.note, slot.record_ids, slot.judged_at = "", "", [], None
     slot.reserved_until = timezone.now() + RESERVED_FOR
@@ -171,7 +171,7 @@ def _find_person(team: Team, username: str) -> User:
     member = team.memberships.select_related("user").filter(user__username=username).exclude(role="viewer")
     found = member.first()
     if found is None:
-        raise InvalidInput.of("username", "is no member who may review")
+        raise InvalidInput.of("username", "is not a member who can review")
     return found.user
 
 
@@ -216,13 +216,15 @@ def _assigned(reviewer: str) -> Q:
 
 def _check_assignment(item: ReviewItem, reviewer: str) -> None:
     if item.assigned_to is not None and reviewer_of(item.assigned_to) != reviewer:
-        raise Conflict(f"This one is assigned to {item.assigned_to.get_username()}.")
+        raise Conflict(f"This item is assigned to {item.assigned_to.get_username()}.")
 
 
 def _check_unseen(item: ReviewItem, reviewer: str) -> None:
     """Refuse a change by somebody who may have seen what others said."""
     if item.slots.judged().exclude(reviewer=reviewer).exists():
-        raise Conflict("Others have judged this one too, and you may have seen it: your verdict stands.")
+        raise Conflict(
+            "Others have given verdicts that you may have seen, so yours can no longer be withdrawn."
+        )
 
 
 def _check_records(item: ReviewItem, record_ids: list[int]) -> None:
@@ -231,7 +233,7 @@ def _check_records(item: ReviewItem, record_ids: list[int]) -> None:
     payloads = AssemblyPayload.objects.filter(assembly=item.assembly_id)
     known = payloads.values_list("record_ids", flat=True).first() or []
     if strange := set(record_ids) - set(known):
-        raise InvalidInput.of("record_ids", f"record {min(strange)} is none of this assembly's")
+        raise InvalidInput.of("record_ids", f"record {min(strange)} is not in this assembly")
 
 
 def _reserve(slot: ReviewSlot, reviewer: str, now: datetime) -> ReviewSlot:

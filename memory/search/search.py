@@ -109,7 +109,7 @@ def targets_of(team: Team, request: SearchIn) -> list[Target]:
         NotFound: the team has no such space.
     """
     if request.space is None and "record" in request.wanted_kinds:
-        raise InvalidInput.of("space", "records are searched in one space: name it")
+        raise InvalidInput.of("space", "is required to search records")
     corpora = {"memory": team.pk}
     if request.space is not None:
         corpora["record"] = find_space(team.pk, request.space).pk

@@ -95,7 +95,7 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
             found = find_similar(team, task=data.task, repository=data.repository)
     except (DatabaseError, OSError) as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
-        raise ServiceUnavailable("Strategies cannot be searched just now.") from error
+        raise ServiceUnavailable("Strategy search is temporarily unavailable.") from error
     return Hint(found.text, found.similarity, found.memory.pk) if found else NO_HINT
 
 

@@ -55,7 +55,7 @@ def learn_from(completion: Completion) -> Learned:
     stored: list[Memory] = []
     not_stored: list[NotStored] = []
     strategy_id: int | None = None
-    if reason := failure or ("" if steps else "its plan has no steps that succeeded"):
+    if reason := failure or ("" if steps else "no step of its plan succeeded"):
         not_stored.append(NotStored(memory_type=STRATEGY, reason=reason))
     else:
         success = Success(
@@ -73,7 +73,7 @@ def learn_from(completion: Completion) -> Learned:
     for memory_type, lessons in (("decision", report.decisions), ("error_pattern", report.error_patterns)):
         stored += [_store_lesson(completion, repository, memory_type, lesson) for lesson in lessons]
         if not lessons:
-            not_stored.append(NotStored(memory_type=memory_type, reason="none was given"))
+            not_stored.append(NotStored(memory_type=memory_type, reason="none given"))
     return Learned(
         pattern=pattern,
         strategy_id=strategy_id,
@@ -97,9 +97,9 @@ def why_no_success(report: CompletionIn, *, attempts: int) -> str:
     if report.outcome != "completed":
         return "the task failed"
     if attempts != 1:
-        return f"it took {attempts:,} attempts, and a strategy is what succeeds at the first"
+        return f"it took {attempts:,} attempts; only plans that succeed at the first become strategies"
     if report.quality_score < QUALITY_NEEDED:
-        return f"its quality was {report.quality_score:g}, and a strategy needs {QUALITY_NEEDED}"
+        return f"its quality was {report.quality_score:g}; a strategy needs at least {QUALITY_NEEDED}"
     return ""
 
 

@@ -24,11 +24,13 @@ class StrategyUse(models.Model):
         Assembly, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses"
     )
     similarity = models.FloatField()
-    asked = models.CharField(max_length=200, help_text="the beginning of the task")
+    asked = models.CharField(max_length=200, help_text="start of the task description")
     tokens_saved = models.BigIntegerField(
-        null=True, blank=True, help_text="against like tasks without the strategy; none without such tasks"
+        null=True,
+        blank=True,
+        help_text="compared with similar tasks without the strategy; blank if there are none",
     )
-    rating = models.FloatField(null=True, blank=True, help_text="0 hurt, 1 helped")
+    rating = models.FloatField(null=True, blank=True, help_text="0: it hurt, 1: it helped")
     rated_by = models.CharField(max_length=160, blank=True)
     rated_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
@@ -63,9 +65,11 @@ class TrustChange(models.Model):
     )
     trust = models.FloatField()
     weight = models.FloatField(
-        null=True, blank=True, help_text="how far a rating moved it; none where it begins anew"
+        null=True, blank=True, help_text="weight of the rating; blank when trust is reset"
     )
-    rating = models.FloatField(null=True, blank=True, help_text="none with a weight: taken back")
+    rating = models.FloatField(
+        null=True, blank=True, help_text="blank with a weight: the rating was withdrawn"
+    )
     reason = models.CharField(max_length=REASON_MAX)
     changed_by = models.CharField(max_length=160, blank=True)
     changed_at = models.DateTimeField(default=timezone.now)

@@ -41,7 +41,7 @@ class CompletionResult:
             "strategy_id": None,
             "stored": [],
             "not_stored": [
-                {"memory_type": "all", "reason": f"it failed and will be tried again: {completion.error}"}
+                {"memory_type": "all", "reason": f"storing failed and will be retried: {completion.error}"}
             ],
         }
         return {
@@ -97,7 +97,7 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
     }
     if data.task_id is None:
         if not data.description.strip():
-            raise InvalidInput.of("description", "is needed where no task_id is given")
+            raise InvalidInput.of("description", "is required without task_id")
         return Task.objects.create(
             team=team,
             description=data.description,
@@ -108,7 +108,7 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
     tasks = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id)
     task = find_one(tasks, f"task {data.task_id}")
     if not task.is_open:
-        raise Conflict(f"Task {task.pk} is {task.state} already, by another report.")
+        raise Conflict(f"Task {task.pk} is already {task.state} through another report.")
     for name, value in state.items():
         setattr(task, name, value)
     task.save(update_fields=[*state, "updated_at"])

@@ -29,7 +29,7 @@ from contextopt.people.audit import note_event
 
 log = structlog.get_logger(__name__)
 
-IF_CLOSED = "its findings stay as they are"
+IF_CLOSED = "its findings can no longer change"
 
 
 def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
@@ -109,11 +109,11 @@ def _next_number(task: Task) -> int:
 
 def _check_expectations(task: Task, data: FindingIn, number: int) -> None:
     if data.id is not None and number_of(data.id) < number:
-        raise InvalidInput.of("id", f"{data.id} is there already; the next is {finding_key(number)}")
+        raise InvalidInput.of("id", f"{data.id} already exists; the next is {finding_key(number)}")
     if data.id is not None and number_of(data.id) > number:
-        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next without a gap")
+        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next number in sequence")
     if data.phase is not None and _is_ahead(task, data.phase):
-        message = f"must be {task.phase}, the phase that the task is in, or one before it"
+        message = f"must be {task.phase}, the current phase, or an earlier one"
         raise InvalidInput.of("phase", message)
 
 
@@ -135,11 +135,11 @@ def _check_dependencies(task: Task, keys: Sequence[str], number: int) -> list[in
 def _check_room(task: Task, phase: HandoffPhase, tokens: int) -> None:
     present = task.findings.filter(phase=phase)
     if present.count() >= FINDINGS_MAX:
-        raise Conflict(f"Task {task.pk} has {FINDINGS_MAX} findings in {phase}, and may have no more.")
+        raise Conflict(f"Task {task.pk} already has {FINDINGS_MAX} findings in {phase}, the maximum.")
     if (total := present.measure() + tokens) > PHASE_TOKENS_MAX:
         raise InvalidInput.of(
             "content",
-            f"would make the findings of {phase} {total:,} tokens; they may have {PHASE_TOKENS_MAX:,}",
+            f"would bring the findings of {phase} to {total:,} tokens; the maximum is {PHASE_TOKENS_MAX:,}",
         )
 
 
@@ -166,7 +166,7 @@ def resolve_decision(*, team_id: int, task_id: int, number: int, data: Resolutio
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         finding = find_finding(task, number)
         if not finding.is_open:
-            what = "is resolved already" if finding.decision else "is no decision"
+            what = "is already resolved" if finding.decision else "is not a decision"
             raise Conflict(f"{finding.key} {what}.")
         finding.decision = Decision.RESOLVED
         finding.resolution = data.resolution
@@ -222,7 +222,7 @@ def _refuse_circle(task: Task, finding: Finding) -> None:
         while waiting:
             current = waiting.pop()
             if current == finding.number:
-                message = f"would close a circle: {finding_key(needed)} depends on {finding.key}"
+                message = f"would be circular: {finding_key(needed)} depends on {finding.key}"
                 raise InvalidInput.of(f"depends_on.{place}", message)
             if current not in reached:
                 reached.add(current)
@@ -259,9 +259,7 @@ def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) ->
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         following = HandoffPhase(task.phase).after
         if following is None:
-            raise Conflict(
-                f"Task {task_id} is in {task.phase}, the last phase; what is left is to complete it."
-            )
+            raise Conflict(f"Task {task_id} is in {task.phase}, the last phase. Complete the task instead.")
         if data.to not in {None, following}:
             raise Conflict(
                 f"Task {task_id} is in {task.phase}: the next phase is {following}, not {data.to}."

@@ -20,7 +20,7 @@ KEY = re.compile(r"[Ff]-0*([1-9][0-9]{0,9})")
 def check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be stored, and what no next phase would read."""
     if not content:
-        raise ValueError("must say something: an object with at least one key")
+        raise ValueError("must be an object with at least one key")
     check_json(content, CONTENT_DEPTH_MAX)
     size = len(json.dumps(content, ensure_ascii=False).encode())
     if size > limits.CONTENT_MAX_BYTES:
@@ -30,7 +30,7 @@ def check_content(content: dict[str, Any]) -> dict[str, Any]:
 
 def one_line(text: str) -> str:
     if flatten(text) != text:
-        raise ValueError("must be one line, without blanks at its ends")
+        raise ValueError("must be one line without leading or trailing spaces")
     return text
 
 

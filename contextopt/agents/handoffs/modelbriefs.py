@@ -86,7 +86,7 @@ def find_fault(text: str, findings: Sequence[values.Finding], *, budget: int, to
         return ""
     named = ", ".join(f"{claim.kind} {claim.text!r:.60}" for claim in claims[:CLAIMS_NAMED])
     more = f" and {len(claims) - CLAIMS_NAMED} more" if len(claims) > CLAIMS_NAMED else ""
-    return f"it names what no finding does: {named}{more}"
+    return f"it names things that no finding mentions: {named}{more}"
 
 
 def settle_lost_briefs() -> int:
@@ -96,5 +96,5 @@ def settle_lost_briefs() -> int:
     )
     ids = list(lost.order_by("created_at").values_list("pk", flat=True)[:LOST_AT_ONCE])
     for pk in ids:
-        settle_brief(compression_id=pk, written=WrittenBrief("", 0, "", "no worker answered in time"))
+        settle_brief(compression_id=pk, written=WrittenBrief("", 0, "", "no worker responded in time"))
     return len(ids)

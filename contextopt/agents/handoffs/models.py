@@ -77,7 +77,7 @@ class Finding(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     relabelled_by = models.CharField(max_length=160, blank=True, db_default="")
     relabelled_at = models.DateTimeField(
-        null=True, blank=True, help_text="tags or dependencies, the last time"
+        null=True, blank=True, help_text="last change of tags or dependencies"
     )
     tokens = models.PositiveIntegerField()
     created_by = models.CharField(max_length=160, blank=True)
@@ -159,9 +159,9 @@ class Finding(models.Model):
 class BriefState(models.TextChoices):
     """How the brief of the language model stands beside the extracted one."""
 
-    NONE = "none", "None asked for"
-    PENDING = "pending", "Being written"
-    IN_FORCE = "in_force", "In force"
+    NONE = "none", "Not requested"
+    PENDING = "pending", "In progress"
+    IN_FORCE = "in_force", "Active"
     REFUSED = "refused", "Refused"
     LATE = "late", "Too late"
 
@@ -195,7 +195,7 @@ class PhaseCompression(models.Model):
     brief_note = models.CharField(max_length=500, blank=True)
     critical = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     critical_tokens = models.PositiveIntegerField()
-    tokens_before = models.PositiveIntegerField(help_text="every finding in full")
+    tokens_before = models.PositiveIntegerField(help_text="tokens of all findings in full")
     findings_count = models.PositiveIntegerField()
     findings_hash = models.CharField(max_length=64)
     discarded = models.JSONField(default=list)
@@ -325,25 +325,32 @@ class HandoffSettings(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="handoff_settings")
     phase = models.CharField(max_length=16, choices=HandoffPhase)
-    bundle_tokens = _tokens(35_000, help_text="Context that this phase is given, at most.")
-    findings_tokens = _tokens(7_200, help_text="Findings of this phase in full; past it a warning.")
+    bundle_tokens = _tokens(35_000, help_text="Maximum tokens of the context this phase starts with.")
+    findings_tokens = _tokens(
+        7_200, help_text="Expected tokens of this phase's findings. More triggers a warning."
+    )
     brief_tokens = _tokens(
-        450, low=MIN_BUDGET_TOKENS, help_text="The brief of this phase's findings, at most."
+        450, low=MIN_BUDGET_TOKENS, help_text="Maximum tokens of the brief of this phase's findings."
     )
     critical_tokens = _tokens(
-        1_350, help_text="The critical findings; past it a warning, for they are never cut."
+        1_350,
+        help_text="Expected tokens of critical findings. More triggers a warning; they are never cut.",
     )
     max_critical = models.PositiveIntegerField(
-        default=5, validators=[MaxValueValidator(1_000)], help_text="Critical findings; past it a warning."
+        default=5,
+        validators=[MaxValueValidator(1_000)],
+        help_text="Expected number of critical findings. More triggers a warning.",
     )
     key_categories = ArrayField(
         models.CharField(max_length=CATEGORY_MAX),
         default=list,
         blank=True,
-        help_text="Separated by commas: a finding in one of them is critical when it is sure enough.",
+        help_text="Comma-separated. Findings in these categories are critical if their confidence is high.",
     )
-    critical_above = _share(0.9, help_text="A finding of a key category that is surer than this is critical.")
-    speculation_below = _share(0.4, help_text="A finding that is less sure is left out of the brief.")
+    critical_above = _share(
+        0.9, help_text="A finding in a key category with a higher confidence is critical."
+    )
+    speculation_below = _share(0.4, help_text="A finding with a lower confidence is left out of the brief.")
     updated_by = models.CharField(max_length=160, blank=True, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -62,7 +62,7 @@ class PhaseStatus:
             text = f"decisions are open: {', '.join(self.undecided[:20])}"
             yield ContextWarning(OPEN_DECISIONS, text)
         if self.late:
-            text = f"added, tagged or linked since it was compressed: {', '.join(self.late[:20])}"
+            text = f"added, tagged or linked since compression: {', '.join(self.late[:20])}"
             yield ContextWarning(NOT_COMPRESSED, text)
 
     @property

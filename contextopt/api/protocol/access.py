@@ -51,7 +51,9 @@ def load_key(secret_hash: str) -> ApiKey | None:
 
 def check_scope(key: ApiKey, needed: Scope) -> None:
     if not key.allows(needed):
-        raise AuthorizationError(message=f"This needs a key of scope {needed.value}; yours is {key.scope}.")
+        raise AuthorizationError(
+            message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
+        )
 
 
 class BearerKey(HttpBearer):

@@ -47,7 +47,9 @@ def answer_once(view: View) -> View:
             return view(request, *args, **kwargs)
         check_key(key)
         if not is_repeatable(view):
-            raise InvalidInput.of(HEADER, "is not taken here: the answer holds a secret, which is not stored")
+            raise InvalidInput.of(
+                HEADER, "is not supported here, because the response contains a secret that is not stored"
+            )
         with transaction.atomic():
             return _answer(cast(ApiRequest, request), key, lambda: view(request, *args, **kwargs))
 
@@ -78,7 +80,9 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
         )
         return response
     if stored.request_hash != digest:
-        raise InvalidInput.of(HEADER, "was used for another request; take a new one for each write")
+        raise InvalidInput.of(
+            HEADER, "was already used for a different request; use a new key for each write"
+        )
     return replay(stored)
 
 

@@ -19,10 +19,13 @@ class PageQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Rows a page.")] = LIMIT_DEFAULT
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Rows per page.")] = LIMIT_DEFAULT
     cursor: Annotated[
         Text | None,
-        Field(max_length=CURSOR_MAX, description="`next_cursor` of the page before; none begins the list."),
+        Field(
+            max_length=CURSOR_MAX,
+            description="The `next_cursor` of the previous page. Omit it for the first page.",
+        ),
     ] = None
 
 

@@ -92,12 +92,12 @@ def not_found(request: HttpRequest, exc: Exception) -> HttpResponse:
 
 def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResponse:
     allow = ", ".join(sorted(allowed))
-    detail = f"This address takes {allow}, not {request.method}."
+    detail = f"This address accepts {allow}, not {request.method}."
     return problem(request, 405, "method-not-allowed", "Method not allowed", detail, headers={"Allow": allow})
 
 
 def length_required(request: HttpRequest) -> HttpResponse:
-    detail = "Send a Content-Length: a body in chunks is not read."
+    detail = "Send a Content-Length. Chunked bodies are not supported."
     return problem(request, 411, "length-required", "Length required", detail)
 
 
@@ -176,14 +176,14 @@ def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
 
 
 def on_request_in_progress(request: HttpRequest, _exc: RequestInProgress) -> HttpResponse:
-    detail = "A request with this Idempotency-Key is still being answered."
+    detail = "A request with this Idempotency-Key is still in progress."
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
 
 
 def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
     log.error("api_unavailable", path=request.path, exc_info=exc)
-    detail = "Something that the answer needs is not available; nothing was written."
+    detail = "A service that this request needs is unavailable. Nothing was written."
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return problem(request, 503, "unavailable", "Service unavailable", detail, headers=headers)
 
@@ -193,7 +193,7 @@ def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
     if not is_about_deleted(exc):
         return on_unexpected(request, exc)
     log.warning("api_found_it_deleted", path=request.path, exc_info=exc)
-    detail = "What this is about was deleted meanwhile; nothing was written."
+    detail = "The item was deleted in the meantime. Nothing was written."
     return problem(request, 404, "not-found", "Not found", detail)
 
 
@@ -205,7 +205,7 @@ def on_unsupported_body(request: HttpRequest, exc: UnsupportedBody) -> HttpRespo
 
 
 def on_body_too_large(request: HttpRequest, exc: Exception) -> HttpResponse:
-    detail = str(exc) if isinstance(exc, BodyTooLarge) else "The body is past the limit of 32 MiB."
+    detail = str(exc) if isinstance(exc, BodyTooLarge) else "The body is larger than 32 MiB."
     return problem(request, 413, "body-too-large", "Body too large", detail)
 
 
@@ -215,7 +215,7 @@ def on_malformed_body(request: HttpRequest, exc: MalformedBody) -> HttpResponse:
 
 
 def on_suspicious(request: HttpRequest, _exc: SuspiciousOperation) -> HttpResponse:
-    return bad_request(request, "The request is not one that this server reads.")
+    return bad_request(request, "The request is malformed.")
 
 
 def on_unauthenticated(request: HttpRequest, _exc: AuthenticationError) -> HttpResponse:
@@ -238,7 +238,7 @@ def on_unexpected(request: HttpRequest, exc: Exception) -> HttpResponse:
     log.error("api_failed", method=request.method, path=request.path, exc_info=exc)
     # Error reporters listen to this signal, as they do for every other view.
     got_request_exception.send(sender=None, request=request)
-    detail = "The server failed on this request; the failure was logged."
+    detail = "The server failed to process this request. The error was logged."
     return problem(request, 500, "internal-error", "Internal server error", detail)
 
 

@@ -88,7 +88,7 @@ def refuse_unknown_query(view: Callable[..., HttpResponse]) -> Callable[..., Htt
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.META.get("QUERY_STRING") and (unknown := set(request.GET) - query_names(view)):
             name = min(unknown)[:NAME_MAX]
-            raise InvalidInput.of(name, "is not a parameter of this address")
+            raise InvalidInput.of(name, "is not a parameter of this endpoint")
         return view(request, *args, **kwargs)
 
     return wrapped
@@ -131,7 +131,7 @@ def unpack(request: HttpRequest) -> bytes:
     if encoding in {"", "identity"}:
         return request.body
     if encoding not in {"gzip", "x-gzip"}:
-        raise UnsupportedBody(f"Send the body as it is or packed with gzip, not {encoding[:100]}.")
+        raise UnsupportedBody(f"Send the body uncompressed or as gzip, not {encoding[:100]}.")
     return gunzip(request.body, limit=body_limit())
 
 
@@ -147,9 +147,9 @@ def gunzip(packed: bytes, *, limit: int) -> bytes:
             raise MalformedBody(f"The body is not gzip: {error}.") from None
         size += len(part)
         if size > limit:
-            raise BodyTooLarge(f"The body is past the limit of {limit // 2**20} MiB once unpacked.")
+            raise BodyTooLarge(f"The unpacked body is larger than {limit // 2**20} MiB.")
         if not unpacker.eof:
-            raise MalformedBody("The body ends before its gzip stream does.")
+            raise MalformedBody("The gzip stream of the body is incomplete.")
         parts.append(part)
         packed = unpacker.unused_data
     return b"".join(parts)

@@ -18,8 +18,8 @@ from contextopt.models import HandoffPhase, Task, Team
 
 class Command(TaskCommand):
     help = (
-        "Add a finding to the present phase of a task, or to an earlier one. FILE.json is an object with "
-        "category, content (an object) and, if you like, phase, tags, confidence (0 to 1), depends_on (ids), "
+        "Add a finding to the current phase of a task, or to an earlier one. FILE.json is an object with "
+        "category, content (an object) and optionally phase, tags, confidence (0 to 1), depends_on (ids), "
         "implementation_ready and decision (open or resolved)."
     )
 
@@ -28,10 +28,12 @@ class Command(TaskCommand):
         parser.add_argument("file", metavar="FILE.json", help="- is standard input")
         parser.add_argument(
             "--phase", choices=HandoffPhase.values,
-            help="the present phase or an earlier one (default: that of FILE.json, else the present one)",
+            help="the current phase or an earlier one (default: the phase in FILE.json, or the current one)",
         )  # fmt: skip
         parser.add_argument(
-            "--create", metavar="TEXT", help="what the task is, where TASK is an external id not known yet"
+            "--create",
+            metavar="TEXT",
+            help="create the task with this description if the external ID TASK is new",
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -43,7 +45,7 @@ class Command(TaskCommand):
         team, task_id = _find_or_create(options)
         finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
         if not options["json"]:
-            self.stdout.write(f"{finding.key} is added, {finding.tokens:,} tokens.")
+            self.stdout.write(f"{finding.key} added, {finding.tokens:,} tokens.")
         self.answer(options, team, task_id)
         return DONE
 

@@ -13,14 +13,12 @@ from contextopt.models import HandoffPhase
 
 
 class Command(TaskCommand):
-    help = "Compress a task's present phase and enter the next: analysis, design, implementation."
+    help = "Compress the current phase of a task and advance to the next: analysis, design, implementation."
 
     def add_options(self, parser: CommandParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--force", action="store_true", help="though decisions are open")
-        parser.add_argument(
-            "--to", choices=HandoffPhase.values, help="the phase that is expected; another is refused"
-        )
+        parser.add_argument("--force", action="store_true", help="advance even if decisions are open")
+        parser.add_argument("--to", choices=HandoffPhase.values, help="fail unless this is the next phase")
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)

@@ -27,17 +27,17 @@ from contextopt.search import registry
 from contextopt.spaces.records import tokenizer_of
 
 OPTIONS = (
-    ("--query", "TEXT", "what the prompt asks: stage 5 ranks by it"),
-    ("--notes-chars", "N|all", "characters of notes that a record may have in stage 5"),
-    ("--window-days", "N|all", "days before --as-of that records may be from"),
-    ("--max-records", "N|all", "records at most"),
-    ("--context-tokens", "N", "tokens for space and records at most"),
-    ("--system-tokens", "N", "size of the system prompt"),
-    ("--history-tokens", "N", "size of the conversation so far"),
-    ("--response-tokens", "N", "tokens kept free for the answer, at least 1000"),
-    ("--total-tokens", "N", "tokens of the whole prompt with its answer"),
-    ("--as-of", "MOMENT", "assemble as if it were this date or date-time"),
-    ("--encoding", "NAME", "the tokenizer (default: the space's, at first cl100k_base)"),
+    ("--query", "TEXT", "the question to rank by (stage 5)"),
+    ("--notes-chars", "N|all", "maximum characters of notes per record in stage 5"),
+    ("--window-days", "N|all", "date window in days before --as-of"),
+    ("--max-records", "N|all", "maximum number of records"),
+    ("--context-tokens", "N", "maximum tokens for the space and its records"),
+    ("--system-tokens", "N", "tokens of the system prompt"),
+    ("--history-tokens", "N", "tokens of the conversation so far"),
+    ("--response-tokens", "N", "tokens reserved for the response, at least 1000"),
+    ("--total-tokens", "N", "tokens of the whole prompt including the response"),
+    ("--as-of", "MOMENT", "assemble as of this date or date-time"),
+    ("--encoding", "NAME", "the tokenizer (default: the space's setting, initially cl100k_base)"),
     ("--record-order", "score|stable", "order of the records in the text"),
 )
 
@@ -59,10 +59,10 @@ class Command(AnsweringCommand):
         )  # fmt: skip
         for name, metavar, text in OPTIONS:
             parser.add_argument(name, metavar=metavar, help=text)
-        parser.add_argument("--no-log", action="store_true", help="a preview: do not log the assembly")
+        parser.add_argument("--no-log", action="store_true", help="preview only, don't log the assembly")
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='many at once: {"id": …, "query": …, …any other setting} a line; one JSON line each',
+            help='a file with one {"id": …, "query": …, any option} per line; prints one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:

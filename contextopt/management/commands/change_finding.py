@@ -23,11 +23,11 @@ class Command(TaskCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         super().add_options(parser)
-        parser.add_argument("finding", metavar="FINDING", help="its id, such as F-003")
+        parser.add_argument("finding", metavar="FINDING", help="the finding's ID, such as F-003")
         parser.add_argument(
-            "--tags", metavar="NAMES", help="with commas between them; critical hands it on whole"
+            "--tags", metavar="NAMES", help="comma-separated; critical hands the finding on in full"
         )
-        parser.add_argument("--depends-on", metavar="IDS", help="with commas between them")
+        parser.add_argument("--depends-on", metavar="IDS", help="comma-separated")
 
     def run(self, options: Mapping[str, Any]) -> int:
         given = {name: _split(options[name]) for name in NAMES if options[name] is not None}

@@ -27,7 +27,7 @@ class Command(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE.json", help="- is standard input")
         parser.add_argument(
-            "--budget", type=int, metavar="TOKENS", help="of the brief (default: that of the phase)"
+            "--budget", type=int, metavar="TOKENS", help="tokens of the brief (default: the phase's)"
         )
         parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
 

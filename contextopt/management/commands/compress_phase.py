@@ -22,9 +22,9 @@ class Command(TaskCommand):
         super().add_options(parser)
         parser.add_argument(
             "phase", metavar="PHASE", nargs="?", choices=HandoffPhase.values,
-            help="the present phase or an earlier one (default: the present one)",
+            help="the current phase or an earlier one (default: the current one)",
         )  # fmt: skip
-        parser.add_argument("--force", action="store_true", help="though decisions are open")
+        parser.add_argument("--force", action="store_true", help="compress even if decisions are open")
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)

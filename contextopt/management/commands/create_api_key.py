@@ -12,10 +12,12 @@ from contextopt.people.keys import create_key
 
 
 class Command(ReportingCommand):
-    help = "Make an API key and print it. Only its hash is stored: it cannot be shown again."
+    help = "Create an API key and print it. Only its hash is stored, so it cannot be shown again."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="what will use the key")
+        parser.add_argument(
+            "name", metavar="NAME", help="a name for the key, such as the application that uses it"
+        )
         parser.add_argument("--scope", choices=Scope.values, default=Scope.WRITE, help="default: write")
         parser.add_argument("--expires-at", metavar="MOMENT", help="default: never")
 

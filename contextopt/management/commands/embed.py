@@ -26,7 +26,7 @@ class Command(ReportingCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--wait", action="store_true", help="wait for a worker that is at it, instead of giving up"
+            "--wait", action="store_true", help="wait for a worker that is embedding instead of giving up"
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -52,12 +52,12 @@ class Command(ReportingCommand):
                     on_progress=lambda so_far: progress.show(f"{so_far.embedded:,} embedded"),
                 )
         if not waits:
-            raise Conflict("a worker is embedding already; --wait waits for it")
+            raise Conflict("a worker is already embedding; use --wait to wait for it")
         progress.show("waiting for a worker that is embedding")
         return False
 
     def how_far(self) -> str:
-        return "Interrupted; the vectors made so far are kept. Run the same command again to go on."
+        return "Interrupted; the vectors made so far are kept. Run the same command again to continue."
 
     def _answer(self, work: Work, model: str, seconds: float, *, as_json: bool) -> None:
         if as_json:
@@ -72,6 +72,6 @@ class Command(ReportingCommand):
         else:
             rate = work.embedded / seconds if seconds else 0
             self.stdout.write(
-                f"{work.embedded:,} embedded with {model}, {work.unchanged:,} were right already, "
+                f"{work.embedded:,} embedded with {model}, {work.unchanged:,} already up to date, "
                 f"in {seconds:.1f} s ({rate:,.0f} a second)"
             )

@@ -14,15 +14,15 @@ from contextopt.management.documents import DocumentCommand, counter_of, read_do
 
 class Command(DocumentCommand):
     help = (
-        "Filter an agent's full context to what a phase needs, within the phase's budget. FILE.json is an "
-        "object with any of tree, tree_paths, package_manifest, files, memories, docs, tools and task."
+        "Filter an agent's full context to the fields a phase needs, within the phase's budget. FILE.json is "
+        "an object with any of tree, tree_paths, package_manifest, files, memories, docs, tools and task."
     )
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(
             "phase",
             metavar="PHASE",
-            help="confidence, planning, building, diagnosis, reviewing, completing, or one of the team's own",
+            help="confidence, planning, building, diagnosis, reviewing, completing, or a phase of the team",
         )
         super().add_options(parser)
 

@@ -18,9 +18,9 @@ class Command(ImportCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
-        parser.add_argument("repository", metavar="REPO", help="a folder with a repository")
+        parser.add_argument("repository", metavar="REPO", help="folder of the repository")
         parser.add_argument("--rev", default="HEAD", help="a branch, tag, commit or range (default: HEAD)")
-        parser.add_argument("--limit", type=int, metavar="N", help="the newest N commits alone")
+        parser.add_argument("--limit", type=int, metavar="N", help="only the newest N commits")
 
     def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
         limit = options["limit"]

@@ -25,7 +25,9 @@ class Command(ImportCommand):
             help="a .jsonl or .csv file, also gzipped; - is standard input",
         )
         parser.add_argument(
-            "--format", choices=["jsonl", "csv"], help="in place of what the name or the first character says"
+            "--format",
+            choices=["jsonl", "csv"],
+            help="file format (default: from the file name or first character)",
         )
 
     def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:

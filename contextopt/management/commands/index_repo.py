@@ -21,7 +21,9 @@ class Command(ReportingCommand):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("repository", metavar="REPO", help="a folder, or the name of an indexed one")
+        parser.add_argument(
+            "repository", metavar="REPO", help="a folder, or the name of an indexed repository"
+        )
         parser.add_argument("--rev", help="a branch, tag or commit (default: HEAD)")
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -29,8 +31,12 @@ class Command(ReportingCommand):
         progress = Progress(self.stderr)
         with target(team, options["repository"]) as found:
             if found.checkout is None:
-                why = "was posted" if found.repository and found.repository.is_posted else "lost its folder"
-                raise InvalidInput.of("REPO", f"{options['repository']!r} {why}: there is nothing to read")
+                why = (
+                    "was uploaded"
+                    if found.repository and found.repository.is_posted
+                    else "is no longer in its folder"
+                )
+                raise InvalidInput.of("REPO", f"{options['repository']!r} {why}, so there is nothing to read")
             report = index_checkout(
                 team=team, checkout=found.checkout, rev=options["rev"], actor=ACTOR, on_progress=progress.show
             )
@@ -41,7 +47,7 @@ class Command(ReportingCommand):
         return DONE
 
     def how_far(self) -> str:
-        return "Interrupted; what was parsed is kept. Run the same command again to go on."
+        return "Interrupted. Parsed files are kept. Run the same command again to continue."
 
     def _describe(self, report: IndexReport) -> None:
         repository = report.repository

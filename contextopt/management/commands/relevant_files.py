@@ -46,16 +46,20 @@ class Command(AnsweringCommand):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("repository", metavar="REPO", help="a folder, or the name of an indexed one")
-        parser.add_argument("--task", metavar="TEXT", help="what is to be done")
-        parser.add_argument("--seed", metavar="PATH", action="append", help="a file it is about; repeatable")
-        parser.add_argument("--rev", help="a branch, tag or commit, and its past alone")
-        parser.add_argument("--budget", metavar="N", help="tokens of the text at most (default: 8000)")
-        parser.add_argument("--limit", metavar="N", help="files that are listed (default: 50)")
+        parser.add_argument(
+            "repository", metavar="REPO", help="a folder, or the name of an indexed repository"
+        )
+        parser.add_argument("--task", metavar="TEXT", help="description of the task")
+        parser.add_argument(
+            "--seed", metavar="PATH", action="append", help="a file the task is about; repeatable"
+        )
+        parser.add_argument("--rev", help="rank as of this branch, tag or commit")
+        parser.add_argument("--budget", metavar="N", help="maximum tokens of the text (default: 8000)")
+        parser.add_argument("--limit", metavar="N", help="number of files to list (default: 50)")
         parser.add_argument("--encoding", metavar="NAME", help="the tokenizer (default: cl100k_base)")
         parser.add_argument(
             "--tasks", metavar="FILE.jsonl",
-            help='many at once: {"id": …, "task": …, "rev": …} a line; one JSON line each',
+            help='a file with one {"id": …, "task": …, "rev": …} per line; prints one JSON line for each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:

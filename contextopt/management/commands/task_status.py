@@ -8,7 +8,7 @@ from contextopt.management.handoffs import TaskCommand, find_stored_task
 
 
 class Command(TaskCommand):
-    help = "Show a task: its phase, what was found, what was handed on, and what that weighs."
+    help = "Show a task: its phase, findings, hand-offs and their tokens."
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)

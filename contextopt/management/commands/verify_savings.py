@@ -36,8 +36,10 @@ class Command(ReportingCommand):
     checked = 0
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--space", metavar="SLUG", help="assemblies of this space alone")
-        parser.add_argument("--since", metavar="MOMENT", help="those logged at or after a date or date-time")
+        parser.add_argument("--space", metavar="SLUG", help="only assemblies of this space")
+        parser.add_argument(
+            "--since", metavar="MOMENT", help="only assemblies logged at or after this date or date-time"
+        )
 
     def run(self, options: Mapping[str, Any]) -> int:
         payloads = self._payloads(options)

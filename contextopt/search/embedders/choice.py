@@ -73,4 +73,4 @@ def _load(name: str) -> Embedder:
                 timeout_seconds=settings.EMBEDDING_TIMEOUT,
             )
         )
-    raise EmbeddingUnavailable(f"the settings do not say where the embedding model {name} is")
+    raise EmbeddingUnavailable(f"no settings for the embedding model {name}")

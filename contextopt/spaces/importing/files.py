@@ -39,7 +39,7 @@ def check_input(name: str) -> None:
     if Path(name).is_dir():
         raise UnusableSource(f"{name} is a folder; import_markdown and import_git take folders")
     if not os.access(name, os.R_OK):
-        raise UnusableSource(f"{name} may not be read")
+        raise UnusableSource(f"{name} cannot be read: permission denied")
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def read_file(
         yield from reader(lines, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         yield Rejection(
-            lines.number + 1, "row", f"the compressed data is damaged from here on: {error}", file
+            lines.number + 1, "row", f"the compressed data is damaged from this point: {error}", file
         )
 
 

@@ -82,7 +82,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     except UnusableSource as error:
         if number == 0:
             raise
-        yield Rejection(number + 1, "row", f"the history cannot be read from here on: {error}")
+        yield Rejection(number + 1, "row", f"the history cannot be read beyond this point: {error}")
 
 
 def find_repository(path: str) -> Path:
@@ -169,7 +169,7 @@ def git_line(folder: Path, arguments: list[str]) -> str | None:
 def _first_complaint(complaints: IO[bytes]) -> str:
     complaints.seek(0)
     text = complaints.read(4_000).decode("utf-8", "replace").strip()
-    return f"git: {text.splitlines()[0].removeprefix('fatal: ')}" if text else "git failed without a word"
+    return f"git: {text.splitlines()[0].removeprefix('fatal: ')}" if text else "git failed without a message"
 
 
 def parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:

@@ -189,7 +189,7 @@ def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: Impo
         results = upsert_records(space=space, rows=[row.data for row in batch], actor=actor)
     except DataError as error:
         if len(batch) == 1:
-            report.reject(_reject(batch[0].raw, "row", f"the database refuses it: {error}"))
+            report.reject(_reject(batch[0].raw, "row", f"the database rejected it: {error}"))
             return
         middle = len(batch) // 2
         _write_batch(space, batch[:middle], actor, report)
@@ -216,7 +216,7 @@ def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection
     if not fields.keys() <= RECORD_FIELDS:
         clash = _move_unknown(fields, kept_in_metadata)
         if clash:
-            return _reject(row, clash, "is given twice: by itself and inside metadata")
+            return _reject(row, clash, "is given twice: as a field and inside metadata")
     try:
         data = RecordIn.model_validate(fields)
     except ValidationError as error:

@@ -55,12 +55,12 @@ def saving_bar(*, before: int, after: int) -> Bar:
     total = max(1, before, after)
     sent = min(before, after) / total * BAR_WIDTH
     segments = [Segment("context", "0", _number(sent))]
-    legend = [("context", f"Sent {whole(after)}"), ("empty", f"Left out {whole(max(0, before - after))}")]
+    legend = [("context", f"Sent {whole(after)}"), ("empty", f"Not sent {whole(max(0, before - after))}")]
     if after > before:
         segments.append(Segment("over", _number(sent), _number(BAR_WIDTH - sent)))
         legend = [
             ("context", f"Without Contextopt {whole(before)}"),
-            ("over", f"More than that {whole(after - before)}"),
+            ("over", f"Extra {whole(after - before)}"),
         ]
     return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")
 

@@ -11,7 +11,7 @@ from dashboard.demo import load_demo, remove_demo
 
 
 class Command(ReportingCommand):
-    help = "Load three example spaces with two weeks of assemblies, or remove them and nothing else."
+    help = "Load three example spaces with two weeks of assemblies, or remove exactly those."
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=["load", "remove"])
@@ -19,7 +19,7 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
         if options["action"] == "load":
-            self.stderr.write("Loading the demo; this takes some seconds.")
+            self.stderr.write("Loading the demo. This takes a few seconds.")
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
             done, verb = remove_demo(team, actor=ACTOR), "removed"

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=port_number, default=8000, help="port to listen on (8000)")
         parser.add_argument("--web-workers", type=worker_count, default=2, help="web processes (2)")
-        parser.add_argument("--no-worker", action="store_true", help="serve the web alone, run no jobs")
+        parser.add_argument("--no-worker", action="store_true", help="serve web pages only, run no jobs")
 
     def handle(
         self, *_: object, host: str, port: int, web_workers: int, no_worker: bool, **__: object
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         try:
             with take_place():
                 if ended := end_leftovers(settings.BASE_DIR):
-                    self._say(f"Ended {ended} processes that an earlier run had left behind.")
+                    self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
                 preparation.migrate_if_pending()
                 collect_static_files()
@@ -65,10 +65,10 @@ class Command(BaseCommand):
         given = os.environ.get("CONTEXTOPT_ADMIN_PASSWORD", "")
         password = given or secrets.token_urlsafe(12)
         if ensure_admin(password):
-            shown = "as CONTEXTOPT_ADMIN_PASSWORD says" if given else f"{password} (it is not shown again)"
-            self._say(f"Made the first user: {ADMIN_NAME}, password {shown}")
+            shown = "from CONTEXTOPT_ADMIN_PASSWORD" if given else f"{password} (not shown again)"
+            self._say(f"Created the first user: {ADMIN_NAME}, password {shown}")
         if not Record.objects.exists():
-            self._say("There are no records yet. For an example: .venv/bin/python manage.py demo load")
+            self._say("There are no records yet. To load examples: .venv/bin/python manage.py demo load")
         connections.close_all()
 
     def _serve(self, host: str, port: int, to_run: list[Program]) -> None:
@@ -105,7 +105,7 @@ class Announcer:
             return
         if self._answers():
             shown = f"[{self.host}]" if ":" in self.host else self.host
-            self.say(f"Contextopt is at http://{shown}:{self.port} (Ctrl-C stops it)")
+            self.say(f"Contextopt is running at http://{shown}:{self.port} (Ctrl-C stops it)")
             self.done = True
         elif time.monotonic() > self.complain_at:
             self.say(f"The web does not answer yet; look into {settings.VAR_DIR / 'log' / 'web.log'}")
@@ -133,7 +133,7 @@ class DatabaseKeeper:
     def __call__(self) -> None:
         if time.monotonic() < self.check_at or postgres.is_running():
             return
-        self.warn("The database server has died; starting it again.")
+        self.warn("The database server died. Restarting it.")
         try:
             postgres.ensure_running()
         except SetupError as error:

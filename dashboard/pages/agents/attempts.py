@@ -19,18 +19,18 @@ from dashboard.kit.formats import NONE, compact, decimals, percent, whole
 
 CAUSES = {
     "bad_plan": "the plan was wrong",
-    "implementation_error": "the plan was right, the code was not",
-    "missing_context": "something was not known",
-    "impossible_task": "it cannot be done",
-    "environment_error": "the surroundings failed",
+    "implementation_error": "the plan was right, the code was wrong",
+    "missing_context": "information was missing",
+    "impossible_task": "the task is impossible",
+    "environment_error": "the environment failed",
 }
 # What the agent is told to do, and what it is sent for it.
 ACTION_WORDS = {
-    Action.REPLAN: "Plan again, from the task, the plan and the diagnosis",
-    Action.RETRY: "Retry with the delta",
-    Action.REFETCH: "Retry with everything",
+    Action.REPLAN: "Plan again from the task, plan and diagnosis",
+    Action.RETRY: "Retry with the changes",
+    Action.REFETCH: "Retry with the full context",
     Action.STOP: "Stop: the task is impossible",
-    Action.WAIT: "Wait, then the same plan again",
+    Action.WAIT: "Wait, then repeat the same plan",
 }
 
 
@@ -134,8 +134,8 @@ def build_retry_tiles(found: RetrySummary) -> list[Tile]:
     each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
     return [
         Tile("saved", "Tokens saved", saved, magnitude, rest, f"of {whole(total.full_tokens)} in full"),
-        Tile("share", "Share saved", share, "%" if total.rate is not None else "", rest, "by sending deltas"),
-        Tile("attempts", "Retries", *compact(total.attempts), rest, f"{each} a task"),
+        Tile("share", "Share saved", share, "%" if total.rate is not None else "", rest, "by sending diffs"),
+        Tile("attempts", "Retries", *compact(total.attempts), rest, f"{each} per task"),
         Tile("stopped", "Stopped", *compact(found.stopped), rest, f"{whole(found.waiting)} waiting"),
     ]  # fmt: skip
 

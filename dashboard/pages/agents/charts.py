@@ -127,7 +127,7 @@ PHASE_CHARTS = {
         PhaseChart(
             "saved",
             "Tokens saved by phase",
-            "against the full context",
+            "compared with the full context",
             _saved,
             whole,
             saved_figure,

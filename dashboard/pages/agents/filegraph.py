@@ -16,13 +16,13 @@ MODE_WORDS = {FULL: "whole", HUNKS: "hunks", SIGNATURES: "signatures", PATH: "pa
 # What each part of a score says, and which colour it borrows.
 PARTS = {
     "content": ("words in the file", "context"),
-    "path": ("words in its path", "system"),
-    "symbols": ("names it defines", "history"),
+    "path": ("words in the path", "system"),
+    "symbols": ("defined names", "history"),
     "similar": ("changed for similar tasks", "phase-4"),
-    "recency": ("changed lately", "phase-5"),
+    "recency": ("changed recently", "phase-5"),
     "cochange": ("changed together", "phase-6"),
-    "graph": ("near by imports", "response"),
-    "seed": ("named by the task", "over"),
+    "graph": ("linked by imports", "response"),
+    "seed": ("named in the task", "over"),
 }
 
 
@@ -101,7 +101,7 @@ def draw_imports(files: Sequence[ChosenFile]) -> Picture:
     nodes = tuple(
         (file.rank, f"{_middle(file.rank):g}", f"{3 + 4 * max(0.0, file.score / best):.1f}") for file in files
     )
-    words = f"{len(arcs)} imports among {len(files)} files; the table names them."
+    words = f"{len(arcs)} imports among {len(files)} files, listed in the table."
     return Picture(tuple(arcs), nodes, ARCS_WIDTH, SPINE, ROW_HEIGHT * len(files), words)
 
 

@@ -57,19 +57,21 @@ class TaskForm(InputForm):
     )
     repository = forms.CharField(required=False)
     external_id = forms.CharField(
-        required=False, label="External id", help_text="What your own system calls it, if anything."
+        required=False, label="External id", help_text="The ID of this task in your own system (optional)."
     )
 
 
 class FindingForm(InputForm):
     input_type = FindingIn
-    phase = forms.ChoiceField(required=False, help_text="The next bundle brings findings of earlier phases.")
+    phase = forms.ChoiceField(
+        required=False, help_text="Findings of earlier phases are included in the next bundle."
+    )
     category = forms.CharField(
         widget=forms.TextInput(attrs={"list": "categories", "maxlength": CATEGORY_MAX, "autocomplete": "off"})
     )
     content = ObjectField(
         widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false"}),
-        help_text="A JSON object. Known keys fill the brief: description, pattern_name, location, "
+        help_text="A JSON object. The brief uses these keys: description, pattern_name, location, "
         "reusability, gaps, table, columns, severity, mitigation.",
     )
     confidence = forms.FloatField(
@@ -79,14 +81,16 @@ class FindingForm(InputForm):
         widget=forms.NumberInput(attrs={"step": "0.05"}),
         help_text="From 0 to 1.",
     )
-    tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
-    depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")
+    tags = ListField(
+        required=False, help_text="Comma-separated. The tag “critical” hands the finding on in full."
+    )
+    depends_on = ListField(required=False, help_text="Comma-separated IDs such as F-001.")
     decision = forms.ChoiceField(
         choices=[("", "No decision"), *Decision.choices],
         required=False,
-        help_text="An open one stops the hand-off.",
+        help_text="An open decision blocks the hand-off.",
     )
-    implementation_ready = forms.BooleanField(required=False, label="Ready to implement: handed on whole")
+    implementation_ready = forms.BooleanField(required=False, label="Ready to implement (handed on in full)")
 
     def __init__(self, data: Any = None, *, task: Task) -> None:
         super().__init__(data)
@@ -105,8 +109,10 @@ class LabelsForm(InputForm):
     """The fields of a finding that may change afterwards."""
 
     input_type = FindingPatch
-    tags = ListField(required=False, help_text="With commas between them; critical hands it on whole.")
-    depends_on = ListField(required=False, help_text="Ids such as F-001, with commas between them.")
+    tags = ListField(
+        required=False, help_text="Comma-separated. The tag “critical” hands the finding on in full."
+    )
+    depends_on = ListField(required=False, help_text="Comma-separated IDs such as F-001.")
 
 
 class ProfileForm(InputForm):
@@ -118,6 +124,8 @@ class ProfileForm(InputForm):
         choices=[(name, name.replace("_", " ")) for name in FIELDS],
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="The task is always kept.",
+        help_text="The task is always sent.",
     )
-    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
+    note = forms.CharField(
+        required=False, max_length=200, help_text="Reason for the change, shown in the history."
+    )

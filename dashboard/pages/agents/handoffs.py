@@ -26,10 +26,10 @@ CATEGORIES = {
     HandoffPhase.IMPLEMENTATION: ("changes", "tests", "follow_ups"),
 }  # fmt: skip
 BRIEF_WORDS = {
-    BriefState.PENDING: "a model is writing its own; this one stands until it is checked",
-    BriefState.IN_FORCE: "written by a model, and found to say nothing that the findings do not",
-    BriefState.REFUSED: "the model's was refused",
-    BriefState.LATE: "the model's came too late",
+    BriefState.PENDING: "extracted; a model is writing a better one",
+    BriefState.IN_FORCE: "written by a model, verified against the findings",
+    BriefState.REFUSED: "extracted; the model's brief was rejected",
+    BriefState.LATE: "extracted; the model's brief came too late",
 }
 EXCERPT = 140
 VERSIONS_SHOWN = 60
@@ -208,8 +208,8 @@ def _why_critical(finding: Finding, compression: PhaseCompression) -> str:
     settings = compression.settings
     is_key = finding.category in settings["key_categories"]
     if is_key and finding.confidence > settings["critical_above"]:
-        return f"{finding.category.replace('_', ' ')}, sure to {finding.confidence:g}"
-    return "a critical one depends on it"
+        return f"{finding.category.replace('_', ' ')}, confidence {finding.confidence:g}"
+    return "a critical finding depends on it"
 
 
 def excerpt(finding: Finding) -> str:
@@ -225,11 +225,11 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
     if status.undecided and is_now:
         yield Alert(
             "Open decisions",
-            f"{', '.join(status.undecided[:8])}: resolve them before the phase is handed on.",
+            f"{', '.join(status.undecided[:8])}: resolve these before handing on the phase.",
         )
     if compression is not None and compression.is_forced:
         keys = ", ".join(finding_key(number) for number in compression.undecided)
-        yield Alert("Handed on undecided", f"Forced while {keys} were open.")
+        yield Alert("Handed on with open decisions", f"Forced with open decisions: {keys}.")
     if compression is None:
         if status.is_over:
             limit = whole(status.budgets.limits.output_tokens)
@@ -244,17 +244,19 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
     settings = compression.settings
     if len(compression.critical) > settings["max_critical"]:
         keys = ", ".join(compression.critical_findings)
-        yield Alert("Too many critical findings", f"{keys}. Is each of them needed word for word?")
+        yield Alert(
+            "Too many critical findings", f"{keys}. Does each of them have to be handed on word for word?"
+        )
     lost = [item["id"] for item in compression.discarded if item["reason"] == "over_budget"]
     if lost:
         yield Alert(
             "Information lost",
-            f"{', '.join(lost[:8])} found no room in the brief. Tag what is needed as critical, or have a "
+            f"{', '.join(lost[:8])} did not fit into the brief. To keep a finding, tag it critical or make a "
             "critical finding depend on it.",
         )
     for warning in compression.read_warnings():
         if warning.code not in SHOWN_OTHERWISE:
-            yield Alert("Over a size", warning.message)
+            yield Alert("Size exceeded", warning.message)
 
 
 def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:

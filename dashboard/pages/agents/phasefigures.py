@@ -137,14 +137,14 @@ def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:
             "of the full contexts",
         ),
         Tile(
-            "filterings", "Filterings", *compact(now.filterings),
+            "filterings", "Filtered contexts", *compact(now.filterings),
             describe_growth(now.filterings, before.filterings, "none"),
             f"{whole(now.sent_tokens / now.filterings if now.filterings else None)} tokens sent each",
         ),
         Tile(
             "trimmed", "Over the budget", points(now.trim_rate), unit(now.trim_rate),
             describe_change(now.trim_rate, before.trim_rate, "none", in_points),
-            "were trimmed to fit",
+            "trimmed to fit",
         ),
     ]  # fmt: skip
 

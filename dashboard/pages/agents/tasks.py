@@ -55,7 +55,7 @@ def task_new(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = TaskForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (made := _create(request, form)):
-        messages.success(request, "The task is made. Say what the analysis finds.")
+        messages.success(request, "Task created. Add the findings of the analysis.")
         return redirect("dashboard:task", made.pk)
     status = 422 if form.is_bound else 200
     return render_page(request, "dashboard/task_new.html", {"form": form}, status=status)
@@ -80,7 +80,7 @@ def task(request: TeamRequest, task_id: int) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = FindingForm(request.POST, task=found)
     if form.is_valid() and (added := _add(request, found, form)):
-        messages.success(request, f"{added.key} is added.")
+        messages.success(request, f"Added {added.key}.")
         return redirect(f"{reverse('dashboard:task', args=[found.pk])}#new-finding")
     return _render(request, found, form, status=422)
 
@@ -161,7 +161,7 @@ def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpRespo
         return _render_finding(request, task, found, form)
     if request.htmx:
         return _render_finding(request, task, changed, is_saved=True)
-    messages.success(request, f"{changed.key} is changed.")
+    messages.success(request, f"Updated {changed.key}.")
     return redirect("dashboard:task", task.pk)
 
 
@@ -208,7 +208,7 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{resolved.key} is decided.")
+        messages.success(request, f"Resolved {resolved.key}.")
     return redirect("dashboard:task", task.pk)
 
 
@@ -227,7 +227,7 @@ def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"The {compression.phase} is compressed.")
+        messages.success(request, f"Compressed {compression.phase}.")
     return redirect("dashboard:task", found.pk)
 
 
@@ -246,7 +246,7 @@ def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"The task is in {advanced.phase}.")
+        messages.success(request, f"The task is now in {advanced.phase}.")
     return redirect("dashboard:task", found.pk)
 
 

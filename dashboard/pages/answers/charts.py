@@ -87,15 +87,15 @@ VOTE_CHARTS = {
     for chart in (
         VoteChart(
             "liked",
-            "Share of thumbs up",
-            "of all votes; dotted: before",
-            (VoteColumn("Thumbs up", lambda f: f.liked_rate, percent),),
+            "Liked answers",
+            "share of upvotes; dotted: period before",
+            (VoteColumn("Liked", lambda f: f.liked_rate, percent),),
             liked_figure,
         ),
         VoteChart(
             "votes",
             "Votes",
-            "up above the line, down below",
+            "upvotes above the line, downvotes below",
             (
                 VoteColumn("Up", lambda f: f.up, whole),
                 VoteColumn("Down", lambda f: f.down, whole),

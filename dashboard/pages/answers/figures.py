@@ -53,7 +53,7 @@ class FeedbackForm(OverviewForm):
 class VotesForm(FilterForm):
     """Which votes are listed."""
 
-    rating = forms.ChoiceField(choices=[("", "Up and down"), *Rating.choices], required=False)
+    rating = forms.ChoiceField(choices=[("", "Upvotes and downvotes"), *Rating.choices], required=False)
     space = forms.SlugField(required=False, max_length=64)
     stage = forms.IntegerField(required=False, min_value=2, max_value=5)
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
@@ -101,7 +101,7 @@ def read_series(wanted: VoteFilter, period: Period) -> VoteSeries:
 def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
     return [
         Tile(
-            "liked", "Thumbs up", points(now.liked_rate), unit(now.liked_rate),
+            "liked", "Liked", points(now.liked_rate), unit(now.liked_rate),
             describe_change(now.liked_rate, before.liked_rate, "higher", in_points), "of all votes",
         ),
         Tile(
@@ -111,7 +111,7 @@ def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
         ),
         Tile(
             "up", "Up", *compact(now.up),
-            describe_growth(now.up, before.up, "higher"), "good answers",
+            describe_growth(now.up, before.up, "higher"), "upvotes",
         ),
         Tile(
             "down", "Down", *compact(now.down),

@@ -25,7 +25,7 @@ class MessageForm(InputForm):
         label="Message",
         strip=False,
         max_length=MESSAGE_MAX,
-        widget=forms.Textarea(attrs={"rows": 3, "data-enter-sends": True, "placeholder": "Ask something…"}),
+        widget=forms.Textarea(attrs={"rows": 3, "data-enter-sends": True, "placeholder": "Ask a question…"}),
     )
 
 
@@ -35,7 +35,9 @@ class AskForm(InputForm):
     input_type = ConversationIn
     space = forms.ChoiceField()
     stage = forms.ChoiceField(choices=STAGES)
-    model = forms.CharField(required=False, max_length=MODEL_MAX, help_text="Empty: the endpoint's own.")
+    model = forms.CharField(
+        required=False, max_length=MODEL_MAX, help_text="Leave blank to use the endpoint's default."
+    )
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -50,7 +52,7 @@ class VoteForm(InputForm):
     """A thumb; `none` takes it back."""
 
     input_type = OpinionIn
-    rating = forms.ChoiceField(choices=[("up", "Good"), ("down", "Bad"), (WITHDRAW, "Taken back")])
+    rating = forms.ChoiceField(choices=[("up", "Good"), ("down", "Bad"), (WITHDRAW, "Withdrawn")])
     reason = forms.CharField(required=False, max_length=REASON_MAX)
     comment = NotesField(required=False, max_length=COMMENT_MAX)
 

@@ -20,18 +20,18 @@ TRAIL, SKIPPED = "review_trail", "review_skipped"
 TRAIL_MAX, SKIPPED_MAX = 100, 200
 # What helps against each verdict: in a version's settings, and in a record.
 CONFIG_ADVICE = {
-    Verdict.CONTEXT_MISSING: "Widen the date range, take more records, or weigh words and meaning more.",
-    Verdict.CONTEXT_CUT: "Give more characters of notes, or a larger context budget.",
-    Verdict.CONTEXT_WRONG: "Weigh recency more, or correct the records below.",
-    Verdict.MODEL: "The context was right: look at the model or its instructions.",
-    Verdict.OTHER: "Read the notes.",
+    Verdict.CONTEXT_MISSING: "Widen the date window, raise the record limit, or weight words and meaning up.",
+    Verdict.CONTEXT_CUT: "Allow more characters of notes, or a larger context budget.",
+    Verdict.CONTEXT_WRONG: "Weight recency more, or correct the records below.",
+    Verdict.MODEL: "The context was right. Check the model or its instructions.",
+    Verdict.OTHER: "Read the reviewers' notes.",
 }
 RECORD_ADVICE = {
-    Verdict.CONTEXT_MISSING: "Pin it, or tag it with the words people use.",
-    Verdict.CONTEXT_CUT: "Say the main thing at its beginning, or split it.",
+    Verdict.CONTEXT_MISSING: "Pin it, or tag it with words people use in questions.",
+    Verdict.CONTEXT_CUT: "Put the main point first, or split it.",
     Verdict.CONTEXT_WRONG: "Correct or delete it.",
-    Verdict.MODEL: "It was right as it is.",
-    Verdict.OTHER: "Read the notes.",
+    Verdict.MODEL: "No change needed.",
+    Verdict.OTHER: "Read the reviewers' notes.",
 }
 
 

@@ -38,13 +38,13 @@ class VerdictForm(InputForm):
 
 class RulesForm(InputForm):
     input_type = RulesPatch
-    takes_disliked = forms.BooleanField(required=False, label="Every answer with a thumb down")
+    takes_disliked = forms.BooleanField(required=False, label="All downvoted answers")
     sample_percent = forms.FloatField(
-        label="Of the other assemblies, in percent", min_value=0, max_value=100,
+        label="Random sample of other assemblies (%)", min_value=0, max_value=100,
         widget=forms.NumberInput(attrs={"step": "any"}),
     )  # fmt: skip
     verdicts_wanted = forms.TypedChoiceField(
-        label="Verdicts each item wants",
+        label="Verdicts per item",
         choices=[(n, str(n)) for n in range(1, VERDICTS_MAX + 1)],
         coerce=int,
     )
@@ -77,9 +77,9 @@ class QueueForm(FilterForm):
         ],
         required=False,
     )
-    origin = forms.ChoiceField(choices=[("", "Disliked and sample"), *Origin.choices], required=False)
+    origin = forms.ChoiceField(choices=[("", "Downvoted and sampled"), *Origin.choices], required=False)
     whose = forms.ChoiceField(
-        choices=[("", "Everybody's"), ("mine", "Assigned to me"), ("left", "Not judged by me")],
+        choices=[("", "Everybody's"), ("mine", "Assigned to me"), ("left", "Without my verdict")],
         required=False,
     )
     space = forms.SlugField(required=False, max_length=64)

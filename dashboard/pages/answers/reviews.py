@@ -108,7 +108,7 @@ def review_rules(request: TeamRequest) -> HttpResponse:
         return _render_queue(request, form, status=422)
     assert isinstance(form.value, RulesPatch)
     set_rules(team=request.team, changes=form.value, actor=request.actor)
-    messages.success(request, "The rules are saved.")
+    messages.success(request, "Review rules saved.")
     return redirect("dashboard:reviews")
 
 
@@ -260,9 +260,7 @@ def review_assign(request: TeamRequest, item_id: int) -> HttpResponse:
     except InvalidInput as error:
         messages.error(request, "; ".join(f"{username} {problem.message}" for problem in error.problems))
     else:
-        messages.success(
-            request, f"Assigned to {username}." if username else "Whoever comes first may judge it."
-        )
+        messages.success(request, f"Assigned to {username}." if username else "Anyone can review it now.")
     return redirect("dashboard:review", item.pk)
 
 

@@ -10,7 +10,7 @@ from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import decimals, milliseconds, percent, reason_words, signed, whole
 from dashboard.kit.ledgers import Titled
 
-NOT_NAMED = "not named"
+NOT_NAMED = "not listed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _shown(row: Assembly) -> dict[str, str]:
         "Budget used": percent(row.utilisation),
         "Tokens saved": signed(row.tokens_saved),
         "Truncated": "yes" if row.truncated else "no",
-        "Milliseconds": milliseconds(row.assembly_ms),
+        "Assembly time (ms)": milliseconds(row.assembly_ms),
         "SHA-256": f"{row.sha256[:16]}…",
     }
 
@@ -125,4 +125,4 @@ def _fate(found: tuple[int, EntryJson] | None) -> str:
     if found is None:
         return NOT_NAMED
     rank, entry = found
-    return f"kept, number {rank}" if entry["kept"] else f"dropped, {reason_words(entry['reason'])}"
+    return f"kept, rank {rank}" if entry["kept"] else f"dropped, {reason_words(entry['reason'])}"

@@ -34,8 +34,10 @@ class AssembliesForm(FilterForm):
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
     )
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
-    warning = forms.ChoiceField(choices=[("", "Warned or not"), *WARNINGS], required=False)
-    slow = forms.ChoiceField(choices=[("", "Slow or not"), ("yes", f"Over {SLOW_MS} ms")], required=False)
+    warning = forms.ChoiceField(choices=[("", "With or without warnings"), *WARNINGS], required=False)
+    slow = forms.ChoiceField(
+        choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
+    )
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)

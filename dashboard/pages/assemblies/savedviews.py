@@ -55,7 +55,7 @@ def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
     if view.owner_id is None:
         require_role(request, Role.EDITOR)
     delete_view(view=view)
-    messages.success(request, f"“{view.name}” is deleted.")
+    messages.success(request, f"Deleted “{view.name}”.")
     return redirect(f"dashboard:{view.page}")
 
 
@@ -74,6 +74,6 @@ class SavedViewForm(forms.Form):
     query = forms.CharField(max_length=QUERY_MAX, required=False)
     name = forms.CharField(
         max_length=NAME_MAX,
-        error_messages={"required": "Give the view a name."},
+        error_messages={"required": "Enter a name for the view."},
     )
     is_shared = forms.BooleanField(required=False)

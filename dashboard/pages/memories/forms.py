@@ -26,7 +26,7 @@ class MemoriesForm(FilterForm):
 
     type = forms.CharField(max_length=TYPE_MAX, required=False)
     trust = forms.ChoiceField(
-        choices=[("", "Any trust"), *TrustLevel.choices], required=False, label="Whose words"
+        choices=[("", "Any source"), *TrustLevel.choices], required=False, label="Source"
     )
     tag = forms.CharField(max_length=TAG_MAX, required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
@@ -84,18 +84,18 @@ class MemoriesForm(FilterForm):
 
 class MemoryFields(InputForm):
     content = NotesField(strip=False, max_length=CONTENT_MAX)
-    title = forms.CharField(required=False, help_text="What it is about.")
+    title = forms.CharField(required=False, help_text="A short subject (optional).")
     memory_type = forms.CharField(
         label="Type", initial="general", widget=forms.TextInput(attrs={"list": "memory-types"}),
         help_text=f"{', '.join(MEMORY_TYPES)}, or any other.",
     )  # fmt: skip
     category = forms.CharField(required=False)
-    tags = ListField(required=False, help_text="With commas between them.")
+    tags = ListField(required=False, help_text="Comma-separated.")
     repository = forms.CharField(required=False)
     trust_level = forms.ChoiceField(
-        label="Whose words",
+        label="Source",
         choices=TrustLevel.choices,
-        help_text="External words reach a model as data alone.",
+        help_text="Models get external text marked as data, never as instructions.",
     )
     payload = ObjectField(required=False)
 
@@ -162,19 +162,21 @@ class CompletionForm(InputForm):
 
     input_type = CompletionIn
     task_id = forms.IntegerField(
-        label="Task number", required=False, min_value=1, help_text="Empty: a task is recorded."
+        label="Task number", required=False, min_value=1, help_text="Leave blank to record a new task."
     )
     description = forms.CharField(
-        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="What was to be done."
+        required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="The goal of the task."
     )
     repository = forms.CharField(required=False)
     outcome = forms.ChoiceField(choices=[("completed", "Completed"), ("failed", "Failed")])
-    plan = NotesField(required=False, help_text="A line a step.")
+    plan = NotesField(required=False, help_text="One step per line.")
     total_attempts = forms.IntegerField(label="Attempts", min_value=1, max_value=10_000, initial=1)
     quality_score = forms.FloatField(label="Quality, 0 to 10", min_value=0, max_value=10, initial=8)
-    decisions = NotesField(required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3}))
+    decisions = NotesField(
+        required=False, help_text="One per line.", widget=forms.Textarea(attrs={"rows": 3})
+    )
     error_patterns = NotesField(
-        required=False, help_text="A line each.", widget=forms.Textarea(attrs={"rows": 3})
+        required=False, help_text="One per line.", widget=forms.Textarea(attrs={"rows": 3})
     )
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def memory_new(request: TeamRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         assert isinstance(form.value, MemoryIn)
         memory = create_memory(team=request.team, data=form.value, actor=request.actor)
-        messages.success(request, "The memory is saved.")
+        messages.success(request, "Memory saved.")
         return _to_memory(memory)
     status = 422 if form.is_bound else 200
     context = {"form": form, "types": MEMORY_TYPES}
@@ -90,7 +90,7 @@ def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
     require_role(request, Role.EDITOR)
     delete_memory(memory=found, actor=request.actor)
     undo = reverse("dashboard:memory_restore", args=[memory_id])
-    messages.success(request, f"“{str(found)[:60]}” is deleted.", extra_tags=undo)
+    messages.success(request, f"“{str(found)[:60]}” deleted.", extra_tags=undo)
     return redirect("dashboard:memories")
 
 
@@ -100,7 +100,7 @@ def memory_restore(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_memory(request, memory_id)
     require_role(request, Role.EDITOR)
     restore_memory(memory=found, actor=request.actor)
-    messages.success(request, "The memory is back.")
+    messages.success(request, "Memory restored.")
     return _to_memory(found)
 
 

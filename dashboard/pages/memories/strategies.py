@@ -93,7 +93,7 @@ def strategy_retire(request: TeamRequest, memory_id: int) -> HttpResponse:
         messages.error(request, f"Not retired: the reason {field_problems(error)[0].message}.")
     else:
         retire_strategy(memory=found, reason=reason, actor=request.actor)
-        messages.success(request, "The strategy is retired: no plan is given it any more.")
+        messages.success(request, "Strategy retired. Agents will no longer receive it.")
     return redirect("dashboard:strategy", memory_id)
 
 
@@ -107,7 +107,7 @@ def strategy_reinstate(request: TeamRequest, memory_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "The strategy is back in use.")
+        messages.success(request, "Strategy reinstated.")
     return redirect("dashboard:strategy", memory_id)
 
 
@@ -120,7 +120,7 @@ def strategy_complete(request: TeamRequest) -> HttpResponse:
     result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
     if result:
         if not result.is_new:
-            messages.info(request, "This was reported before. Nothing was changed.")
+            messages.info(request, "This report was already recorded. Nothing was changed.")
         return redirect(f"{request.path}?completion={result.completion.pk}")
     context = {"form": form, "answer": _find_answer(request)}
     return render_page(

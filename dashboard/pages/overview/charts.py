@@ -208,7 +208,7 @@ CHARTS = {
         Chart(
             "ratio",
             "Compression ratio",
-            "included ÷ filtered; dotted: before",
+            "included ÷ filtered; dotted: period before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
             RATIO_FORMAT,
@@ -231,7 +231,7 @@ CHARTS = {
         Chart(
             "truncation",
             "Truncation rate",
-            "assemblies that dropped something",
+            "share of assemblies that dropped a record",
             (Column("Truncation rate", lambda f: f.truncation_rate, percent),),
             truncation_figure,
             SHARE_FORMAT,
@@ -240,7 +240,7 @@ CHARTS = {
         Chart(
             "saved",
             "Tokens saved",
-            "against the last 10 records or the full context",
+            "compared with the last 10 records or the full context",
             (
                 Column("Tokens saved", _saved, whole),
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
@@ -252,18 +252,18 @@ CHARTS = {
         ),
         Chart(
             "utilisation",
-            "Budget used",
-            "of the context tokens; target 80–95 %",
-            (Column("Budget used", lambda f: f.utilisation, percent),),
+            "Budget utilisation",
+            "share of the context budget; target 80–95 %",
+            (Column("Budget utilisation", lambda f: f.utilisation, percent),),
             utilisation_figure,
             SHARE_FORMAT,
             SHARE_HOVER,
         ),
         Chart(
             "records",
-            "Records a request",
-            "of space contexts; dotted: before",
-            (Column("Records a request", _records, tenths),),
+            "Records per request",
+            "space contexts; dotted: period before",
+            (Column("Records per request", _records, tenths),),
             records_figure,
             ",.3~f",
             ",.1f",

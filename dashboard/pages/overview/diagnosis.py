@@ -65,12 +65,12 @@ def _slow(total: Figures) -> Observation | None:
         f"Half of {whole(total.assemblies)} assemblies took up to {milliseconds(total.p50_ms)} ms, 5 % took "
         f"over {milliseconds(total.p95_ms)} ms. The target is {SLOW_MS} ms.",
         (
-            "a database short of memory or connections",
+            "a database low on memory or connections",
             "other work on the machine, such as an import",
             "one very large space or text",
-            "an embedding endpoint that answers late",
+            "a slow embedding endpoint",
         ),
-        "See whether the slow ones share a space or an hour.",
+        "Check whether the slow assemblies share a space or an hour.",
         {"slow": "yes"},
     )
 
@@ -85,8 +85,8 @@ def _costly(stages: list[StageFigures]) -> Observation | None:
         f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than the last 10 records",
         f"They sent {whole(costly.tokens_before - costly.tokens_saved)} tokens; the last 10 records would "
         f"have been {whole(costly.tokens_before)}.",
-        ("a record limit above 10", "longer records chosen than the last ones"),
-        "Lower the record limit or the context budget, if the answers stay good with less.",
+        ("a record limit above 10", "longer records than the last 10"),
+        "Lower the record limit or the context budget if answers stay good with less.",
         {"stage": str(costly.stage)},
     )
 
@@ -97,13 +97,13 @@ def _half_empty(total: Figures) -> Observation | None:
     return Observation(
         "half-empty",
         f"Only {percent(total.utilisation)} of the context budget is used",
-        f"That is the mean; contexts hold {_records(total)} on average.",
+        f"This is the mean. Contexts hold {_records(total)} on average.",
         (
-            "few records inside the date window",
-            "a record limit that is reached long before the budget",
+            "few records in the date window",
+            "a record limit reached long before the budget",
             "a budget larger than the space",
         ),
-        "Widen the window, raise the record limit, or lower the context budget to what is used.",
+        "Widen the date window, raise the record limit, or lower the context budget.",
         {"kind": "space"},
     )
 
@@ -121,10 +121,13 @@ def _truncated(total: Figures) -> Observation | None:
         return None
     return Observation(
         "truncated",
-        f"{percent(total.truncation_rate)} of the assemblies dropped something",
+        f"{percent(total.truncation_rate)} of assemblies dropped a record",
         f"{whole(round(total.truncation_rate * total.assemblies))} of {whole(total.assemblies)} left out "
         "something that passed the filters.",
-        ("more records in the window than the record limit allows", "a budget too small for them"),
+        (
+            "more records in the date window than the record limit allows",
+            "a budget too small for the records",
+        ),
         "Look at what a few of them dropped. If it was missed, narrow the window or raise the limit; in a "
         "large space this is normal.",
         {"truncated": "yes"},
@@ -138,14 +141,14 @@ def _flat(spread: ScoreSpread) -> Observation | None:
         return Observation(
             "unviewed",
             "No record has been viewed",
-            "The frequency part of every score is 0, so without a question age alone decides.",
-            ("records are only imported and assembled, never opened", "an import without view counts"),
-            "Open records through the page or the API, so that use counts, or set the frequency weight to 0.",
+            "The frequency part of every score is 0, so without a question only age counts.",
+            ("records that are imported and assembled but never opened", "an import without view counts"),
+            "Open records here or through the API to count views, or set the frequency weight to 0.",
         )
     return Observation(
         "flat",
         "All scores are alike",
-        "No record has been viewed, and all dates lie within one day: nothing tells the records apart.",
-        ("an import that gave every record the date of the import",),
-        "Give imported records their own dates, and open records through the page or the API.",
+        "No record has been viewed, and all dates lie within one day, so all records score about the same.",
+        ("an import that dated every record on the day of the import",),
+        "Import records with their own dates, and open records in the dashboard or through the API.",
     )

@@ -23,7 +23,7 @@ class OverviewForm(PeriodForm):
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
-    kinds = forms.ChoiceField(choices=[("", "Kinds together"), (APART, "Kinds apart")], required=False)
+    kinds = forms.ChoiceField(choices=[("", "Combined"), (APART, "Split by kind")], required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data, team=team)

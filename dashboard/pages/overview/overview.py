@@ -202,7 +202,7 @@ def _panels(data: ChartData) -> list[ChartPanel]:
 
 def _panel(slug: str) -> ChartPanel:
     if slug == VOTES:
-        return ChartPanel(VOTES, "Liked answers", "thumbs up, by stage")
+        return ChartPanel(VOTES, "Liked answers", "share of upvotes, by stage")
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 

@@ -35,15 +35,15 @@ def build_tiles(
         Tile(
             "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
             describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
-            f"dropped something, of {whole(now.assemblies)}",
+            f"of {whole(now.assemblies)} assemblies dropped a record",
         ),
         Tile(
-            "utilisation", "Budget used", points(now.utilisation), unit(now.utilisation),
+            "utilisation", "Budget utilisation", points(now.utilisation), unit(now.utilisation),
             describe_change(now.utilisation, before.utilisation, "none", in_points),
-            f"mean share of the context, median {percent(now.median_utilisation)}", "target 80–95 %",
+            f"mean; median {percent(now.median_utilisation)}", "target 80–95 %",
         ),
         Tile(
-            "records", "Records a request", decimals(now.records_included, 1), "",
+            "records", "Records per request", decimals(now.records_included, 1), "",
             describe_change(
                 now.records_included, before.records_included, "none", lambda d: decimals(d, 1)
             ),
@@ -73,7 +73,7 @@ def month_tile(month: MonthProjection) -> Tile:
     so_far, letter = compact(month.so_far.tokens)
     worth = f", ≈ {money(month.projected.dollars)}" if month.projected.dollars is not None else ""
     return Tile(
-        "month", "This month, projected", *compact(month.projected.tokens), Change("", ""),
+        "month", "Projected this month", *compact(month.projected.tokens), Change("", ""),
         f"tokens saved{worth}; {so_far} {letter}".rstrip() + " so far",
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ TEMPLATE = "dashboard/audit.html"
 # What an action may be about: the word before its dot.
 ABOUT = (
     ("", "All changes"),
-    ("config", "Settings of spaces"),
+    ("config", "Space settings"),
     ("profile", "Phases"),
     ("key", "Keys"),
     ("role", "Roles"),
@@ -36,7 +36,7 @@ ABOUT = (
     ("finding", "Findings"),
     ("repository", "Repositories"),
     ("review", "Review"),
-    ("rules", "Rules of memory and hand-off"),
+    ("rules", "Memory and hand-off rules"),
 )
 HEADER = ("at", "actor", "action", "subject", "before", "after")
 

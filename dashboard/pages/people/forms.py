@@ -26,13 +26,13 @@ class InvitationForm(InputForm):
     ids = "invitation_%s"
     name = forms.CharField(max_length=INVITED_MAX, label="For")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
-    days = forms.IntegerField(label="Days it holds", initial=7, min_value=1, max_value=DAYS_MAX)
+    days = forms.IntegerField(label="Expires after (days)", initial=7, min_value=1, max_value=DAYS_MAX)
 
 
 class AccountForm(InputForm):
     input_type = AccountIn
     username = forms.CharField(
-        label="User name",
+        label="Username",
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
     )
@@ -52,5 +52,5 @@ class TeamForm(forms.Form):
     def clean_time_zone(self) -> str:
         name = cast(str, self.cleaned_data["time_zone"])
         if name not in available_timezones():
-            raise forms.ValidationError(f"{name!r} is not a time zone; give a name such as Europe/Oslo.")
+            raise forms.ValidationError(f"{name!r} is not a time zone. Enter a name such as Europe/Oslo.")
         return name

@@ -33,7 +33,7 @@ def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
     require_role(request, Role.ADMIN)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose one of the roles.")
+        messages.error(request, "Choose a role.")
         return redirect(MEMBERS)
     try:
         changed = members.change_role(
@@ -95,7 +95,7 @@ def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"The invitation of {found.name} is revoked.")
+        messages.success(request, f"Invitation for {found.name} revoked.")
     return redirect(MEMBERS)
 
 
@@ -162,7 +162,7 @@ def password(request: TeamRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         members.change_password(user=user, password=form.cleaned_data["new_password1"])
         update_session_auth_hash(request, user)
-        messages.success(request, "Your password is changed. Everywhere else you are logged out.")
+        messages.success(request, "Password changed. You were logged out everywhere else.")
         return redirect("dashboard:settings")
     status = 422 if form.errors else 200
     return render_page(request, "dashboard/password.html", {"form": form}, status=status)

@@ -64,7 +64,10 @@ def key_create(request: TeamRequest) -> HttpResponse:
 
 def refuse_secret(request: TeamRequest) -> HttpResponse:
     """Make nothing where the answer would be a page of its own: reloading it would make another secret."""
-    messages.error(request, "This needs JavaScript: a secret is shown once. Nothing was made.")
+    messages.error(
+        request,
+        "Creating a key needs JavaScript, because the secret is shown only once. Nothing was created.",
+    )
     return redirect("dashboard:settings")
 
 
@@ -76,7 +79,7 @@ def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
         raise Http404("No such key.")
     require_role(request, Role.ADMIN)
     revoke_key(key=found, actor=request.actor)
-    messages.success(request, f"The key “{found.name}” is revoked.")
+    messages.success(request, f"Key “{found.name}” revoked.")
     return redirect("dashboard:settings")
 
 
@@ -98,7 +101,7 @@ def demo_load(request: TeamRequest) -> HttpResponse:
     try:
         tasks.load_demo.delay(request.team.pk)
     except OperationalError:
-        messages.error(request, "The queue of jobs does not answer. Is the worker running?")
+        messages.error(request, "The job queue is not responding. Is the worker running?")
         return redirect("dashboard:overview")
     return redirect("dashboard:demo_status")
 
@@ -121,7 +124,7 @@ def demo_status(request: TeamRequest) -> HttpResponse:
 def demo_remove(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
     remove_demo(request.team, actor=request.actor)
-    messages.success(request, "The demo data is removed.")
+    messages.success(request, "Demo data removed.")
     return redirect("dashboard:overview")
 
 

@@ -42,7 +42,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
     config = _publish(request, space, form)
     if config is None:
         return _render(request, space, form, status=422)
-    messages.success(request, f"Version {config.version} is saved and in force.")
+    messages.success(request, f"Version {config.version} is saved and active.")
     return redirect("dashboard:space_settings", slug)
 
 
@@ -76,7 +76,7 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
         activate_config(space=space, version=version, actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
-    messages.success(request, f"Version {version} is in force.")
+    messages.success(request, f"Version {version} is active.")
     return redirect("dashboard:space_settings", slug)
 
 
@@ -95,7 +95,7 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     except InvalidInput as error:
         messages.error(request, f"Not changed: {error}.")
     else:
-        messages.success(request, f"Version {config.version} of the settings is in force.")
+        messages.success(request, f"Version {config.version} of the settings is active.")
     back = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
     return redirect(back if is_ours else "dashboard:space_settings", *(() if is_ours else (slug,)))

@@ -41,10 +41,17 @@ class PreviewForm(FilterForm):
 
     question = forms.CharField(max_length=QUERY_MAX, required=False)
     stage = forms.ChoiceField(
-        choices=[("", "By the question"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")], required=False
+        choices=[("", "Best match to the question"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")],
+        required=False,
     )
     window = forms.ChoiceField(
-        choices=[("", "As set"), ("7", "7 days"), ("14", "14 days"), ("30", "30 days"), ("all", "All")],
+        choices=[
+            ("", "From settings"),
+            ("7", "7 days"),
+            ("14", "14 days"),
+            ("30", "30 days"),
+            ("all", "All"),
+        ],
         required=False,
     )
     as_of = MomentField(required=False, max_length=40, label="As of")

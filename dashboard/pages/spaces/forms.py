@@ -19,16 +19,16 @@ ALL = "all"
 class SpaceForm(InputForm):
     input_type = SpaceIn
     name = forms.CharField()
-    slug = forms.CharField(help_text="Letters, digits, - and _. It names the space in the API.")
+    slug = forms.CharField(help_text="Letters, digits, - and _. Identifies the space in the API.")
     description = forms.CharField(required=False)
-    categories = ListField(required=False, help_text="With commas between them.")
+    categories = ListField(required=False, help_text="Comma-separated.")
 
 
 class SpaceEditForm(InputForm):
     input_type = SpacePatch
     name = forms.CharField()
     description = forms.CharField(required=False)
-    categories = ListField(required=False, help_text="With commas between them.")
+    categories = ListField(required=False, help_text="Comma-separated.")
 
     @classmethod
     def of(cls, space: Space) -> "SpaceEditForm":
@@ -41,11 +41,11 @@ class RecordFields(InputForm):
     date = forms.DateTimeField(
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
-        help_text="Empty: now.",
+        help_text="Leave blank for now.",
     )
-    tags = ListField(required=False, help_text="With commas between them.")
+    tags = ListField(required=False, help_text="Comma-separated.")
     notes = NotesField(required=False, strip=False, max_length=NOTES_MAX)
-    pinned = forms.BooleanField(required=False, help_text="A candidate whatever its date, and first.")
+    pinned = forms.BooleanField(required=False, help_text="Always considered first, regardless of date.")
     thread = forms.CharField(required=False)
     position = forms.IntegerField(required=False)
     metadata = ObjectField(required=False)
@@ -55,7 +55,9 @@ class RecordForm(RecordFields):
     input_type = RecordIn
     source = forms.CharField(required=False)
     external_id = forms.CharField(
-        required=False, label="External id", help_text="With the source, what an import knows it by."
+        required=False,
+        label="External id",
+        help_text="Together with the source, identifies the record on re-import.",
     )
 
 
@@ -80,49 +82,55 @@ class RecordEditForm(RecordFields):
 
 def _limit(label: str, most: int) -> forms.IntegerField:
     return forms.IntegerField(
-        label=label, required=False, min_value=1, max_value=most, help_text="Leave empty for all."
+        label=label, required=False, min_value=1, max_value=most, help_text="Leave blank for all."
     )
 
 
 class ConfigForm(InputForm):
     input_type = ConfigIn
     window_days = forms.TypedChoiceField(
-        label="Date range",
+        label="Date window",
         choices=[(days or ALL, label) for days, label in WINDOW_CHOICES],
         coerce=lambda value: value if value == ALL else int(value),
         widget=forms.RadioSelect,
     )
-    max_records = forms.IntegerField(label="Records at most", min_value=1, max_value=1_000)
+    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     system_tokens = forms.IntegerField(label="System", min_value=0, max_value=200_000)
     context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=200_000)
     history_tokens = forms.IntegerField(label="History", min_value=0, max_value=200_000)
-    response_tokens = forms.IntegerField(label="Response, at least", min_value=1_000, max_value=200_000)
+    response_tokens = forms.IntegerField(label="Response (minimum)", min_value=1_000, max_value=200_000)
     stage3_context_tokens = forms.IntegerField(label="Context in stage 3", min_value=0, max_value=200_000)
     total_tokens = forms.IntegerField(
         label="Total",
         required=False,
         min_value=1_000,
         max_value=2_000_000,
-        help_text="Empty: the sum of the four.",
+        help_text="Leave blank for the sum of the four.",
     )
     semantic_weight = forms.DecimalField(
-        label="Meaning", min_value=0, max_value=10, decimal_places=3, help_text="How near the question it is."
+        label="Meaning", min_value=0, max_value=10, decimal_places=3, help_text="Similarity to the question."
     )
     lexical_weight = forms.DecimalField(
-        label="Words", min_value=0, max_value=10, decimal_places=3, help_text="Words of the question in it."
+        label="Words",
+        min_value=0,
+        max_value=10,
+        decimal_places=3,
+        help_text="Words it shares with the question.",
     )
     neighbour_share = forms.DecimalField(
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
-        help_text="What a hit lends to the next in its thread.",
+        help_text="Share of a match's score that the next message in its thread inherits.",
     )  # fmt: skip
-    question_window_days = _limit("Days a question looks back", 3_650)
-    question_max_records = _limit("Records for a question", 1_000)
-    question_notes_chars = _limit("Characters of notes", 100_000)
+    question_window_days = _limit("Date window for questions (days)", 3_650)
+    question_max_records = _limit("Record limit for questions", 1_000)
+    question_notes_chars = _limit("Notes limit (characters)", 100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
-    note = forms.CharField(required=False, max_length=200, help_text="Why; shown in the history.")
+    note = forms.CharField(
+        required=False, max_length=200, help_text="Reason for the change, shown in the history."
+    )
 
     @classmethod
     def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
@@ -136,7 +144,7 @@ class ConfigForm(InputForm):
 
 class UploadForm(forms.Form):
     file = forms.FileField(
-        help_text="JSONL or CSV, 5 MB at most. Importing the same twice changes nothing.",
+        help_text="JSONL or CSV, up to 5 MB. Importing the same file twice changes nothing.",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.tsv"}),
     )
 
@@ -144,10 +152,10 @@ class UploadForm(forms.Form):
         file = self.cleaned_data["file"]
         if file.size > UPLOAD_MAX_BYTES:
             raise forms.ValidationError(
-                "The file is past 5 MB; use `manage.py import_records` for larger ones."
+                "The file is larger than 5 MB. Use `manage.py import_records` for larger files."
             )
         # Five megabytes can unpack to five gigabytes.
         if file.read(2) == b"\x1f\x8b":
-            raise forms.ValidationError("The file is compressed; unpack it first.")
+            raise forms.ValidationError("The file is compressed. Unpack it first.")
         file.seek(0)
         return file

@@ -42,7 +42,7 @@ def record_new(request: TeamRequest, slug: str) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = RecordForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (record := _create(request, slug, form)):
-        messages.success(request, "The record is saved.")
+        messages.success(request, "Record saved.")
         return _to_record(record)
     status = 422 if form.is_bound else 200
     return render_page(request, "dashboard/record_new.html", {"space": space, "form": form}, status=status)
@@ -93,7 +93,7 @@ def record_delete(request: TeamRequest, slug: str, record_id: int) -> HttpRespon
     require_role(request, Role.EDITOR)
     delete_record(record=found, actor=request.actor)
     undo = reverse("dashboard:record_restore", args=[slug, record_id])
-    messages.success(request, f"“{found.title[:60]}” is deleted.", extra_tags=undo)
+    messages.success(request, f"“{found.title[:60]}” deleted.", extra_tags=undo)
     return redirect("dashboard:space", slug)
 
 
@@ -107,7 +107,7 @@ def record_restore(request: TeamRequest, slug: str, record_id: int) -> HttpRespo
     except Conflict as error:
         messages.error(request, f"Not restored: {error}.")
     else:
-        messages.success(request, "The record is back.")
+        messages.success(request, "Record restored.")
     return _to_record(found)
 
 
@@ -122,7 +122,7 @@ def record_pin(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, f"Not changed: {error}.")
     else:
-        messages.success(request, "Pinned." if changes.pinned else "No longer pinned.")
+        messages.success(request, "Pinned." if changes.pinned else "Unpinned.")
     return _to_record(found)
 
 
@@ -137,7 +137,7 @@ def record_undo(request: TeamRequest, slug: str, record_id: int, number: int) ->
     except (Conflict, NotFound) as error:
         messages.error(request, f"Not changed: {error}.")
     else:
-        messages.success(request, "The record is as it was then.")
+        messages.success(request, "Change undone.")
     return _to_record(found)
 
 
@@ -147,10 +147,10 @@ def record_purge(request: TeamRequest, slug: str, record_id: int) -> HttpRespons
     found = get_record(request, slug, record_id)
     require_role(request, Role.ADMIN)
     if request.POST.get("confirm", "").strip().lower() != "purge":
-        messages.error(request, "Not purged: type the word purge to confirm.")
+        messages.error(request, "Not purged. Type the word purge to confirm.")
         return _to_record(found)
     purge_record(record=found, actor=request.actor)
-    messages.success(request, "The record's text is erased everywhere.")
+    messages.success(request, "The record's text has been erased everywhere.")
     return _to_record(found)
 
 

@@ -130,28 +130,28 @@ def explain(result: ResultOut, best_lexical: float) -> tuple[Reason, ...]:
             f"{parts['lexical']:.2f}",
             _width(parts["lexical"] / best_lexical if best_lexical else 0.0),
             "response",
-            _by_rank(parts["lexical_rank"], "by its words (BM25)", "None of the words is in it."),
+            _by_rank(parts["lexical_rank"], "by its words (BM25)", "Contains none of the words."),
         ),
         Reason(
             "Meaning",
             NONE if parts["similarity"] is None else f"{parts['similarity']:.2f}",
             _width(parts["similarity"] or 0.0),
             "system",
-            _by_rank(parts["vector_rank"], "by its meaning (cosine)", "It has no vector to compare."),
+            _by_rank(parts["vector_rank"], "by its meaning (cosine)", "Not embedded yet."),
         ),
         Reason(
             "Both",
             f"{parts['relevance']:.2f}",
             _width(parts["relevance"]),
             "context",
-            "Both rankings made one; 1 is first in both.",
+            "Combined rank; 1.0 means first in both.",
         ),
         Reason(
             "Freshness",
             f"{parts['decay']:.2f}",
             _width(parts["decay"]),
             "history",
-            "Records do not fade." if result["kind"] == "record" else "Memories fade until they are used.",
+            "Records do not fade." if result["kind"] == "record" else "Unused memories fade.",
         ),
     )
 

@@ -41,7 +41,7 @@ def space_create(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = SpaceForm(request.POST)
     if form.is_valid() and (space := _create(request, form)):
-        messages.success(request, f"Space “{space.name}” is there. Add records to it.")
+        messages.success(request, f"Space “{space.name}” created. Add records to it.")
         return redirect("dashboard:space", space.slug)
     return render_page(request, "dashboard/spaces.html", _spaces_context(request, form), status=422)
 

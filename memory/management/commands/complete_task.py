@@ -16,7 +16,7 @@ class Command(ReportingCommand):
         "End a task and learn from it. FILE.json is an object with quality_score (0 to 10), task_id or "
         "description, and any of repository, plan, attempts [{step_index, action, result, error}], "
         "total_attempts, files_changed, model, decisions, error_patterns, tokens_saved. Exit status 1: "
-        "the task has ended, but what it teaches could not be stored yet; a job tries again."
+        "the task has ended, but its lessons could not be stored yet. A background job tries again."
     )
 
     def add_options(self, parser: CommandParser) -> None:
@@ -36,7 +36,7 @@ class Command(ReportingCommand):
 def describe_completion(result: CompletionResult) -> str:
     """Return what was stored, then what was not and why."""
     answer = result.to_json()
-    was = "" if result.is_new else ", as was reported before"
+    was = "" if result.is_new else " (already reported)"
     lines = [f"Task {answer['task_id']} is {answer['state']}{was}."]
     if answer["pattern"]:
         lines.append(f"Pattern: {answer['pattern']}")

@@ -21,14 +21,14 @@ class Line(BaseModel):
 
 
 class Command(AnsweringCommand):
-    help = "Say what kind of task a description asks for, in English or Norwegian."
+    help = "Detect the kind of task from its description, in English or Norwegian."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--task", metavar="TEXT", help="what is to be done")
+        parser.add_argument("--task", metavar="TEXT", help="description of the task")
         parser.add_argument(
             "--tasks",
             metavar="FILE.jsonl",
-            help='many at once: {"id": …, "task": …} a line; one JSON line each',
+            help='a file with one {"id": …, "task": …} per line; prints one JSON line for each',
         )
 
     def run(self, options: Mapping[str, Any]) -> int:

@@ -16,22 +16,22 @@ from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut, find, targets_of
 
 OPTIONS = (
-    ("--limit", "N", "results at most (default: 10)"),
-    ("--method", "rrf|weighted", "how the two rankings become one (default: rrf)"),
-    ("--hybrid-alpha", "SHARE", "the vector part's share of a weighted sum, 0 to 1"),
-    ("--min-similarity", "COSINE", "leave out what is less similar, 0 to 1"),
-    ("--date-from", "MOMENT", "dated at or after this date or date-time"),
-    ("--date-to", "MOMENT", "dated at or before it"),
-    ("--as-of", "MOMENT", "search as if it were this date or date-time"),
+    ("--limit", "N", "maximum number of results (default: 10)"),
+    ("--method", "rrf|weighted", "how to combine the two rankings (default: rrf)"),
+    ("--hybrid-alpha", "SHARE", "weight of the vector score in a weighted sum, 0 to 1"),
+    ("--min-similarity", "COSINE", "minimum similarity, 0 to 1"),
+    ("--date-from", "MOMENT", "only results from this date or date-time on"),
+    ("--date-to", "MOMENT", "only results up to this date or date-time"),
+    ("--as-of", "MOMENT", "search as of this date or date-time"),
 )
 LISTS = (
-    ("--type", "types", "of records their type, of memories theirs; repeatable"),
-    ("--source", "sources", "of records; repeatable"),
+    ("--type", "types", "record or memory type; repeatable"),
+    ("--source", "sources", "record source; repeatable"),
     ("--tag", "tags", "repeatable"),
     ("--kind", "kinds", "record or memory; repeatable"),
     ("--repository", "repositories", "of memories; repeatable"),
     ("--category", "categories", "of memories; repeatable"),
-    ("--trust", "trust_levels", "user, agent or external; records are user; repeatable"),
+    ("--trust", "trust_levels", "user, agent or external; records count as user; repeatable"),
 )
 NAMES = {"space": "SPACE", "query": "QUERY"} | {field: name for name, field, _ in LISTS}
 EXCERPT = 200
@@ -52,7 +52,7 @@ class Command(AnsweringCommand):
             parser.add_argument(name, metavar="NAME", action="append", help=text)
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='many at once: {"id": …, "query": …, or any other setting} a line; one JSON line each',
+            help='a file with one {"id": …, "query": …, any option} per line; prints one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -60,7 +60,7 @@ class Command(AnsweringCommand):
         asked = {"space": options["space"], **_given(options)}
         many = options["queries"] is not None
         if many == (options["query"] is not None):
-            raise InvalidInput.of("QUERY", "give a QUERY or --queries, one of them")
+            raise InvalidInput.of("QUERY", "give either QUERY or --queries")
         request = parse_input(SearchIn, {"query": "", **asked}, NAMES)
         space_of(team, options["space"])
         for target in targets_of(team, request):

@@ -11,11 +11,11 @@ from memory.strategies.hints import give_hint
 
 
 class Command(ReportingCommand):
-    help = "Print what worked on a similar task of the repository, fenced, to be appended before planning."
+    help = "Print a fenced hint with the plan that worked on a similar task in the repository."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--task", metavar="TEXT", required=True, help="what is to be planned")
-        parser.add_argument("--repository", metavar="NAME", default="", help="where it is to be done")
+        parser.add_argument("--task", metavar="TEXT", required=True, help="description of the task to plan")
+        parser.add_argument("--repository", metavar="NAME", default="", help="repository of the task")
 
     def run(self, options: Mapping[str, Any]) -> int:
         data = parse_input(HintIn, {name: options[name] for name in ("task", "repository")})
