@@ -1,4 +1,4 @@
-"""The Celery app. Jobs are idempotent batches: a killed worker's job runs again."""
+"""The Celery app. Jobs are idempotent batches, so the job of a killed worker runs again."""
 
 import os
 
@@ -9,12 +9,12 @@ from psycopg.conninfo import make_conninfo
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-# A job that outlives the visibility timeout would run twice, so the hard limit (config/worker.py) ends it,
-# with its worker, before that.
+# A job that outlives the visibility timeout would run twice. The hard limit (config/worker.py) ends the job
+# and its worker before that.
 VISIBILITY_TIMEOUT_SECONDS = 120
 HARD_TIME_LIMIT_SECONDS = 90
 QUEUE = "contextopt"
-# What waits for a model's answer waits here, so that no figure and no vector waits with it.
+# Jobs that wait for a model's answer have their own queue, so that figures and vectors don't wait with them.
 CHAT_QUEUE = "contextopt_chat"
 
 app = Celery("contextopt")
@@ -22,16 +22,16 @@ app.conf.update(
     task_ignore_result=True,
     task_acks_late=True,
     task_default_queue=QUEUE,
-    # A worker that is started without --queues takes both.
+    # A worker started without --queues takes both.
     task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (QUEUE, CHAT_QUEUE)],
     task_routes={
         "contextopt.tasks.send_messages": {"queue": CHAT_QUEUE},
         "contextopt.tasks.write_brief": {"queue": CHAT_QUEUE},
     },
-    # One job at a time in the worker's own process. A forked one that is killed while it waits keeps the lock
-    # of its pool's queue, and no other ever takes a job again: https://github.com/celery/billiard/issues/104
+    # One job at a time in the worker's own process. With a pool, a child killed while it waits keeps the lock
+    # of the pool's queue, and no other child ever gets a job: https://github.com/celery/billiard/issues/104
     worker_pool="solo",
-    # It fetches no more jobs than it can do at once: others may be free for them.
+    # Fetch no more jobs than can run at once: another worker may be free for them.
     worker_concurrency=1,
     worker_consumer="config.worker:Consumer",
     beat_scheduler="config.worker:Scheduler",
@@ -43,7 +43,7 @@ app.conf.update(
 
 
 def broker_options(broker_url: str) -> dict[str, object]:
-    """Return the broker's settings: the named one, else a queue in the product's own PostgreSQL."""
+    """Return the broker's settings: those of `broker_url`, else a queue in the product's own PostgreSQL."""
     if broker_url:
         return {
             "broker_url": broker_url,
@@ -54,7 +54,7 @@ def broker_options(broker_url: str) -> dict[str, object]:
     return {
         "broker_url": "pgmq://",
         "broker_transport_options": {
-            # The URL parser of the transport drops a socket's ?host=, so libpq's own form is given.
+            # libpq's own form, because the transport's URL parser drops a socket's ?host=.
             "conn_string": make_conninfo(**settings.DATABASE_PARAMS),
             "init_extension": False,
             "wait_time_seconds": 0,
@@ -73,13 +73,14 @@ def configure_broker(sender: Celery, **_: object) -> None:
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
-    # Jobs that nobody took in time are dropped: a worker that comes back needs one of them.
+    # A job that no worker took in time is dropped: a worker that comes back needs only one of them.
     "send_messages": {"task": "contextopt.tasks.send_messages", "schedule": 5.0, "options": {"expires": 5}},
     "embed": {"task": "contextopt.tasks.embed", "schedule": 4.0, "options": {"expires": 4}},
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
     "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
-    # What is not folded yet, pages read raw; this keeps that little. A run that is missed is made up for.
+    # Pages read unfolded assemblies row by row; frequent runs keep them few. The next run makes up for a
+    # missed one.
     "fold_assemblies": {
         "task": "dashboard.tasks.fold_assemblies",
         "schedule": 3.0,

@@ -1,7 +1,7 @@
-"""Makes `.venv` what a make target needs: `python config/environment.py base|dev|bench|browser`.
+"""Makes `.venv` ready for a make target: `python config/environment.py base|dev|bench|browser`.
 
-Standard library only, and nothing of ours is imported: it runs before anything is installed. A group of
-packages is stamped with the lock file that it was installed from, so the next call is over in a blink.
+Uses only the standard library and imports none of our modules, because it runs before anything is installed.
+Each group of packages is stamped with the hash of its lock file, so the next call returns at once.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def _install(group: str) -> None:
 
 
 def _is_current(group: str) -> bool:
-    """Whether the group is installed as its lock says; the other groups contain the base packages too."""
+    """Tell whether the group matches its lock. The other groups contain the base packages too."""
     containing = GROUPS if group == "base" else (group,)
     return _is_usable() and any(
         _stamp(each).exists() and _stamp(each).read_text() == _fingerprint(each) for each in containing
@@ -80,7 +80,7 @@ def _is_current(group: str) -> bool:
 
 
 def _is_usable() -> bool:
-    """Whether `.venv` is whole, was made at this path, and its Python still runs."""
+    """Tell whether `.venv` is complete, was made at this path, and its Python still runs."""
     if UNFINISHED.exists() or not (VENV / "bin" / "pip").exists():
         return False
     shebang = (VENV / "bin" / "pip").read_text().split("\nimport ", 1)[0]
@@ -92,7 +92,7 @@ def _is_usable() -> bool:
 
 
 def _base_python() -> str:
-    """The interpreter outside of any environment: this one may be the `.venv` that is replaced."""
+    """Return the interpreter outside of any environment: this one may be in the `.venv` to be replaced."""
     return getattr(sys, "_base_executable", "") or sys.executable
 
 
@@ -115,7 +115,7 @@ def _fingerprint(group: str) -> str:
 
 
 def _agree(one: Path, other: Path) -> bool:
-    """Whether two lock files name the same version of every package that both have."""
+    """Tell whether two lock files name the same version of every package that both have."""
     ours, theirs = _versions(one), _versions(other)
     return all(theirs.get(name, version) == version for name, version in ours.items())
 
@@ -140,7 +140,7 @@ def _run(command: list[str | Path], *, quiet: bool = False) -> bool:
 
 @contextlib.contextmanager
 def _only_installer() -> Iterator[None]:
-    """Two terminals may set up at the same moment: the second waits and finds it done."""
+    """Hold the installer's lock: of two terminals that set up at once, the second waits and finds it done."""
     path = BASE_DIR / "var" / "locks" / "environment.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as handle:

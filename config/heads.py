@@ -1,4 +1,4 @@
-"""HEAD, wherever GET is."""
+"""Answers HEAD wherever GET is answered."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ from django.http.response import HttpResponseBase
 
 
 class HeadMiddleware:
-    """Answers HEAD as GET would be answered, without the body.
+    """Answers HEAD like GET, without the body.
 
-    Here it holds for pages, API and admin alike, whatever methods a view names. It stands before all that
-    looks at the method.
+    This middleware covers pages, API and admin, whatever methods a view names. It must stand before
+    everything that looks at the method.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -29,7 +29,7 @@ class HeadMiddleware:
 
 
 def drop_body(response: HttpResponseBase) -> None:
-    """Leave the headers, the length of the body among them; an export is never begun."""
+    """Drop the body and keep the headers, Content-Length included. An export is never begun."""
     if isinstance(response, StreamingHttpResponse):
         response.streaming_content = ()
     else:

@@ -1,4 +1,4 @@
-"""Whether the web process and its database answer. Says nothing a stranger should not know."""
+"""Tells whether the web process and its database answer, and nothing that a stranger should not know."""
 
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +10,7 @@ from psycopg_pool import PoolTimeout
 @require_GET
 @never_cache
 def healthz(_request: HttpRequest) -> HttpResponse:
-    """Answer 200 "ok", or 503 when the database is away."""
+    """Answer 200 "ok", or 503 when the database cannot be reached."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

@@ -1,4 +1,4 @@
-"""Connections that are asked whether they live only after a pause, not at every request."""
+"""Checks pooled connections only after a pause, not at every request."""
 
 from time import monotonic
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
-# A server that was restarted is noticed by a connection that rested this long; a busy one finds out by
-# its own statement, and the pool then drops it.
+# After this rest a connection is checked, in case the server was restarted. On a busy connection the
+# statement itself fails, and the pool then drops it.
 REST_SECONDS = 1.0
 
 _checked_at = "contextopt_checked_at"
 
 
 def check_rested(connection: Connection[Any]) -> None:
-    """Ask a connection that has rested for a sign of life; the pool replaces it when there is none.
+    """Check a connection that has rested; the pool replaces a broken one.
 
     Raises:
         OperationalError: the connection is broken.

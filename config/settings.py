@@ -1,4 +1,4 @@
-"""The one settings file. Every value that a deployment may change is read from the environment here."""
+"""The only settings file. Reads every value that a deployment may change from the environment."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
 
 
 def env_choice(name: str, choices: tuple[str, ...]) -> str:
-    """Return one of the choices, the first when nothing is said."""
+    """Return one of the choices, the first when the variable is not set."""
     text = env_str(name).lower() or choices[0]
     if text not in choices:
         raise ImproperlyConfigured(f"{name} is {text!r}; use one of {', '.join(choices)}")
@@ -59,7 +59,7 @@ def env_list(name: str, default: str) -> list[str]:
 
 
 def env_secret(name: str, path: Path) -> str:
-    """Return the secret of the environment, or the one kept in a file that only this user may read."""
+    """Return the secret from the environment, or from a file that only this user may read."""
     if value := env_str(name):
         return value
     if not path.exists():
@@ -72,7 +72,7 @@ def env_secret(name: str, path: Path) -> str:
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write a private file whole, unless another process was first."""
+    """Write a private file atomically, unless another process was first."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
@@ -183,14 +183,14 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Jobs travel over the same PostgreSQL unless a broker is named; see config/celery.py.
+# Jobs go through the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 
-# Any endpoint that speaks the OpenAI chat protocol; without one everything but the answers works.
+# Any endpoint that speaks the OpenAI chat protocol. Without one, everything but the answers works.
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
-# What makes vectors of texts. Another choice embeds everything anew, beside the old vectors.
+# The model that makes vectors of texts. Another choice embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = env_str("EMBEDDING_BASE_URL")
@@ -211,7 +211,8 @@ if EMBEDDING_MODEL == "endpoint" and not (
 
 AUTH_USER_MODEL = "contextopt.User"
 AUTHENTICATION_BACKENDS = ["contextopt.people.logins.LogInGate", "django.contrib.auth.backends.ModelBackend"]
-# Proxies in front that add to X-Forwarded-For, by which log-ins are limited; with none nobody is believed.
+# Number of trusted proxies that add to X-Forwarded-For, which limits log-ins by address. 0 ignores the
+# header.
 TRUSTED_PROXIES = env_int("TRUSTED_PROXIES", 0, high=10)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -312,7 +313,7 @@ UNFOLD = {
     "SITE_HEADER": "Contextopt",
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
-    # Without one, browsers ask for /favicon.ico, which is not there.
+    # Without this, browsers ask for /favicon.ico, which doesn't exist.
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/icon.svg")},
     ],

@@ -1,4 +1,4 @@
-"""Where everything is mounted. The API composes itself; the pages are the dashboard's."""
+"""Mounts the API, the pages and the admin."""
 
 from django.contrib import admin
 from django.contrib.auth import views as auth_views

@@ -1,6 +1,6 @@
-"""Celery's worker and schedule as the product runs them: they show that they live, and no job runs for ever.
+"""Celery's worker and schedule as the product runs them, with signs of life and a time limit for each job.
 
-Imported by the worker and the schedule alone, which config/celery.py tells to use these classes.
+Only the worker and the schedule import this module; config/celery.py tells them to use these classes.
 """
 
 import faulthandler
@@ -17,42 +17,42 @@ from psycopg import OperationalError
 from config.celery import HARD_TIME_LIMIT_SECONDS
 from config.embedded.pulses import BEAT_SECONDS, main_loop, start_pulse
 
-# A job that this many workers have begun and none has ended is dropped: it would end the next one as well.
+# A job that this many workers began and none finished is dropped: it would kill the next worker too.
 BEGUN_MAX = 3
-# Celery puts something without a descriptor in the place of `sys.stderr`.
+# Celery replaces `sys.stderr` with an object without a descriptor.
 STDERR = 2
 
 log = structlog.get_logger(__name__)
 
 
 class Consumer(consumer.Consumer):
-    """Takes jobs off the queue, and notes that it does."""
+    """Takes jobs off the queue and reports that its loop turns."""
 
-    # The stubs lack it.
+    # Missing from the stubs.
     task_consumer: Any
 
     def perform_pending_operations(self) -> None:
-        """Is called between jobs, at every turn of the loop that asks the queue in PostgreSQL.
+        """Handle pending work between jobs, on every turn of the loop that asks the queue in PostgreSQL.
 
         Raises:
-            OperationalError: a job's end could not be told to the server. The channel would count the job as
-                under way for ever and ask for no other; Celery opens another one.
+            OperationalError: a job could not be acknowledged. The channel would count the job as under way
+                for ever and fetch no other; Celery opens a new channel.
         """
         main_loop.turn()
-        # Celery asks the queue once more for two seconds after it was told to stop.
+        # Otherwise Celery would ask the queue for two more seconds after it was told to stop.
         state.maybe_shutdown()
         super().perform_pending_operations()
         if not self.task_consumer.channel.qos.can_consume():
             raise OperationalError("a job could not be acknowledged")
 
     def register_with_event_loop(self, hub: Any) -> None:
-        """Is called once where the broker has an event loop, as Redis has."""
+        """Register the loop's turns with a broker that has an event loop, such as Redis. Called once."""
         super().register_with_event_loop(hub)
         hub.call_repeatedly(BEAT_SECONDS, main_loop.turn)
 
 
 class Scheduler(PersistentScheduler):
-    """Sends scheduled jobs, and notes that it does."""
+    """Sends scheduled jobs and reports that its loop turns."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         main_loop.turn()
@@ -67,7 +67,7 @@ def show_life(**_: object) -> None:
 
 @worker_ready.connect
 def drop_deadly_jobs(sender: Any, **_: object) -> None:
-    """Drop jobs that workers died in again and again. Schedule and sweep repeat all that must be done."""
+    """Drop jobs that several workers died in. The schedule and the sweep repeat all necessary work."""
     if settings.CELERY_BROKER_URL:
         return
     with connection.cursor() as cursor:
@@ -81,7 +81,7 @@ def drop_deadly_jobs(sender: Any, **_: object) -> None:
 
 @task_prerun.connect
 def begin_job(**_: object) -> None:
-    """Have this process end if the job takes too long; the job returns to the queue with it.
+    """End this process if the job takes too long; the job then returns to the queue.
 
     The limit holds even where the job holds the interpreter.
     """

@@ -1,9 +1,9 @@
-"""Why the product cannot be set up or started. Every message is written for the person at the terminal.
+"""Errors of setup and start. Every message is written for the person at the terminal.
 
 SetupError
-├── LockError         a lock file cannot be written, or somebody else keeps it
+├── LockError         a lock file cannot be written, or another process keeps it
 ├── PostgresError     the embedded server cannot be used
-├── PortInUseError    another program listens where the web server should
+├── PortInUseError    another program listens on the web server's port
 └── AlreadyUpError    this checkout is being served already
 """
 

@@ -1,7 +1,7 @@
 """Stops the embedded PostgreSQL a minute after its last user: `python -m config.embedded.lingering CHECKOUT`.
 
-The minute makes a series of short commands quick, and nothing is left running after it. The process is
-detached, so it outlives whoever started it, a SIGKILL included.
+The minute keeps a series of short commands quick. The process is detached, so it survives even a SIGKILL of
+the process that started it.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ LONGEST_NAP_SECONDS = 5.0
 
 
 def linger(place: Location, seconds: float = LINGER_SECONDS) -> None:
-    """Stop the server once nobody has used it for `seconds`; end at once when another lingerer waits."""
+    """Stop the server once nobody has used it for `seconds`. Return at once when another lingerer waits."""
     waiting = open_lock(place.var_dir, postgres.LINGER_LOCK)
     with open_lock(place.var_dir, postgres.USERS_LOCK) as users, waiting:
         if not try_lock(waiting, fcntl.LOCK_EX):
@@ -28,16 +28,16 @@ def linger(place: Location, seconds: float = LINGER_SECONDS) -> None:
         _wait_until_unused(users, place, seconds)
         if postgres.is_running(place):
             postgres.shut_down(place)
-        # Before the users' lock: who gets that one next must not find a lingerer that is about to end.
+        # Released before the users' lock: the next user must not find a lingerer that is about to end.
         waiting.close()
 
 
 def _wait_until_unused(users: IO[bytes], place: Location, seconds: float) -> None:
-    """Return with the users' lock held, after `seconds` without a user or when the server has gone."""
+    """Wait for `seconds` without a user, or until the server has gone. Return with the users' lock held."""
     last_use = time.time()
     while True:
         if not try_lock(users, fcntl.LOCK_EX):
-            fcntl.flock(users, fcntl.LOCK_EX)  # sleeps as long as anybody holds it
+            fcntl.flock(users, fcntl.LOCK_EX)  # blocks while anybody holds it
             last_use = time.time()
         idle = time.time() - max(last_use, os.fstat(users.fileno()).st_mtime)
         if idle >= seconds or not postgres.is_running(place):

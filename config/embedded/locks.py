@@ -14,7 +14,7 @@ POLL_SECONDS = 0.05
 
 
 def open_lock(var_dir: Path, name: str) -> IO[bytes]:
-    """Open a lock file without taking the lock; it is not inherited by programs that this process starts."""
+    """Open a lock file without taking the lock. Programs started by this process don't inherit it."""
     path = var_dir / "locks" / f"{name}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

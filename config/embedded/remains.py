@@ -1,4 +1,4 @@
-"""The processes of an embedded server: which are alive, and how what a crash left of them is cleared."""
+"""Finds the processes of an embedded server and clears up after a crash."""
 
 import contextlib
 import signal
@@ -29,11 +29,11 @@ def server_processes(place: Location) -> list[psutil.Process]:
 
 
 def clear_remains(place: Location) -> None:
-    """Wait until no process of an earlier server is left, asking it to go with growing emphasis, then drop
-    its pid files.
+    """Wait until no process of an earlier server is left, then delete its pid files.
 
-    After a SIGKILL of the main process its backends may still write for a moment. The pid files alone say
-    little: their number may belong to a stranger after a reboot, or to a zombie in a container.
+    Sends SIGINT after 3 s and SIGQUIT after 8 s. After a SIGKILL of the main process its backends may still
+    write for a moment. The pid files alone prove little: their number may belong to another process after a
+    reboot, or to a zombie in a container.
     """
     started = time.monotonic()
     pleas = [(3.0, signal.SIGINT), (8.0, signal.SIGQUIT)]
@@ -58,7 +58,7 @@ def _signal_all(processes: Sequence[psutil.Process], signum: signal.Signals) -> 
 
 
 def _serves(process: psutil.Process, place: Location) -> bool:
-    """Whether a live process belongs to this server: all of them work in the data directory."""
+    """Tell whether a live process belongs to this server: all of them work in the data directory."""
     try:
         return (
             process.name().startswith("postgres")
