@@ -1,4 +1,4 @@
-// The form that makes an API key: htmx sends it, and the answer with the secret replaces what the page shows.
+// The form that makes an API key: htmx sends it, and the response with the secret replaces the page's content.
 "use strict";
 
 const makesKey = location.pathname.endsWith("/add/");
@@ -14,10 +14,10 @@ function prepare() {
 document.addEventListener("DOMContentLoaded", prepare);
 document.addEventListener("htmx:afterSettle", (event) => {
   if (!makesKey) return;
-  // Unfold would take the form's rows for those of an inline formset, which this page has not.
+  // Unfold would take the form's rows for an inline formset, which this page doesn't have.
   event.stopPropagation();
   prepare();
-  // A form that was refused comes back without what Django's scripts make of its fields.
+  // A refused form comes back without the widgets that Django's scripts add, so run them again.
   django.jQuery(".admin-autocomplete").djangoAdminSelect2();
   DateTimeShortcuts.init();
 }, { capture: true });

@@ -1,11 +1,11 @@
-// Small things every page needs: theme, copy buttons, toasts, keys, and polls that know when to rest.
+// Small things every page needs: theme, copy buttons, toasts, keyboard shortcuts, and polls that pause.
 "use strict";
 
 const IDLE_AFTER_MS = 5 * 60 * 1000;
 const IDLE_SKIPS = 3;
 const TOAST_MS = 10000;
 
-/* Theme: auto, light or dark, kept in this browser. */
+/* Theme: auto, light or dark, stored in this browser. */
 const readTheme = () => document.documentElement.dataset.theme || "auto";
 
 function markTheme() {
@@ -20,7 +20,7 @@ function chooseTheme(choice) {
   try {
     localStorage.setItem("theme", choice);
   } catch {
-    // Not kept then; it still holds for this page.
+    // Not stored, but this page still uses it.
   }
   markTheme();
   document.dispatchEvent(new CustomEvent("themechange"));
@@ -48,12 +48,12 @@ function showToast(text, level = "info") {
 }
 
 function expire(toast) {
-  // One with a button stays until it is dismissed: ten seconds are not enough for everybody to reach it.
+  // A toast with a button stays until it is dismissed: not everybody reaches the button in ten seconds.
   if (toast.querySelector("form")) return;
   setTimeout(() => toast.remove(), TOAST_MS);
 }
 
-/* Copying, with a way for pages without a secure origin. */
+/* Copying, with a fallback for pages without a secure origin. */
 async function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");
@@ -77,8 +77,8 @@ async function copyFrom(button) {
   }
 }
 
-/* What is open stays open when its surroundings are drawn again. A table that is not in the page is fetched
-   each time that it is to be shown; meanwhile an open one stays as it was. */
+/* An open table stays open when the page around it is drawn again. A table that is not in the page is fetched
+   each time it is shown; until it arrives, an open table stays as it was. */
 const openTables = new Set();
 
 function showTable(button, open) {
@@ -93,14 +93,14 @@ function showTable(button, open) {
   if (!open) document.dispatchEvent(new CustomEvent("plotshown", { detail: plot }));
 }
 
-/* Ledger rows light up their line of the prompt. */
+/* A ledger row highlights its line of the prompt. */
 function markLine(row, on) {
   const line = document.getElementById(row.dataset.line);
   if (!line) return;
   line.classList.toggle("lit", on);
 }
 
-/* A file's row lights up the imports from it and to it. */
+/* A file's row highlights the imports from it and to it. */
 function markLinks(row, on) {
   for (const link of document.querySelectorAll(".graph .link")) {
     const isOwn = link.dataset.from === row.dataset.rank || link.dataset.to === row.dataset.rank;
@@ -146,7 +146,7 @@ window.addEventListener("pagehide", () => {
   for (const secret of document.querySelectorAll(".secret")) secret.remove();
 });
 
-/* Keys. */
+/* Keyboard shortcuts. */
 const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 let awaitsPlace = false;
 
@@ -165,7 +165,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-/* Writing: Enter sends, Shift and Enter begins a line; an input method's Enter is its own. */
+/* Writing: Enter sends, Shift+Enter begins a new line. Enter in an input method does neither. */
 listen("keydown", "[data-enter-sends]", (field, event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
@@ -175,12 +175,12 @@ document.addEventListener("htmx:afterRequest", (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
   delete form.dataset.sent;
-  // What was refused stays to be mended.
+  // A refused form keeps its text, to be corrected.
   const isTaken = event.detail.successful && !event.detail.xhr.getResponseHeader("HX-Retarget");
   if (form.matches("[data-reset]") && isTaken) form.reset();
 });
 
-/* Polls rest while the tab is hidden, and are rarer when nobody is at the keyboard. */
+/* Polls pause while the tab is hidden, and slow down when the user is idle. */
 let lastInput = Date.now();
 let skipped = 0;
 for (const type of ["pointerdown", "pointermove", "keydown", "scroll"]) {
@@ -199,7 +199,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
-/* A request that gives way to a newer one is no error; htmx would log it as one. */
+/* A request replaced by a newer one is not an error, but htmx would log it as one. */
 document.addEventListener("htmx:beforeSend", ({ detail }) => {
   const { xhr } = detail;
   const finish = xhr.onabort;
@@ -220,7 +220,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
-/* A popover closes as a menu does: by Escape, by a click beside it, by opening another. */
+/* A popover closes like a menu: on Escape, on a click outside, or when another one opens. */
 function closePopovers(kept) {
   for (const popover of document.querySelectorAll("details.popover[open]")) {
     if (popover !== kept) popover.open = false;
@@ -235,7 +235,7 @@ document.addEventListener("keydown", (event) => {
   popover?.querySelector("summary").focus();
 });
 
-/* On a phone the links are one row; the current one is brought into it. */
+/* On a phone the links form one scrolling row: scroll the current one into view. */
 function showPlace() {
   const nav = document.querySelector("nav.side");
   const current = nav?.querySelector(":scope > [aria-current]");

@@ -1,4 +1,4 @@
-// Draws the figures of the page's JSON island: Plotly.react after a swap, Plotly.purge for what leaves the page.
+// Draws the charts in the page's JSON island: Plotly.react after a swap, Plotly.purge for plots that leave the page.
 "use strict";
 
 (() => {
@@ -34,11 +34,11 @@
 
   function follow(event) {
     const target = event.points.map((point) => point.customdata).find(Boolean);
-    // Only a path of this site: the address came with the data.
+    // Follow only paths of this site: the address came with the data.
     if (typeof target === "string" && target.startsWith("/") && !target.startsWith("//")) location.assign(target);
   }
 
-  // A list that several traces have is in the island once.
+  // The island holds a list once, even if several traces share it.
   function readFigures(island) {
     const { lists, figures } = JSON.parse(island.textContent);
     for (const trace of Object.values(figures).flatMap((figure) => figure.data)) {
@@ -56,7 +56,7 @@
     for (const plot of document.querySelectorAll("[data-chart]")) {
       const figure = resolve(figures[plot.dataset.chart]);
       figure.layout.font.family = getComputedStyle(document.body).fontFamily;
-      // Dates side by side need room that a phone does not have, and long names at the lines' ends take of it.
+      // A phone has no room for many dates side by side, and long names at the line ends leave even less.
       const { xaxis, margin } = figure.layout;
       const room = plot.clientWidth - margin.l - margin.r;
       if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
@@ -71,13 +71,13 @@
     for (const plot of [root, ...root.querySelectorAll(".js-plotly-plot")]) {
       if (!plot.classList.contains("js-plotly-plot")) continue;
       Plotly.purge(plot);
-      // Plotly leaves its mark but takes its listeners: draw() is to add them again.
+      // Plotly removes its listeners but not its class. Without the class, draw() adds them again.
       plot.classList.remove("js-plotly-plot");
     }
   };
 
   document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
-    // It may be the blank between two elements.
+    // The target may be a text node between two elements.
     if (target.matches?.(".js-plotly-plot") && !target.hasAttribute("hx-preserve")) purge(target);
   });
   document.addEventListener("htmx:beforeHistorySave", () => purge(document.body));

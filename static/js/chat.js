@@ -1,4 +1,4 @@
-// A conversation shows its newest turn: once opened, once something was sent, and to whoever waits there for an answer.
+// Scrolls a conversation to its newest turn: on opening, after sending, and for a reader who waits there for an answer.
 "use strict";
 
 (() => {
@@ -20,12 +20,12 @@
     scrollTo({ top: Math.min(end, start), behavior: isStill.matches ? "instant" : behavior });
   }
 
-  // Going back or loading again keeps the place, and an address may name a turn.
+  // Keep the place after going back or reloading, and when the address names a turn.
   const [visit] = performance.getEntriesByType("navigation");
   const isNamed = location.hash && document.getElementById(location.hash.slice(1));
   if (thread.hasAttribute("data-newest") && visit?.type === "navigate" && !isNamed) showNewest("instant");
 
-  // Who has scrolled up to read stays there while answers come in.
+  // A reader who has scrolled up stays there while answers come in.
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     follows = detail.target === thread || (detail.target === newest() && isAtEnd());
   });

@@ -1,4 +1,4 @@
-// The keys of Review. Each is named in the page: data-key clicks, data-focus-key goes there, rows are moved through.
+// Keyboard shortcuts of Review. The page names the keys: data-key clicks, data-focus-key focuses, j and k move between rows.
 "use strict";
 
 const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';

@@ -3,5 +3,5 @@ try {
   const choice = localStorage.getItem("theme");
   if (choice === "light" || choice === "dark") document.documentElement.dataset.theme = choice;
 } catch {
-  // Storage may be forbidden; then the system's theme it is.
+  // Storage may be forbidden. The system's theme applies then.
 }
