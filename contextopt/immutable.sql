@@ -1,5 +1,6 @@
--- Rows that never change, but for the columns named. The text in force: a migration that changes
--- it changes it here too, and a test compares this file with the database.
+-- Rows that never change, except for the named columns. This file states what is in force: a migration
+-- that changes the functions or triggers changes them here too, and a test compares this file with the
+-- database.
 
 CREATE OR REPLACE FUNCTION contextopt_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- The words of a text, and notes of texts to be embedded. The text in force: a migration that changes
--- it changes it here too, and a test compares this file with the database.
+-- Split texts into searchable words, and note texts to be embedded. This file states what is in force: a
+-- migration that changes the functions or triggers changes them here too, and a test compares this file
+-- with the database.
 
 CREATE OR REPLACE FUNCTION contextopt_search_config(language text)
 RETURNS regconfig LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

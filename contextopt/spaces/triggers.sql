@@ -1,5 +1,6 @@
--- Counters of a space, kept with every write of a record. The text in force: a migration that changes
--- it changes it here too, and a test compares this file with the database.
+-- Update a space's counters with every write of a record. This file states what is in force: a migration
+-- that changes the functions or triggers changes them here too, and a test compares this file with the
+-- database.
 
 CREATE OR REPLACE FUNCTION contextopt_start_counts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- What is to be folded, added up again or summarised again. The text in force: a migration that changes
--- it changes it here too, and a test compares this file with the database.
+-- Note which assemblies to fold, which days to add up again and which zones to summarise again. This file
+-- states what is in force: a migration that changes the functions or triggers changes them here too, and a
+-- test compares this file with the database.
 
 CREATE OR REPLACE FUNCTION dashboard_note_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Notes of memories to be embedded; the functions are in contextopt/search.
+-- Note memories to be embedded. The functions are in contextopt/search.
 
 CREATE OR REPLACE TRIGGER memory_texts_inserted
     AFTER INSERT ON memory_memory
