@@ -1,4 +1,4 @@
-# Everything needs `.venv` alone; the targets make it and skip that in a blink when nothing changed.
+# Every target needs only `.venv`. The targets make it, and skip that quickly when nothing has changed.
 HOST ?= 127.0.0.1
 PORT ?= 8000
 ARGS ?=
@@ -6,7 +6,7 @@ PY := .venv/bin/python
 LOCK := uv pip compile pyproject.toml --universal --python-version 3.12 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate --quiet
 
-# A pyenv shim exists without being able to run, so every candidate is tried.
+# A pyenv shim may exist without working, so every candidate is run.
 CANDIDATES = .venv/bin/python python3.13 python3.12 python3.14 python3 python \
 	"$$HOME"/.pyenv/versions/3.13*/bin/python "$$HOME"/.pyenv/versions/3.12*/bin/python \
 	"$$HOME"/.pyenv/versions/3.14*/bin/python /usr/local/bin/python3.1[234] /opt/*/bin/python3.1[234] \
