@@ -1,4 +1,4 @@
-"""Where the admin's pages are."""
+"""Builds addresses of admin pages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Several at work on the database at once, each in a thread with a connection of its own."""
+"""Runs jobs on the database at the same time, each in a thread with its own connection."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 20
 
 
 def at_once(*jobs: Callable[[], Any], seconds: float = 30) -> list[Any]:
-    """Run the jobs at the same moment; return what they return, or raise what the first of them raises."""
+    """Run the jobs at the same moment. Return their results, or raise the error of the first that failed."""
     barrier = threading.Barrier(len(jobs))
 
     def start(job: Callable[[], Any]) -> Any:
@@ -27,7 +27,7 @@ def at_once(*jobs: Callable[[], Any], seconds: float = 30) -> list[Any]:
 
 
 def beside[T](job: Callable[[], T]) -> Future[T]:
-    """Begin a job beside the test; the future has what it returns or raises."""
+    """Start a job beside the test. The future holds its result or its error."""
     pool = ThreadPoolExecutor(1)
     future = pool.submit(_with_own_connection, job)
     pool.shutdown(wait=False)
@@ -42,7 +42,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def somebody_waits() -> bool:
-    """Say whether another connection to the tests' database waits for a lock."""
+    """Tell whether another connection to the tests' database waits for a lock."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -53,7 +53,7 @@ def somebody_waits() -> bool:
 
 @contextmanager
 def before_statement(part: str, act: Callable[[int], object]) -> Iterator[None]:
-    """Have something done before each of this thread's statements that contain `part`; told which it is."""
+    """Call `act` before each of this thread's statements that contain `part`, with the statement's number."""
     numbers = count(1)
 
     def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

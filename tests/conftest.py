@@ -1,4 +1,4 @@
-"""The cast: an owner, a teammate who only reads, and an outsider with a team of their own."""
+"""The cast: an owner, a teammate who only reads, and an outsider with their own team."""
 
 from collections.abc import Iterator
 
@@ -13,10 +13,10 @@ from tests import factories
 
 
 def pytest_configure() -> None:
-    """Have the embedded server up before the test database is made, unless one is named."""
+    """Start the embedded server before the test database is made, unless DATABASE_URL names another."""
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    # WhiteNoise warns of a folder that is not there, and warnings are errors.
+    # WhiteNoise warns about a missing folder, and warnings are errors.
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
     if not settings.DATABASE_URL:
         postgres.ensure_running()
@@ -63,9 +63,9 @@ def space(team: Team) -> Space:
 
 @pytest.fixture(scope="module")
 def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """One transaction around a module: what is made in it once, each test finds as it was.
+    """One transaction around a module: its objects are made once, and each test finds them unchanged.
 
-    The tests need the mark `django_db`, which takes back what they change.
+    The tests need the mark `django_db`, which rolls their changes back.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         yield

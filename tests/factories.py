@@ -1,4 +1,4 @@
-"""What tests are made of. Each factory goes through the product's own way in."""
+"""Makes the objects of the tests. Each factory uses the product's own functions."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -109,7 +109,7 @@ def make_task(team: Team, **overrides: Any) -> Task:
 
 
 def make_finding(task: Task, **overrides: Any) -> Finding:
-    """Add a finding to the task's present phase."""
+    """Add a finding to the task's current phase."""
     data: dict[str, Any] = {
         "category": "risks",
         "content": {
@@ -161,12 +161,12 @@ def make_conversation(space: Space, **overrides: Any) -> Conversation:
 
 
 def make_message(conversation: Conversation, text: str = "Why is the queue stuck?") -> Message:
-    """Store a message as it comes: queued, or held without an endpoint."""
+    """Store a message as it arrives: queued, or held without an endpoint."""
     return send_message(conversation=conversation, data=MessageIn(text=text), actor="user:olga")
 
 
 def make_answer(conversation: Conversation, settings: Any, text: str = "An old lock.") -> Message:
-    """Have a message answered, as a worker does once the endpoint has spoken."""
+    """Answer a message, as a worker does once the endpoint has replied."""
     settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
     message = make_message(conversation)
     assert claim_message(message.pk)

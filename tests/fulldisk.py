@@ -1,17 +1,17 @@
-"""A database that refuses to write for lack of room: the server's own error, raised where a row comes in."""
+"""A database without room to write: the server's own error, raised where a row is written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import connection
 
-# disk_full, out_of_memory, and the class of both; the server has more of that class.
+# disk_full, out_of_memory, their class, and configuration_limit_exceeded, also of that class.
 LACKS = ("53100", "53200", "53000", "53400")
 
 
 @contextmanager
 def lacking_room(table: str, code: str = "53100", *, after_rows: int = 0) -> Iterator[None]:
-    """Have the server refuse every row that a statement writes into the table beyond the first ones."""
+    """Make the server refuse every row written into the table after the first `after_rows`."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE SEQUENCE rows_written")
         cursor.execute(

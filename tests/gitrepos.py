@@ -1,4 +1,4 @@
-"""Real git repositories to read from."""
+"""Makes real git repositories to read from."""
 
 import subprocess
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def commit_files(
     removed: tuple[str, ...] = (),
     date: str = "2026-03-01T10:00:00Z",
 ) -> str:
-    """Commit files, and return the commit."""
+    """Commit files; return the commit."""
     write_files(repository, files)
     for name in removed:
         (repository / name).unlink()

@@ -1,4 +1,4 @@
-"""Imports as a shell runs them."""
+"""Runs imports as a shell does."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 
 def run_import(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
-    """Import with `--json` and return the one object on standard output."""
+    """Import with `--json` and return the single object on standard output."""
     exit_code = 0
     try:
         call_command("import_records", *[str(argument) for argument in arguments], "--json")

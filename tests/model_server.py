@@ -1,4 +1,4 @@
-"""A local model server: it speaks the protocol of OpenAI's API, well or badly, as a test scripts it."""
+"""A local model server with OpenAI's API that answers as a test scripts it, well or badly."""
 
 import json
 from collections import deque
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request as it came; header names are in lower case."""
+    """A request as received, with header names in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -23,7 +23,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one request gets. Without a body it is the server's usual answer; bytes are sent as they are."""
+    """A reply to one request: the usual answer where it has no body. Bytes are sent as they are."""
 
     status: int = 200
     body: Any = None
@@ -39,7 +39,7 @@ DROPPED = Reply(is_dropped=True)
 
 
 def busy(seconds: str = "0") -> Reply:
-    """Return a 429 that asks to come back after so many seconds."""
+    """Return a 429 that asks to come back after `seconds`."""
     error = {"message": "slow down", "type": "rate_limit_error"}
     return Reply(status=429, body={"error": error}, headers={"Retry-After": seconds})
 
@@ -66,7 +66,7 @@ def completion(content: str | None, model: str = "test") -> Reply:
 
 
 def vector_of(text: str, dimensions: int) -> list[float]:
-    """Return the vector that the server gives a text: always the same, another for another."""
+    """Return the server's vector for a text: always the same, and different for another text."""
     rng = Random(blake2b(text.encode(), digest_size=8).digest())
     return [rng.uniform(-1, 1) for _ in range(dimensions)]
 
@@ -84,8 +84,8 @@ def embeddings(texts: Sequence[str], dimensions: int) -> Reply:
 class ModelServer:
     """Answers `/v1/embeddings` and `/v1/chat/completions` on a free port of this machine.
 
-    `script` is used up first, a reply a request; after that, and where a reply has no body, `respond`
-    answers, which a test may replace. `seen` is what was asked.
+    Replies in `script` are used first, one for each request. After that, and for a reply without a body,
+    `respond` answers; a test may replace it. `seen` lists the requests.
 
         with ModelServer() as server:
             server.script += [busy("0.1"), FAILING]
@@ -157,10 +157,10 @@ class ModelServer:
                     self.end_headers()
                     self.wfile.write(body)
                 except (BrokenPipeError, ConnectionResetError):
-                    # Who asked did not wait.
+                    # The client did not wait.
                     self.close_connection = True
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing: a test looks at `seen`."""
+                """Log nothing: a test looks at `seen`."""
 
         return Handler

@@ -1,4 +1,4 @@
-"""The README and the code say the same: every setting and every command, both ways."""
+"""The README and the code agree on every setting and every command."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from config.settings import BASE_DIR
 
 README = (BASE_DIR / "README.md").read_text()
 PACKAGES = ("config", "contextopt", "memory", "dashboard")
-# Read by Make, by libraries or by the operating system, and not settings of the product.
+# Read by Make, by libraries or by the operating system, so not settings of the product.
 NOT_OURS = {"PATH", "CONTEXTOPT_UP", "DJANGO_SETTINGS_MODULE", "DEBIAN_FRONTEND"}
 
 
@@ -49,7 +49,7 @@ def test_every_linked_file_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["docs/DESIGN.md", "CONTRIBUTING.md"])
 def test_every_path_that_is_named_is_there(name: str) -> None:
-    """A move of a module is a move of its mention."""
+    """When a module moves, the documents that name it must change too."""
     named = re.findall(r"`([a-z]\w*/[\w/.]*)`", (BASE_DIR / name).read_text())
     assert len(named) > 5
     tops = {path.split("/")[0] for path in named if (BASE_DIR / path.split("/")[0]).is_dir()}

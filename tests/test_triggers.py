@@ -1,4 +1,4 @@
-"""The SQL files say what the database does: its functions and triggers are theirs, and no others."""
+"""The SQL files match the database: it has exactly their functions and triggers."""
 
 import pytest
 from django.db import connection

@@ -22,7 +22,7 @@ from contextopt.models import Role, Team, User
 from tests import factories
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Playwright's own event loop runs in this thread, and Django would refuse its ORM to it.
+# Playwright's event loop runs in this thread, so Django would refuse to use its ORM here.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 
@@ -47,7 +47,7 @@ def owner(team: Team) -> User:
 
 @pytest.fixture
 def open_page(browser: Browser, live_server: LiveServer, owner: User) -> Iterator[Callable[..., Page]]:
-    """Open a tab of the owner's: `open_page(color_scheme="dark", viewport=…)`."""
+    """Open a tab as the owner: `open_page(color_scheme="dark", viewport=…)`."""
     contexts: list[BrowserContext] = []
     faults: list[str] = []
 
@@ -83,7 +83,7 @@ def open_page(browser: Browser, live_server: LiveServer, owner: User) -> Iterato
 
 
 def _note_failure(request: Request, faults: list[str]) -> None:
-    """A request that the page itself gave up for a newer one, or by leaving, has not failed."""
+    """Note a failed request, unless the page aborted it for a newer one or by leaving."""
     if request.failure != "net::ERR_ABORTED":
         faults.append(f"failed: {request.url}: {request.failure}")
 
@@ -95,7 +95,7 @@ def _check_host(url: str, own: str, faults: list[str]) -> None:
 
 @pytest.fixture
 def check_accessibility() -> Callable[..., None]:
-    """Fail on what axe calls serious or critical: by all of its rules, or by the named ones."""
+    """Fail on violations that axe calls serious or critical, of all its rules or of the named ones."""
 
     def check(page: Page, *rules: str) -> None:
         options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}

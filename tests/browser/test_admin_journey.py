@@ -1,4 +1,4 @@
-"""An administrator changes settings, sees what they did to the numbers, and lets people in."""
+"""An administrator changes settings, sees the effect on the numbers, and invites people."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,14 +15,14 @@ from tests import factories
 from tests.browser.test_journey import call
 
 RECORDS = 12
-# Contexts under each version of the settings, and how many records a version lets in.
+# How many contexts each version of the settings gets, and how many records a version includes.
 CONTEXTS = {1: 2, 2: 3, 3: 4}
 INCLUDED = {1: RECORDS, 2: 5, 3: 3}
 
 
 @pytest.fixture
 def owner(team: Team) -> User:
-    """Who is at the browser: an admin of the team and of the installation."""
+    """The person at the browser: an admin of the team and of the installation."""
     return factories.make_user("olga", team, Role.ADMIN, is_staff=True, is_superuser=True)
 
 
@@ -52,7 +52,7 @@ def log_in(page: Page, address: str) -> None:
 
 
 def assemble(server: LiveServer, secret: str, version: int) -> list[object]:
-    """Ask for contexts as a caller's software does, and have the worker count them."""
+    """Request contexts by the API and have the worker count them."""
     bodies = [{"space": "support", "stage": 4}] * CONTEXTS[version]
     answers = [call(server, secret, "/assemblies", body) for body in bodies]
     assert {len(answer["included"]) for answer in answers} == {INCLUDED[version]}
@@ -80,7 +80,7 @@ def test_new_settings_and_what_they_did(
 
 
 def publish_in_the_admin(page: Page, space: Space) -> None:
-    """The form of the admin begins with what is in force."""
+    """Publish a version in the admin. Its form starts with the settings in force."""
     page.goto(f"/admin/contextopt/contextconfig/add/?space={space.pk}")
     records = page.locator("input[name=max_records]")
     expect(records).to_have_value(str(INCLUDED[2]))
@@ -91,7 +91,7 @@ def publish_in_the_admin(page: Page, space: Space) -> None:
 
 
 def check_versions(page: Page, made: dict[int, list[object]]) -> None:
-    """Every version can be chosen, and gives its own assemblies and no others."""
+    """Check that every version can be chosen and shows only its own assemblies."""
     page.goto("/")
     total = page.locator("#tile-assemblies .value")
     expect(total).to_have_text(str(sum(CONTEXTS.values())))
@@ -138,7 +138,7 @@ def test_people_and_the_log_of_changes(
     expect(page.get_by_role("status")).to_contain_text("nia is now editor.")
     member.refresh_from_db()
     assert member.role == Role.EDITOR
-    # The one admin there is keeps the role.
+    # The only admin keeps the role.
     page.get_by_label("Role of olga").select_option("viewer")
     expect(page.get_by_role("status")).to_contain_text("A team needs an admin")
     expect(page.get_by_label("Role of olga")).to_have_value("admin")

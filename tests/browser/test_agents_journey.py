@@ -1,4 +1,4 @@
-"""An agent that fails twice, and the person who looks at what it was sent."""
+"""An agent fails twice, and a person looks at the context it was sent."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_from_two_failures_to_the_saving(
     expect(page).to_have_url(re.compile(r"\?.*cause=implementation_error"))
     page.get_by_role("link", name="Round prices to cents").click()
 
-    # The second delta builds on the first: only what changed since is in it.
+    # The second delta builds on the first: it holds only later changes.
     expect(page).to_have_url(f"{live_server.url}/retries/{task}/")
     second = page.locator("#attempt-2")
     expect(second.locator("pre.marked .gone")).to_contain_text("-    return round(cart[7], 1)")
@@ -101,7 +101,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     expect(page.locator("#plot-saved .bars path")).not_to_have_count(0)
     check_accessibility(page)
 
-    # Filters without a reload; the drawn charts stay.
+    # Filters work without a reload, and the drawn charts stay.
     page.evaluate("window.stillHere = true")
     page.get_by_label("Phase", exact=True).select_option("building")
     expect(page).to_have_url(f"{live_server.url}/phases/?phase=building")
@@ -117,7 +117,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     expect(page.get_by_text("not for this phase").first).to_be_visible()
     check_accessibility(page)
 
-    # A smaller budget is a new version, and the next filtering keeps it.
+    # Saving a smaller budget makes a new version, and the next filtering obeys it.
     page.get_by_role("link", name="building").click()
     page.get_by_label("Budget in tokens").fill("300")
     page.get_by_label("package manifest").uncheck()

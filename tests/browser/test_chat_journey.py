@@ -1,4 +1,4 @@
-"""A question while the endpoint is down, its answer once it is back, and what people think of it."""
+"""A question while the endpoint is down, its answer once it is back, and a vote on the answer."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
     check_accessibility(page)
 
-    # The endpoint is down: the message is queued and says so, and why, and until when.
+    # The endpoint is down: the message is queued, with the reason and the time of the next try.
     llm.script.append(refused(503, Retry_After="60"))
     page.get_by_label("Stage", exact=True).select_option("4")
     field = page.get_by_label("Message", exact=True)
@@ -64,7 +64,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     assert page.locator(".thumb").count() == 0
     check_accessibility(page)
 
-    # It is back: one answer, without a reload.
+    # The endpoint is back: one answer arrives, without a reload.
     page.evaluate("window.stillHere = true")
     page.get_by_role("button", name="Try now").click()
     expect(page.locator(".waiting .tag")).to_have_text("sending")
@@ -74,7 +74,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     assert Message.objects.filter(author=Author.ASSISTANT).count() == 1
     assert len({request.headers["idempotency-key"] for request in llm.seen}) == 1
 
-    # A second question by keyboard alone; Shift and Enter begins a line.
+    # A second question by keyboard alone; Shift+Enter begins a line.
     field = page.get_by_label("Message", exact=True)
     field.fill("And")
     field.press("Shift+Enter")
@@ -100,7 +100,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     first.get_by_label("Reason").select_option("outdated")
     comment = first.get_by_label("Comment")
     comment.fill("That was last year.")
-    # A dragged size would be an inline style, which htmx copies and the CSP forbids.
+    # Dragging would set an inline style, which htmx copies and the CSP forbids.
     assert comment.evaluate("node => getComputedStyle(node).resize") == "none"
     check_accessibility(page)
     first.get_by_role("button", name="Save").click()
@@ -110,7 +110,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     assert page.evaluate("window.stillHere")
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
-    # What was sent, and the inspector with the same vote.
+    # The prompt that was sent, and the Inspector with the same vote.
     first.locator(".how summary").click()
     expect(first.locator("svg.allocation")).to_be_visible()
     first.get_by_role("link", name="Inspector").click()
@@ -119,7 +119,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     check_accessibility(page)
     page.get_by_role("link", name="The answer in its conversation").click()
 
-    # Where it comes from.
+    # The votes and their records on the Feedback page.
     page.goto("/feedback/")
     expect(page.locator("#tile-down .value")).to_have_text("1")
     expect(page.locator("#plot-votes .bars path")).not_to_have_count(0)

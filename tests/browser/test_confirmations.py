@@ -1,4 +1,4 @@
-"""What goes for good is asked about first."""
+"""Actions that cannot be undone ask for confirmation."""
 
 from collections.abc import Callable
 

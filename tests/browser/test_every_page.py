@@ -1,4 +1,4 @@
-"""Every page of the navigation with the demo in it: no error, no sideways scroll, nothing axe calls grave."""
+"""Opens every page with demo data: no error, no sideways scroll, no serious finding of axe."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,17 @@ from memory.memories.models import STRATEGY
 from memory.models import Memory
 
 SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
-# Words that no line can break at stand in boxes that scroll by themselves.
+# Unbreakable words are allowed only in boxes that scroll by themselves.
 WIDER = """() => [...document.querySelectorAll('main *')]
     .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
     .filter(node => !node.closest('.scroll, .chart-table, .sr, .js-plotly-plot'))
     .slice(0, 3).map(node => node.outerHTML.slice(0, 90))"""
 
-# Charts are drawn by a script once the page is there.
+# A script draws the charts after the page has loaded.
 DRAWN = """() => [...document.querySelectorAll('[data-chart]')]
     .every(node => node.querySelector('.main-svg') || !node.checkVisibility())"""
 
-# A label leads to the first of its name, which then is another form's field.
+# A label points to the first element with its id; a repeated id could be in another form.
 REPEATED = """() => [...document.querySelectorAll('[id]')].map(node => node.id)
     .filter((id, at, ids) => ids.indexOf(id) !== at)"""
 
@@ -34,7 +34,7 @@ def demo(team: Team) -> Team:
 
 
 def inner_pages(team: Team) -> list[str]:
-    """Return one page of each kind that the navigation leads on to."""
+    """Return one page of each kind that the navigation doesn't link to directly."""
     assemblies = Assembly.objects.filter(team=team)
     asked, plain = assemblies.filter(stage=5).first(), assemblies.filter(stage=4).first()
     handed = assemblies.filter(kind="handoff").first()
@@ -78,7 +78,7 @@ def test_every_page(
             page.evaluate(WIDER),
         )
         check_accessibility(page)
-        # The dark page differs in nothing but its colours.
+        # The dark page differs only in its colours.
         page.emulate_media(color_scheme="dark")
         check_accessibility(page, "color-contrast")
         page.emulate_media(color_scheme="light")

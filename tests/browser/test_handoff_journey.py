@@ -1,4 +1,4 @@
-"""A task that is analysed, handed on to design, and looked into for what was left out."""
+"""A task is analysed and handed on to design, and a person looks up a discarded finding."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_from_findings_to_the_next_phase(
     page.get_by_role("button", name="Make the task").click()
     expect(page.get_by_text("No findings yet")).to_be_visible()
 
-    # What is wrong is said before it is sent.
+    # Errors are shown before the form is sent.
     page.wait_for_load_state()
     page.get_by_label("Category").fill("risks")
     page.get_by_label("Content").fill('{"description": ')
@@ -57,7 +57,7 @@ def test_from_findings_to_the_next_phase(
     assert Finding.objects.count() == len(FINDINGS)
     check_accessibility(page)
 
-    # On to design, after a question.
+    # Advancing to design needs a confirmation.
     page.get_by_role("button", name="Advance to design").click()
     expect(page.get_by_role("heading", name="Advance to design?")).to_be_visible()
     check_accessibility(page)
@@ -67,7 +67,7 @@ def test_from_findings_to_the_next_phase(
     page.get_by_role("button", name="Advance", exact=True).click()
     expect(page.locator("#phase-design")).to_have_attribute("aria-current", "step")
 
-    # The brief beside where it comes from, and what was left out one click away.
+    # The brief stands beside its findings, and a discarded finding is one click away.
     expect(page.locator("#brief-analysis")).to_contain_text("shop/tax.py")
     handed = page.get_by_role("region", name="Findings and their fate")
     expect(handed.get_by_role("row", name="F-003")).to_contain_text("tagged critical")
@@ -81,7 +81,7 @@ def test_from_findings_to_the_next_phase(
     compression = PhaseCompression.objects.get()
     expect(page.locator("#table-handoffs")).to_contain_text(f"{compression.tokens_before:,}")
 
-    # Tagged afterwards, and joined by a late finding, it is handed on in a further version.
+    # Tagging a finding and adding a late one makes a new version to hand on.
     page.locator("#labels-tags").fill("critical")
     page.get_by_role("button", name="Save tags and links").click()
     expect(page.locator("#finding-shown")).to_contain_text("Saved.")

@@ -15,7 +15,7 @@ from contextopt.models import Membership, Space, Team, User
 from tests import factories
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
-# As the page does by itself every half minute.
+# The page does the same every half minute.
 POLL = """() => htmx.ajax('GET', document.querySelector('#figures').getAttribute('hx-get'),
     { source: '#figures', target: '#figures', swap: 'outerHTML' })"""
 PLACES = ("", " in staging", " at night", ", again", ", second try", " on the new cluster", " for the pilot")
@@ -32,7 +32,7 @@ def call(server: LiveServer, key: str, path: str, body: object) -> dict[str, obj
 
 
 def fill_by_api(server: LiveServer, team: Team) -> dict[str, object]:
-    """Fill a space and ask for contexts, as a caller's software does; return the last answer."""
+    """Fill a space and request contexts by the API; return the last answer."""
     _, key = factories.make_key(team)
     call(server, key, "/spaces", {"slug": "support", "name": "Support notes", "categories": ["ops"]})
     now = datetime.now(UTC)
@@ -87,7 +87,7 @@ def test_from_records_to_numbers(
     expect(page.locator("#table-ratio")).to_be_visible()
     page.get_by_role("link", name="List").first.click()
 
-    # The bar of a day leads to its assemblies, a row to the Inspector.
+    # The bar of a day leads to its assemblies, and a row leads to the Inspector.
     expect(page).to_have_url(re.compile(r"/assemblies/\?.*stage=4"))
     expect(page.locator("#assemblies tbody tr")).to_have_count(5)
     check_accessibility(page)
@@ -124,7 +124,7 @@ def test_a_table_stays_open_over_polls_and_filters(
     expect(page.locator("#table-time tbody tr")).to_have_count(7)
     check_accessibility(page)
 
-    # What a poll brings is in all open tables, which are not taken away meanwhile.
+    # A poll updates all open tables without removing them.
     last = table.locator("tbody tr").last
     before = last.inner_text()
     _, key = factories.make_key(team, name="second")
@@ -137,7 +137,7 @@ def test_a_table_stays_open_over_polls_and_filters(
     expect(page.locator("#table-time")).to_have_attribute("data-mark", "same")
     expect(button).to_have_attribute("aria-expanded", "true")
 
-    # So is what a filter leaves, and the links keep the filter.
+    # A filter updates them too, and the links keep the filter.
     with page.expect_response("**/overview/saved/?range=7d&stage=3"):
         page.get_by_label("Stage", exact=True).select_option("3")
     expect(table.get_by_role("link")).to_have_attribute("href", re.compile("stage=3"))
@@ -187,7 +187,7 @@ def test_the_pages_of_a_space(
     record.refresh_from_db()
     assert (record.title, record.is_deleted) == ("Queue stuck after the deploy", False)
 
-    # The budget's bar moves while it is typed; saving makes a version.
+    # The budget bar follows the typing; saving makes a version.
     page.goto("/spaces/support/settings/")
     page.get_by_label("Context", exact=True).fill("500")
     words = "3,300 tokens: System 800, Context 500 of 500, History 1,000, Response 1,000"
@@ -218,7 +218,7 @@ def test_settings_help_and_theme(
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
-    # A choice outlives the page.
+    # The chosen theme survives a page change.
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 

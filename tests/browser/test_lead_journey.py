@@ -1,4 +1,4 @@
-"""A team lead from the overview to the assemblies behind one point, their difference, and the export."""
+"""A team lead goes from the overview to the assemblies behind one point, compares two and exports them."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from dashboard.tasks import fold_assemblies
 from tests import factories
 
 WEEK = 7
-# A day's contexts of stage 4 in the space of interest, this week and the week before.
+# Daily contexts of stage 4 in the space of interest, this week and the week before.
 THIS_WEEK, WEEK_BEFORE = 6, 3
 
 
@@ -29,7 +29,7 @@ def spaces(team: Team) -> tuple[Space, Space]:
 
 @pytest.fixture
 def log(spaces: tuple[Space, Space]) -> None:
-    """Two weeks of contexts in two spaces and three stages, folded as the worker does."""
+    """Log two weeks of contexts in two spaces and three stages, and fold them as the worker does."""
     now = datetime.now(UTC)
     for space in spaces:
         for number in range(45):
@@ -56,17 +56,17 @@ def _assemble_day(spaces: tuple[Space, Space], moment: datetime, contexts: int) 
 
 
 def scored(space: Space) -> QuerySet[Assembly]:
-    """Return what the journey's filters let through, newest first."""
+    """Return the assemblies that pass the journey's filters, newest first."""
     return Assembly.objects.filter(space=space, stage=4).order_by("-created_at", "-id")
 
 
 def numbers(page: Page) -> list[int]:
-    """Return the ids that the list shows, in order."""
+    """Return the listed ids in order."""
     return [int(text) for text in page.locator("#assemblies tbody th a").all_inner_texts()]
 
 
 def click_bar(page: Page, bar: Locator) -> None:
-    """Click where a person would: Plotly's own layer lies over its bars and takes the mouse."""
+    """Click the bar by mouse position: Plotly's own layer covers its bars."""
     bar.scroll_into_view_if_needed()
     box = bar.bounding_box()
     assert box is not None
@@ -85,7 +85,7 @@ def download(page: Page, name: str) -> Path:
 
 
 def exported(rows: QuerySet[Assembly]) -> Iterator[dict[str, object]]:
-    """Return some cells of each row as an export has them."""
+    """Yield some cells of each row as an export has them."""
     for row in rows.select_related("space", "config"):
         assert row.space is not None and row.config is not None
         yield {
@@ -119,7 +119,7 @@ def test_from_the_overview_to_the_rows(
     assert page.evaluate("window.stillHere")
     check_accessibility(page)
 
-    # A bar leads to the assemblies of that day, and to no others.
+    # A bar leads to the assemblies of that day only.
     bars = page.locator("#plot-saved .bars path")
     expect(bars).to_have_count(WEEK)
     click_bar(page, bars.nth(WEEK - 4))
@@ -143,7 +143,7 @@ def test_from_the_overview_to_the_rows(
 
 
 def choose_space_and_range(page: Page, server: LiveServer) -> None:
-    """Each filter is in the address at once."""
+    """Choose a space and a range, and check that each filter is in the address at once."""
     assemblies = page.locator("#tile-assemblies .value")
     page.get_by_role("link", name="30d").click()
     expect(page).to_have_url(f"{server.url}/?range=30d")
@@ -168,7 +168,7 @@ def compare_stages_and_weeks(page: Page, server: LiveServer) -> None:
 
 
 def compare_two(page: Page, behind: list[int], check_accessibility: Callable[[Page], None]) -> None:
-    """Compare one with all records and one with four: text and ledger say which are gone."""
+    """Compare one assembly of all records with one of four: text and ledger show which are gone."""
     fewer, all_records = behind[0], behind[1]
     for number in (fewer, all_records):
         page.get_by_role("checkbox", name=f"Compare {number}", exact=True).check()
@@ -196,7 +196,7 @@ def take_the_day_away(page: Page) -> None:
 
 
 def keep_and_open_a_view(page: Page, server: LiveServer) -> None:
-    """Save what the page shows now, not what it showed when it was opened."""
+    """Check that a view saves the page's present filters, not those it was opened with."""
     page.locator("summary", has_text="Views").click()
     page.get_by_label("Save these filters as").fill("Support, scored")
     page.get_by_role("button", name="Save view").click()
@@ -210,7 +210,7 @@ def keep_and_open_a_view(page: Page, server: LiveServer) -> None:
 
 
 def check_exports(page: Page, rows: QuerySet[Assembly]) -> None:
-    """Both files hold every row that passes, those of the pages to come too."""
+    """Check that both files hold every row that passes the filters, not only those of the first page."""
     wanted = list(exported(rows))
     assert len(wanted) == WEEK * (THIS_WEEK + WEEK_BEFORE)
     as_text = [{name: str(value) for name, value in row.items()} for row in wanted]

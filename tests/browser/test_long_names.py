@@ -1,4 +1,4 @@
-"""Names as long as they may be, with and without blanks: no page scrolls sideways for them."""
+"""Long names, with and without blanks, make no page scroll sideways."""
 
 from collections.abc import Callable
 

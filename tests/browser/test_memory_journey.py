@@ -1,4 +1,4 @@
-"""A person reports a task that went well, and the next plan is given what worked."""
+"""A person reports a task that went well, and the next plan gets it as a hint."""
 
 import re
 from collections.abc import Callable

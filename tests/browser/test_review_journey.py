@@ -1,4 +1,4 @@
-"""A reviewer judges ten answers with the keyboard alone; an admin sees what to change."""
+"""A reviewer judges ten answers by keyboard alone, and an admin sees what to change."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ITEMS = 10
 
 @pytest.fixture
 def owner(team: Team) -> User:
-    """Who is at the browser: a reviewer."""
+    """The person at the browser: a reviewer."""
     return factories.make_user("olga", team, Role.REVIEWER)
 
 
@@ -90,7 +90,7 @@ def test_ten_items_by_keyboard(
     assert slots.get(item=queue[3]).note == "note 3, with j and 3"
     assert len(set(slots.values_list("verdict", flat=True))) == 6
 
-    # The last one is taken back from the toast.
+    # The last verdict is taken back from the toast.
     page.get_by_role("button", name="Undo").last.click()
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     expect(page.locator("#reserved")).to_contain_text("yours until")

@@ -34,7 +34,7 @@ def test_a_key_is_made_once(
     page.reload()
     expect(page.locator("#secret")).to_have_count(0)
     assert ApiKey.objects.count() == 1
-    # What is refused is said in the form.
+    # The form shows its errors.
     page.get_by_role("form", name="New key").get_by_label("Name").fill(" ")
     page.get_by_role("button", name="Make a key").click()
     expect(page.locator("#keys [role=alert]")).to_be_visible()
@@ -45,7 +45,7 @@ def test_a_key_is_made_once_in_the_admin(team: Team, open_page: Callable[..., Pa
     page.goto("/admin/contextopt/apikey/add/")
     page.get_by_label("Name").fill("agent")
     page.get_by_role("button", name="Save", exact=True).click()
-    # The team is missing, and can be chosen still.
+    # The team is missing and can still be chosen.
     expect(page.get_by_text("This field is required")).to_be_visible()
     page.locator("#main .select2-selection").click()
     page.get_by_role("option", name=team.name).click()

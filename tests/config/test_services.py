@@ -1,4 +1,4 @@
-"""The embedded database and queue, and servers of one's own in their place: the same work, for real."""
+"""The embedded database and queue, and external servers in their place, do the same work."""
 
 import json
 import os
@@ -28,7 +28,7 @@ type Work = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Location]:
-    """A PostgreSQL server that is not this checkout's."""
+    """A PostgreSQL server that isn't this checkout's."""
     top = Path(tempfile.mkdtemp(prefix="co-"))
     top.chmod(0o755)
     place = location(top)
@@ -72,7 +72,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 class Shell:
-    """A Python process with the product set up: what it is told to run takes no start of its own."""
+    """A Python process with Django set up once, so that running code in it needs no start."""
 
     LOOP = """
 import json, sys, django
@@ -119,7 +119,7 @@ create_record(space=space, data=RecordIn(title="One", date=datetime(2026, 6, 1, 
 
 @pytest.fixture(scope="module")
 def shell(environment: dict[str, str]) -> Iterator[Shell]:
-    """A shell at the server of one's own, with a space that jobs are done in."""
+    """A shell on that server, with a space for the jobs."""
     shell = Shell(environment)
     shell.run(MAKE_SPACE)
     yield shell
@@ -131,7 +131,7 @@ WORKER = worker_command("worker", QUEUE, CHAT_QUEUE)
 
 @pytest.fixture
 def work(environment: dict[str, str]) -> Iterator[Work]:
-    """Start workers at empty queues: `work(command, CELERY_BROKER_URL=url)`; all are killed after it."""
+    """Start workers on empty queues: `work(command, CELERY_BROKER_URL=url)`. All are killed afterwards."""
     started: list[subprocess.Popen[bytes]] = []
     for queue in (QUEUE, CHAT_QUEUE):
         execute(environment, f"SELECT pgmq.create('{queue}')")
@@ -197,7 +197,7 @@ def test_a_worker_does_jobs_of_another_broker(environment: dict[str, str], work:
         shell.end()
 
 
-# As the product's own worker, with a second for each job, and two jobs that harm it.
+# Like the product's own worker, with a limit of one second a job and two jobs that harm it.
 HARMED = """
 import sys
 from config import celery
@@ -235,7 +235,7 @@ def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(
     )
     assert died.returncode == 1
     assert b"Timeout (0:00:01)!" in died.stderr
-    # It was not acknowledged, so another worker would try it after the visibility timeout.
+    # The job was not acknowledged, so another worker would run it after the visibility timeout.
     assert execute(environment, QUEUED) == [(1,)]
     execute(environment, "UPDATE pgmq.q_contextopt SET read_ct = 3, vt = clock_timestamp() RETURNING 1")
     worker = work(own_worker)
@@ -289,7 +289,7 @@ def test_an_endpoint_that_hangs_holds_up_the_chat_alone(
         assert execute(environment, UNFOLDED) != [(0,)]
         shell.run(FOLD)
         wait_until(lambda: execute(environment, UNFOLDED) == [(0,)])
-        # The one that waits for the endpoint goes on to say that it lives.
+        # The worker that waits for the endpoint still notes its beats.
         [(noted_at,)] = execute(environment, NOTED)
         wait_until(lambda: execute(environment, NOTED) > [(noted_at,)])
         assert execute(environment, STATES) == [("sending",)]

@@ -1,4 +1,4 @@
-"""What the tests of the admin share: a superuser, and one row of everything."""
+"""Fixtures for the tests of the admin: a superuser, and one row of everything."""
 
 import pytest
 from django.test import Client

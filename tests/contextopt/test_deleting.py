@@ -1,4 +1,4 @@
-"""Deleting beside people and jobs that write: nobody deadlocks, nothing stays, and who is late gets a 404."""
+"""Deleting beside people and jobs that write: no deadlock, no rows left behind, a 404 for late callers."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ from tests.concurrency import PATIENCE_SECONDS, before_statement, beside, somebo
 
 @contextmanager
 def deleting(act: Callable[[], object]) -> Iterator[Future[Any]]:
-    """Have somebody else act, and go on as soon as that waits for this transaction."""
+    """Run `act` in another connection, and continue as soon as it waits for this transaction."""
     other = beside(act)
     wait_until(somebody_waits)
     yield other
@@ -111,7 +111,7 @@ def test_who_writes_second_finds_it_gone(space: Space, write: Callable[[Space], 
 
 
 def delete_at_once(space: Space, *, at: int = 1) -> Callable[[int], object]:
-    """Have somebody else delete the space before the statement of that number."""
+    """Return an action that deletes the space from another connection before statement number `at`."""
 
     def act(number: int) -> None:
         if number == at:
@@ -135,7 +135,7 @@ def test_a_space_that_is_deleted_while_it_is_assembled_is_not_found(space: Space
 
 
 def test_an_import_whose_space_is_deleted_says_so(space: Space, tmp_path: Path) -> None:
-    """The file is longer than a batch; between two batches the space goes."""
+    """The file is longer than a batch; the space is deleted between two batches."""
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(f'{{"title": "Row {number}"}}\n' for number in range(2_500)))
     with (
@@ -178,7 +178,7 @@ def test_two_who_delete_the_same(space: Space) -> None:
 
 
 def test_what_ended_a_deadlock_is_tried_again(space: Space) -> None:
-    """Two rows, taken in both orders: one of the two is chosen to end it, and both get done."""
+    """Two transactions take two rows in opposite orders. One is aborted and retried, and both finish."""
     first, second = (factories.make_space(space.team, slug) for slug in ("first", "second"))
     together = threading.Barrier(2)
     tries: list[str] = []
@@ -234,7 +234,7 @@ def test_which_failures_tell_of_a_deletion(space: Space) -> None:
 
 
 class TestVectors:
-    """The job leaves alone what somebody is deleting, and looks again."""
+    """The job skips rows that somebody is deleting, and tries them again later."""
 
     def test_a_deletion_that_goes_on_does_not_stop_the_others(self, space: Space) -> None:
         kept = factories.make_record(factories.make_space(space.team, "kept"))
@@ -298,12 +298,12 @@ class TestVectors:
         return list(EmbeddingTodo.objects.exclude(model=None).values_list("row_id", flat=True))
 
 
-# How the contents of a repository's files are asked for.
+# Beginning of the query for the contents of a repository's files.
 CONTENTS = 'SELECT "contextopt_codeblob"."id"'
 
 
 class TestRepositories:
-    """A repository is read in several looks; whoever changes it between two of them is noticed."""
+    """A repository is read in several queries; a change between two of them is noticed."""
 
     @pytest.fixture
     def repository(self, space: Space) -> Repository:
@@ -311,7 +311,7 @@ class TestRepositories:
 
     @pytest.fixture
     def meanwhile(self) -> Iterator[Callable[[Callable[[int], object]], None]]:
-        """Have something done between the list of files and their contents, at each reading."""
+        """Run an action between reading the list of files and their contents, at each reading."""
         with ExitStack() as stack:
 
             def arrange(act: Callable[[int], object]) -> None:

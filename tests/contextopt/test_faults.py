@@ -1,4 +1,4 @@
-"""Whatever is wrong with an input is named in the caller's words."""
+"""Errors in an input are named in the caller's words."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""A full disk is a 503 that says when to come back; nothing is half-written, and later it all goes on."""
+"""A full disk is a 503 that says when to come back. Nothing is half-written, and work resumes later."""
 
 import json
 from io import StringIO

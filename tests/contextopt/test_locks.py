@@ -1,4 +1,4 @@
-"""Advisory locks: one register of names, and nothing that takes one beside it."""
+"""Advisory locks: all names are in one register, and no other module takes one."""
 
 import re
 from itertools import combinations

@@ -32,7 +32,7 @@ def test_an_assembly_stored_during_a_purge_is_cleaned_by_the_sweep(space: Space)
     stored = make_assembly(space)
     text = stored.text
     purge_record(record=record)
-    # What a request that had read the record before the purge would have stored after it.
+    # A request that had read the record before the purge would store this after it.
     AssemblyPayload.objects.filter(pk=stored.id).update(text=text, purged_at=None)
     tasks.sweep()
     assert "Secret" not in AssemblyPayload.objects.get(pk=stored.id).text

@@ -1,4 +1,4 @@
-"""The time to load a model or a tokenizer is nobody's assembly time."""
+"""The time to load a model or a tokenizer doesn't count as assembly time."""
 
 import time
 from threading import Event
@@ -20,7 +20,7 @@ LOADING_SECONDS = 1.0
 
 
 def hidden_ms(space: Space, query: str) -> float:
-    """Preview a context; return the milliseconds that its assembly time does not tell of."""
+    """Preview a context; return the milliseconds that its assembly time leaves out."""
     request = AssemblyIn(space=space.slug, query=query, window_days="all", as_of=NOW)
     started = time.perf_counter()
     result = assemble_space(team_id=space.team_id, request=request, actor="test", store=False)

@@ -1,7 +1,7 @@
-"""The cast, each at a browser of their own.
+"""The cast, each with their own browser.
 
-Where a test counts queries, the frame's four are those of every page: session, user, memberships, and how
-many answers wait for review.
+Tests that count queries call four of them the frame's, because every page makes them: session, user,
+memberships, and the number of answers that wait for review.
 """
 
 import json
@@ -55,7 +55,7 @@ def assembly(space: Space, record: Record) -> Assembly:
 
 @pytest.fixture
 def partial(owner_client: Client) -> Callable[..., str]:
-    """Ask as htmx does for the element of an id."""
+    """Request the element with an id, as htmx does."""
 
     def get(url: str, target: str) -> str:
         response = owner_client.get(url, headers={**HTMX, "HX-Target": target})
@@ -69,7 +69,7 @@ def partial(owner_client: Client) -> Callable[..., str]:
 
 
 def figures_of(html: str) -> dict[str, object]:
-    """Return the figures of a page, its lists put back as its script does."""
+    """Return the figures of a page, with shared lists put back as the page's script does."""
     island = json.loads(
         html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
     )

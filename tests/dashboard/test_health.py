@@ -67,7 +67,7 @@ def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
 
 def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) -> None:
     factories.make_assembly(space)
-    # Beats, models, fills, backlog, unfolded, the first of them, size.
+    # Beats, models, fills, backlog, unfolded assemblies, the first of them, size.
     with django_assert_num_queries(7):
         read_health()
 
@@ -96,7 +96,7 @@ def test_what_is_not_good_says_what_to_do(changes: dict[str, object]) -> None:
 
 @pytest.mark.skipif(bool(django_settings.DATABASE_URL), reason="the server is not the embedded one")
 def test_the_disk_is_the_one_of_the_databases_folder(settings: Any) -> None:
-    # The server says itself where its data are; the checkout may be on another disk.
+    # The server itself names its data directory; the checkout may be on another disk.
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('data_directory')")
         total = shutil.disk_usage(cursor.fetchone()[0]).total

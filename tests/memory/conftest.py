@@ -1,4 +1,4 @@
-"""What the tests of memory are made of."""
+"""Fixtures for the tests of memory."""
 
 from typing import Any
 

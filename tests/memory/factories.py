@@ -1,4 +1,4 @@
-"""Memories made by the product's own way in."""
+"""Makes memories with the product's own functions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ def make_memory(team: Team, **overrides: Any) -> Memory:
 
 
 def make_strategy(team: Team, **overrides: Any) -> Memory:
-    """Complete a task so well that its plan becomes a strategy."""
+    """Complete a task well enough that its plan becomes a strategy."""
     data = {
         "description": "Fix the rounding error of prices in the cart",
         "repository": "shop",
@@ -43,7 +43,7 @@ def make_use(strategy: Memory, **overrides: Any) -> StrategyUse:
 
 
 def make_review(space: Space, **overrides: Any) -> ReviewItem:
-    """Assemble a context, have somebody dislike it, and queue it."""
+    """Assemble a context, downvote it, and queue it for review."""
     assembly = factories.make_assembly(space, **overrides)
     subject, opinion = SubjectIn(assembly_id=assembly.id), OpinionIn(rating="down", reason="outdated")
     give_feedback(team=space.team, subject=subject, opinion=opinion, rater="rater:a")
@@ -53,7 +53,7 @@ def make_review(space: Space, **overrides: Any) -> ReviewItem:
 
 @contextmanager
 def no_memory_can_be_stored() -> Iterator[None]:
-    """Have the database refuse every memory meanwhile."""
+    """Make the database refuse every memory for a while."""
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memory_memory ADD CONSTRAINT refused CHECK (false) NOT VALID")
         yield

@@ -1,4 +1,4 @@
-"""The embedded server, for real: every test runs one of its own in a checkout of its own."""
+"""The embedded server, for real: every test runs its own server in its own checkout."""
 
 import contextlib
 import os
@@ -63,14 +63,14 @@ def temporary_checkouts() -> Iterator[Callable[[str], Path]]:
 
 @pytest.fixture
 def new_checkout() -> Iterator[Callable[[str], Path]]:
-    """Make empty checkouts that any account can enter; their servers and data are gone afterwards."""
+    """Make empty checkouts that any account can enter, and remove them with their servers and data."""
     with temporary_checkouts() as make:
         yield make
 
 
 @pytest.fixture(scope="module")
 def stopped_server() -> Iterator[Location]:
-    """A server's files, made once: initialising takes longer than all that a test wants to see."""
+    """A stopped server's files, made once: initialising takes longer than the tests themselves."""
     with temporary_checkouts() as make:
         place = location(make("first"))
         postgres.ensure_running(place)
@@ -80,7 +80,7 @@ def stopped_server() -> Iterator[Location]:
 
 @pytest.fixture
 def place(new_checkout: Callable[[str], Path], stopped_server: Location) -> Location:
-    """A checkout whose server has been used before and is not running."""
+    """A checkout whose server has been used before and isn't running."""
     place = location(new_checkout("plain"))
     place.var_dir.mkdir()
     subprocess.run(["cp", "-a", stopped_server.home, place.home], check=True)
@@ -186,7 +186,7 @@ def test_stop_leaves_a_server_that_another_process_uses(place: Location) -> None
 
 def test_server_stops_a_while_after_its_last_user(place: Location) -> None:
     postgres.ensure_running(place)
-    # The one that was started with the server would wait a minute; it steps aside once the server is gone.
+    # The lingerer started with the server would wait a minute; it ends once the server is gone.
     waiting = threading.Thread(target=_linger_alone, args=(place, 1.0))
     waiting.start()
     time.sleep(1.5)

@@ -1,4 +1,4 @@
-"""The children of `up`: how they are watched, how they are stopped, and where they may listen."""
+"""The children of `up`: how they are watched and stopped, and where they may listen."""
 
 import re
 import signal
@@ -13,7 +13,7 @@ from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR
 from config.embedded.processes import LogFile, check_port, restart_delay_seconds
 
-# One child ends when it is asked to, the other does not.
+# One child ends on SIGTERM, the other ignores it.
 SUPERVISED = """
 import sys
 from pathlib import Path

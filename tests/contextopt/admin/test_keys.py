@@ -20,7 +20,7 @@ class TestApiKey:
         text = response.content.decode()
         secret = text[text.index("ctx_", text.index("shown this once")) :].split('"')[0]
         assert key.created_by == "user:root"
-        # No message carries it: it would stay in a cookie or a session.
+        # No message holds the secret: it would stay in a cookie or a session.
         assert not list(get_messages(response.wsgi_request))
         answer = client.get("/api/v1/me", headers={"X-API-Key": secret})
         assert answer.json()["key"]["name"] == "agent"

@@ -1,4 +1,4 @@
-"""Spaces and records in the admin: what changes goes the product's own way."""
+"""Spaces and records in the admin: changes go through the product's own functions."""
 
 from datetime import timedelta
 

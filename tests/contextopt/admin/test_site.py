@@ -1,4 +1,4 @@
-"""The admin as a whole: every model has its pages, and who gets to them."""
+"""The admin as a whole: every model has its pages, and only staff get in."""
 
 import pytest
 from django.apps import apps

@@ -61,7 +61,7 @@ def test_each_receiver_has_a_memory_of_its_own(team: Team) -> None:
     assert changed_paths(seen) == {"cart.py": "changed"}
     assert changed_paths(unseen) == {"cart.py": "new", "web.py": "new"}
     assert [seen.attempt.number, unseen.attempt.number] == [1, 2]
-    # Of the second nothing was sent whole, so nothing may be built on.
+    # The second delta sent nothing whole, so later deltas may not build on it.
     assert memory(task, "reviewer")["cart.py"] == SentFile(None, is_partial=True)
 
 
@@ -196,7 +196,7 @@ class TestLog:
         assert "tokens_before" in {found.figure for found in verify_assembly(payload)}
 
     def test_a_wait_of_the_version_before_still_holds(self, team: Team) -> None:
-        """Rows never change: a wait was stored with the full context as its baseline."""
+        """Rows never change: the earlier version stored a wait with the full context as its baseline."""
         result = make_attempt(make_task(team, files=BEFORE), files=AFTER, root_cause="environment_error")
         payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
         full = FullRetry(result.retry.failed.context, "", "")
@@ -326,7 +326,7 @@ class TestAtOnce:
         results = at_once(*[lambda files=files: make_attempt(task, files=files) for files in versions])
         ordered = sorted(results, key=lambda result: result.attempt.number)
         assert [result.attempt.number for result in ordered] == [1, 2, 3, 4, 5, 6]
-        # Each was told of the change from what the one before it had been sent.
+        # Each diff starts from the content that the previous attempt sent.
         old = "price_7 = 7\n"
         for result in ordered:
             sent = result.retry.plan.context.changed_files[0].diff

@@ -1,4 +1,4 @@
-"""Callers of the API: one of each scope, a stranger of another team, and nobody."""
+"""Callers of the API: one of each scope, a stranger from another team, and one without a key."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from tests.contextopt.api.documented import DocumentedClient
 
 
 class Caller:
-    """Calls `/api/v1` with one key; an answer whose status is not documented fails the test."""
+    """Calls `/api/v1` with one key. An answer with an undocumented status fails the test."""
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
@@ -42,7 +42,7 @@ def make_caller(team: Team, scope: Scope = Scope.ADMIN) -> Caller:
 
 @pytest.fixture
 def api(team: Team) -> Caller:
-    """Speaks for the team with an admin key."""
+    """A caller from the team with an admin key."""
     return make_caller(team)
 
 
@@ -58,7 +58,7 @@ def reader(team: Team) -> Caller:
 
 @pytest.fixture
 def stranger(other_team: Team) -> Caller:
-    """Speaks for another team with an admin key."""
+    """A caller from another team with an admin key."""
     return make_caller(other_team)
 
 

@@ -1,4 +1,4 @@
-"""A client that refuses undocumented answers: every status that an endpoint gives is in its description."""
+"""A client that refuses undocumented answers: an endpoint may only give statuses in its description."""
 
 import re
 from functools import cache
@@ -12,7 +12,7 @@ from config.urls import api as ninja_api
 
 
 class DocumentedClient(Client):
-    """Calls the API as Django's client does, and compares each answer's status with the description."""
+    """Calls the API like Django's client, and compares each answer's status with the description."""
 
     def request(self, **request: Any) -> HttpResponse:
         response = super().request(**request)
@@ -26,7 +26,7 @@ class DocumentedClient(Client):
 
 
 def documented_statuses(method: str, path: str) -> set[int] | None:
-    """Return the statuses in the description of an endpoint, none where there is no such endpoint."""
+    """Return the statuses in an endpoint's description, or None where there is no such endpoint."""
     try:
         route = resolve(path).route
     except Resolver404:
@@ -37,6 +37,6 @@ def documented_statuses(method: str, path: str) -> set[int] | None:
 
 @cache
 def described_paths() -> dict[str, Any]:
-    """Return the operations by address, their parameters without converters as routes have them."""
+    """Return the operations by path, without converters in the parameters, to match routes."""
     paths: dict[str, Any] = ninja_api.get_openapi_schema(path_prefix="/api/")["paths"]
     return {re.sub(r"{\w+:(\w+)}", r"{\1}", path): operations for path, operations in paths.items()}

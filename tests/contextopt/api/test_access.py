@@ -1,4 +1,4 @@
-"""Keys: how they are sent, when they are refused, and what becomes of them."""
+"""Keys: how they are sent, refused, revoked, expired and marked as used."""
 
 from datetime import timedelta
 

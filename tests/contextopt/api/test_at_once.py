@@ -1,4 +1,4 @@
-"""Callers of each kind and all jobs at once, on spaces that come and go: no 5xx, and all counts are right."""
+"""All kinds of callers and all jobs at once, on spaces that come and go: no 5xx, and all counts are right."""
 
 import random
 from collections import Counter
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 120
 
 
 class Visitor:
-    """One who asks, with a random stream of its own, and remembers how it was answered."""
+    """A caller with its own random stream that counts the statuses of its answers."""
 
     def __init__(self, caller: Caller, seed: int) -> None:
         self.caller = caller
@@ -116,13 +116,13 @@ def test_everything_at_once() -> None:
     at_once(*[partial(keep_on, act, visitor) for act, visitor in pairs], seconds=PATIENCE_SECONDS)
     statuses = sum((visitor.statuses for visitor in visitors), Counter[int]())
     assert {status for status in statuses if status >= 500} == set()
-    # It was no walk past closed doors.
+    # Enough requests succeeded: the callers didn't meet only refusals.
     assert sum(statuses[status] for status in (200, 201, 204)) > 2 * ROUNDS
     check_what_is_left()
 
 
 def check_what_is_left() -> None:
-    """Counters, vectors and revisions are those of the records that are there."""
+    """Check that counters, vectors and revisions match the records that exist."""
     assert work_through(seconds=PATIENCE_SECONDS, index_seconds=0, work=Work())
     assert not EmbeddingTodo.objects.exists()
     for counts in SpaceCounts.objects.all():

@@ -1,4 +1,4 @@
-"""Conversations over HTTP: asked, answered, cancelled; votes on what was answered."""
+"""Conversations over HTTP: asked, answered and cancelled, and votes on the answers."""
 
 from typing import Any
 

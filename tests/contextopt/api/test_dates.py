@@ -1,4 +1,4 @@
-"""Dates whose year is in the range where they were written, and outside it in UTC."""
+"""Dates whose year is in range in their own time zone, and out of range in UTC."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every endpoint: refused without a key, to a lower scope, and to another team."""
+"""Every endpoint refuses callers without a key, with a lower scope, and from another team."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from tests import factories
 from tests.contextopt.api.conftest import Caller, make_caller
 from tests.memory.factories import make_review, make_strategy, make_use
 
-# method, path, lowest scope that may, body
+# method, path, lowest scope allowed, body
 ENDPOINTS = [
     ("GET", "/me", "read", None),
     ("GET", "/spaces", "read", None),
@@ -121,7 +121,7 @@ ENDPOINTS = [
 ]
 NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
 SCOPES = ["read", "write", "admin"]
-# These speak of the caller's own team alone: a stranger sees theirs.
+# These endpoints cover only the caller's own team: a stranger sees their own.
 OF_ONES_OWN = {
     "/compress-findings", "/retry-delta",
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
@@ -152,7 +152,7 @@ def places(team: Team) -> dict[str, object]:
 
 
 def make_places(space: Space, team: Team) -> dict[str, object]:
-    """Make one of everything, and return what addresses name it by."""
+    """Make one of everything, and return the values for path parameters."""
     record = factories.make_record(space)
     record = factories.make_record(space, external_id="x")
     assembly = factories.make_assembly(space)

@@ -25,13 +25,13 @@ schema = schemathesis.openapi.from_dict(ninja_api.get_openapi_schema(path_prefix
 schema.app = application
 
 
-# What exists, filled in by the fixture: made-up addresses alone would only ever find nothing.
+# Existing objects, filled in by the fixture: made-up paths alone would find nothing.
 places: dict[str, Any] = {}
 
 
 @schema.hook
 def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Point two thirds of the addresses at what exists."""
+    """Point two thirds of the paths at existing objects."""
     if path_parameters and len(str(path_parameters)) % 3:
         return {name: places.get(name, value) for name, value in path_parameters.items()}
     return path_parameters
@@ -46,7 +46,7 @@ def map_body(_context: Any, body: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _connection_stays_open() -> Iterator[None]:
-    """Keep the test's transaction over requests, as Django's own test client does."""
+    """Keep the test's transaction open across requests, as Django's own test client does."""
     request_started.disconnect(close_old_connections)
     request_finished.disconnect(close_old_connections)
     yield

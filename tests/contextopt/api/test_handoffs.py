@@ -58,7 +58,7 @@ def test_from_findings_to_the_next_phase(api, path, task):
     assert bundle["critical_findings"][0]["content"] == RISK["content"]
     assert bundle["text"].endswith("## Files\n### a.py\n> x = 1\n")
     assert bundle["tokens"] == bundle["brief_tokens"] + bundle["critical_tokens"] + bundle["context_tokens"]
-    # What was left out is one request away.
+    # Discarded content is one request away.
     for reference in bundle["references"]:
         whole = api.get(reference["url"].removeprefix("/api/v1")).json()
         assert whole["content"] == RISK["content"]

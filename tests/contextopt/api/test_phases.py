@@ -155,7 +155,7 @@ def test_publish_list_read_and_activate(api):
 def test_a_phase_with_a_strange_name(api):
     path = "/phases/m%C3%B8te%2Fen/profiles"
     response = api.post(path, {"budget_tokens": 1, "fields": []})
-    # A slash ends the name in an address, packed or not.
+    # A slash ends the name in a path, even when it is percent-encoded.
     assert response.status_code == 404
     response = api.post("/phases/m%C3%B8te%20en/profiles", {"budget_tokens": 1, "fields": []})
     assert response["Location"] == "/api/v1/phases/m%C3%B8te%20en/profiles/1"

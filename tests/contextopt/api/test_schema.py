@@ -1,4 +1,4 @@
-"""The description of the API: pinned, complete, and kept by what the API answers."""
+"""The API's description is pinned and complete, and the API's answers match it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def current_schema() -> str:
 
 
 def test_snapshot():
-    """Shows every change of the interface; UPDATE_OPENAPI=1 takes the change over."""
+    """Compare the description with the stored one; UPDATE_OPENAPI=1 stores the new one."""
     if os.environ.get("UPDATE_OPENAPI"):
         SNAPSHOT.write_text(current_schema())
     assert current_schema() == SNAPSHOT.read_text(), "run again with UPDATE_OPENAPI=1 if this is meant"

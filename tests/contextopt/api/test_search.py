@@ -112,6 +112,6 @@ def test_queries(reader: Caller, space: Space, records: int) -> None:
         connection,
     ) as queries:
         assert len(ask(reader, limit=100).json()["results"]) == records
-    # Key, team, space, stems, model; for each kind: frequencies, best by words, how many vectors there are,
-    # nearest, rows.
+    # Key, team, space, stems, model; for each kind: frequencies, best by words, number of vectors, nearest,
+    # rows.
     assert len([q for q in queries if "SAVEPOINT" not in q["sql"]]) <= 18

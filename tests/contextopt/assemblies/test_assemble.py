@@ -22,7 +22,7 @@ from tests.factories import NOW, make_assembly, make_record, make_space
 
 
 def fill(space: Space, count: int, rng: random.Random, days: float = 45) -> None:
-    """Add records of all ages, some viewed, deleted, pinned, or of one moment."""
+    """Add records of all ages, some viewed, deleted, pinned, or with the same date."""
     rows = [
         RecordIn(
             title=f"Record {i}",
@@ -41,7 +41,7 @@ def fill(space: Space, count: int, rng: random.Random, days: float = 45) -> None
 
 
 def load_all(space: Space) -> SpaceContext:
-    """Return the whole space as the engine sees it: what the strata must agree with."""
+    """Return the whole space as the engine sees it: the strata must agree with it."""
     records = tuple(
         RecordSummary(
             id=record.pk, date=record.date, view_count=record.view_count, line=record.summary,

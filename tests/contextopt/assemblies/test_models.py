@@ -1,4 +1,4 @@
-"""Which rows of the log count as savings: the rule as a query and as a property must agree."""
+"""Savings in the log: the rule is both a query and a property, and the two must agree."""
 
 from datetime import timedelta
 from itertools import product
@@ -17,7 +17,7 @@ KINDS = tuple(Kind.values)
 
 
 def log_every_sort(space: Space) -> None:
-    """Log a row of each combination that the rule looks at."""
+    """Log a row for each combination of values that the rule depends on."""
     choices = product(KINDS, (None, 2, 3, 5), (0, 3), (None, 500), (0, 400), ([], [NOTE], [EMPTY_WINDOW]))
     for number, (kind, stage, included, before, after, codes) in enumerate(choices):
         log_row(
@@ -64,7 +64,7 @@ def test_a_context_without_records_by_its_stage_is_not_empty(space: Space) -> No
 
 
 def test_a_wait_of_before_saves_nothing(space: Space) -> None:
-    """Rows never change, and a retry that sent nothing was stored with tokens to compare with."""
+    """Rows never change, and an earlier version stored a token baseline for retries that sent nothing."""
     row = log_row(space, NOW, kind=Kind.RETRY, stage=None, tokens_before=500, tokens_after=0)
     assert (row.tokens_saved, row.not_counted) == (None, "nothing was sent")
 
@@ -76,7 +76,7 @@ def test_only_a_space_context_uses_a_budget(space: Space) -> None:
 
 
 class TestVerification:
-    """Whether a saving counts is verified by what is stored beside the row, on rows of before as well."""
+    """The stored payload proves whether a saving counts, for rows of earlier versions too."""
 
     def payload(self, space: Space, **overrides: object) -> AssemblyPayload:
         result = make_assembly(space, **overrides)

@@ -1,4 +1,4 @@
-"""A purge leaves neither text nor external id, and still nothing is imported or created twice."""
+"""A purge leaves neither text nor external id, and the record still cannot be imported or created again."""
 
 import hmac
 import json
@@ -32,7 +32,7 @@ def record(space: Space) -> Record:
 
 
 def everything_stored() -> str:
-    """Return all rows of all tables as text, bytes as the texts that they hold."""
+    """Return all rows of all tables as text, bytes decoded."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name FROM information_schema.tables"
@@ -86,7 +86,7 @@ def test_a_hash_of_hmac_stands_for_the_id(record: Record) -> None:
 
 
 def test_the_same_id_elsewhere_is_another_hash(record: Record, other_team: Team) -> None:
-    """Nobody can tell from two hashes that they stand for one person."""
+    """Nobody can tell from two hashes that they belong to the same external id."""
     other = factories.make_space(other_team)
     twins = [factories.make_record(space, source=source, external_id=NAME)
              for space, source in ((other, "crm"), (record.space, "mail"))]  # fmt: skip
@@ -161,7 +161,7 @@ def test_an_answer_kept_during_a_purge_is_erased_by_the_sweep(api: Caller, recor
     post(api, "/search", {"query": "secret plan", "space": record.space.slug}, "a")
     before = StoredResponse.objects.values("body", "record_ids").get()
     purge_record(record=record)
-    # What a request that had read the record before the purge would have stored after it.
+    # A request that had read the record before the purge would store this after it.
     StoredResponse.objects.update(**before)
     tasks.sweep()
     assert b"Secret" not in bytes(StoredResponse.objects.get().body)
@@ -185,7 +185,7 @@ def test_records_purged_before_are_hashed_by_the_upgrade(record: Record) -> None
     stored = factories.make_assembly(record.space)
     purge_record(record=record)
     new_hash = record.external_id
-    # As the version before left them.
+    # Restore the state that the earlier version left.
     AssemblyPayload.objects.update(ledger=ledger_with(stored.id, record.pk, NAME))
     Record.objects.filter(pk=record.pk).update(external_id=NAME)
     upgrade = import_module("contextopt.migrations.0029_purged_external_ids")

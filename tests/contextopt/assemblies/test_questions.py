@@ -1,4 +1,4 @@
-"""Stage 5 over the database: what a question finds, and what it must never find."""
+"""Stage 5 on the database: the records that a question finds, and those it must never find."""
 
 import json
 import random
@@ -45,7 +45,7 @@ def ask(space: Space, query: str, **settings: object) -> AssemblyResult:
 
 @pytest.fixture
 def dialogue(space: Space) -> list[Record]:
-    """A thread in which the answer does not repeat the words of the question."""
+    """A thread in which the answer doesn't repeat the words of the question."""
     said = [
         ("Anna", "Good morning! How was the weekend?"),
         ("Ben", "Which vaccine did the dog get at the vet?"),
@@ -184,7 +184,7 @@ def adds_up(result: AssemblyResult) -> bool:
 
 
 def test_many_repetitions_leave_room_for_the_rest(space: Space) -> None:
-    """More than are looked at to begin with say the same, so that few of those go in."""
+    """There are more near-duplicates than the first read takes, and few of them are kept."""
     make_alike(space, 120, title="Nightly build failed", notes="The nightly build failed again.")
     for number in range(8):
         make_record(
@@ -224,7 +224,7 @@ def test_statements_do_not_grow_with_the_space(space: Space) -> None:
             ask(space, "cluster upgrade")
         return len(queries)
 
-    # More than fit into the budget, and more than a search and the score take of their rankings.
+    # More than fit into the budget, and more than the search and the scoring read.
     for number in range(250):
         make_record(space, title=f"Entry {number}", notes=TOPICS[number % 4], thread="t", position=number)
     few = count()
@@ -270,7 +270,7 @@ words = st.lists(
 
 
 class NeverForeign(TestCase):
-    """Two teams with the same texts; half the records of ours are deleted."""
+    """Two teams with the same texts. Half of our records are deleted."""
 
     ours: Space
     theirs: Space
@@ -310,7 +310,7 @@ OFFICE = """
 
 
 def test_a_record_lends_by_both_its_parts(space: Space) -> None:
-    """Second by words and far down by meaning, it is first by their sum, and lends to its neighbour."""
+    """Second by words and far down by meaning, a record is first by their sum and lends to its neighbour."""
     for number in range(40):
         some = random.Random(number).sample(OFFICE.split(), 6)
         make_record(space, title="Doctor", notes=f"Doctor, surgeon, doctors. {' '.join(some)}")

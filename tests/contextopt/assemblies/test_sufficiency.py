@@ -1,4 +1,4 @@
-"""Contexts that hold no record say why, in numbers, and with a remedy that works."""
+"""Contexts without records say why, in numbers, with a remedy that works."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ def only_warning(result: AssemblyResult) -> ContextWarning:
 
 
 def apply(space: Space, remedy: Remedy | None, **settings: object) -> AssemblyResult:
-    """Assemble again under the remedy's setting, as a request names it."""
+    """Assemble again with the remedy's setting in the request."""
     assert remedy is not None
     name = {"question_window_days": "window_days", "stage3_context_tokens": "context_tokens"}.get(
         remedy.setting, remedy.setting
@@ -159,5 +159,5 @@ def test_only_an_empty_context_costs_a_statement_more(space: Space) -> None:
     make_record(space, date=NOW - timedelta(days=20))
     # The space, the candidates, the log.
     assert count(window_days=30) == 3
-    # And the dates nearest to the window.
+    # The same, and the dates nearest to the window.
     assert count(window_days=7) == 4

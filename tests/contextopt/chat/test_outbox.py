@@ -1,4 +1,4 @@
-"""The outbox, against a real endpoint that fails on order."""
+"""The outbox, against a real endpoint that fails as scripted."""
 
 import os
 import subprocess
@@ -202,7 +202,7 @@ def test_a_sender_that_dies_before_it_stores_the_answer(llm: ModelServer, conver
     endpoint.complete(
         build_prompt(claimed).messages, timeout_seconds=5, idempotency_key=claimed.idempotency_key or ""
     )
-    # The worker is killed here. Nobody else takes the message as long as it might live.
+    # The worker is killed here. Nobody else takes the message while the worker might still live.
     assert claim_message() is None
     assert reload(message).state == MessageState.SENDING
     with time_machine.travel(timezone.now() + outbox.CLAIM_LIFE + timedelta(seconds=1)):
@@ -267,7 +267,7 @@ def test_its_space_is_deleted_while_it_is_sent(
             delete_space(space=space)
 
     send(conversation)
-    # To store the answer begins with a savepoint, once the endpoint has spoken.
+    # Storing the answer begins with a savepoint, after the endpoint has answered.
     with before_statement("SAVEPOINT", delete):
         tasks.send_messages()
     assert len(llm.seen) == 1
@@ -408,7 +408,7 @@ def test_a_worker_is_killed_while_it_waits_for_the_answer(
             assert reload(message).state == MessageState.SENDING
             assert len(llm.seen) == 1
             worker.kill()
-            # The claim holds for much longer, but the server notices that its sender has gone.
+            # The claim lasts much longer, but the server notices that its sender has gone.
             until = time.monotonic() + 10
             while reload(message).state == MessageState.SENDING and time.monotonic() < until:
                 tasks.send_messages()

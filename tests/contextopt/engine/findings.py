@@ -1,11 +1,11 @@
-"""Findings as an analysis, a design or an implementation hands them on."""
+"""Findings such as an analysis, a design or an implementation hands on."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from contextopt.engine.briefs.findings import Finding, parse_findings
 
-# How an agent goes on about what it found: true, long, and of little use to the next phase.
+# Explanations that agents add to findings: true, long, and of little use to the next phase.
 _TALK = (
     "I went through {where} line by line before I wrote this down, since the names alone were misleading.",
     "The code around it has grown over several years and shows the habits of at least three authors.",
@@ -118,7 +118,7 @@ ANALYSIS: Sequence[Spec] = (
 
 
 def make_findings(specs: Sequence[Spec] = ANALYSIS, *, phase: str = "analysis") -> tuple[Finding, ...]:
-    """Return the findings with the explanations that agents write."""
+    """Return the findings, with the explanations that agents write."""
     values = []
     for place, (category, confidence, content, more) in enumerate(specs):
         talk = {**content, "explanation": _explain(place, content, 9 if confidence > 0.9 or more else 22)}

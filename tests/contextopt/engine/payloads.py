@@ -1,4 +1,4 @@
-"""What hostile text tries: to close a fence, to open a section of ours, to pose as one of our markers."""
+"""Hostile texts that try to close a fence, to open one of our sections, or to pose as one of our markers."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Hostile input for the engine's property tests, and the one profile that they run under."""
+"""Hostile input for the engine's property tests, and the profile that they all run under."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -43,7 +43,7 @@ texts = st.one_of(
     st.text(max_size=40),
     st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=8)), max_size=6).map("".join),
 )
-# A space or a record given by hand must be text that UTF-8 can carry; summaries repair it themselves.
+# The text of a space or a record must be valid in UTF-8. Summaries repair it themselves.
 clean_texts = texts.map(lambda text: text.replace("\ud800", "?"))
 
 EDGES = (

@@ -1,4 +1,4 @@
-"""What holds of every assembly, on hostile input, against a slow and plain second implementation."""
+"""Properties of every assembly, on hostile input, compared with a slow and plain second implementation."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -49,7 +49,7 @@ def oracle_candidates(space: SpaceContext, config: ContextConfig) -> list[Record
 
 
 def is_inside(date: datetime, window: timedelta) -> bool:
-    # Written as differences from now: now - 3650 days is no problem, now + 24 h neither.
+    # Written as differences from NOW, so that no limit such as NOW - 3650 days is computed.
     return NOW - date <= window and date - NOW <= timedelta(hours=24)
 
 
@@ -78,7 +78,7 @@ def oracle_key(record: RecordSummary, config: ContextConfig) -> tuple[object, ..
 
 
 def oracle_kept(space: SpaceContext, config: ContextConfig) -> list[int]:
-    """Render ever longer beginnings of the ranking and count each as a whole."""
+    """Render ever longer prefixes of the ranking and count each as a whole."""
     if TOKENIZER.count(header(space)) > config.context_tokens:
         return []
     ranking = oracle_ranking(space, config)
@@ -141,7 +141,7 @@ def test_3_summary_is_one_bounded_line(
     assert len(flatten_to(notes, 100)) <= 100
     assert len(line) <= 2 + 35 + 120 + 13 + 8 * 34 + 2 + 100 + 1
     line.encode()
-    # It is a valid line of a record, whatever went in.
+    # Any input makes a valid line of a record.
     make_record(date=date, line=line)
 
 
@@ -303,7 +303,7 @@ def test_tokens_of_lines_add_up(space: SpaceContext) -> None:
 @PROFILE
 @given(spaces(), st.data())
 def test_only_the_best_candidates_need_to_be_given(space: SpaceContext, data: st.DataObject) -> None:
-    """As a database hands over: the best of the set, the rest as a count."""
+    """Pass what a database does: the best records, and the rest as counts."""
     config = data.draw(configs).replace(max_records=data.draw(st.integers(1, 10)))
     whole = run(space, config)
     best = tuple(oracle_ranking(space, config)[:11])

@@ -1,4 +1,4 @@
-"""The commands as a shell sees them: exit codes, one JSON object, errors on standard error alone."""
+"""The commands as a shell sees them: exit codes, one JSON object, errors only on standard error."""
 
 import io
 import json
@@ -115,7 +115,7 @@ def test_an_unusable_call_names_the_option_and_prints_no_answer(
     code, out, err = run("assemble", *arguments, "--json")
     assert (out, Assembly.objects.count()) == ("", 0)
     assert message in err
-    # Of a wrong choice argparse itself complains; from a shell that is 2 as well.
+    # argparse itself rejects a wrong choice; in a shell the exit code is 2 as well.
     assert code == 2 or "--stage" in arguments
 
 
@@ -268,7 +268,7 @@ def test_verification_goes_by_bounded_chunks(
         make_assembly(default_space)
     with CaptureQueriesContext(connection) as queries:
         run("verify_savings")
-    # The team, then three chunks and the empty one that ends it.
+    # The team, then three chunks and an empty one that ends the loop.
     assert len(queries) == 1 + 4
 
 
@@ -350,7 +350,7 @@ def test_every_command_takes_json_and_team() -> None:
 
 
 def shell_environment(**changes: str) -> dict[str, str]:
-    """Return an environment whose commands work in the test database."""
+    """Return an environment in which commands use the test database."""
     known = connection.settings_dict
     names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
     url = " ".join(f"{name}={known[key]}" for key, name in names.items() if known[key])

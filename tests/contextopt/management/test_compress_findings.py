@@ -18,7 +18,7 @@ ONE = {"category": "risks", "content": "It may fail."}
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command on a document; return its exit code, standard output and complaint."""
+    """Run the command on a document; return its exit code, standard output and standard error."""
 
     def run_command(document: object, *options: str) -> tuple[int, str, str]:
         path = tmp_path / "findings.json"

@@ -157,7 +157,7 @@ def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
         code, _, err = run(command, name)
         assert code == 2
         assert err.startswith("TASK: ")
-        # Only that command has the option.
+        # Only add_finding has the option.
         assert "--create" not in err or "add_finding with --create" in err
 
 

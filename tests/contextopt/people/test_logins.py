@@ -1,4 +1,4 @@
-"""Limits on log-ins: before any hashing, over all web processes, and no way to lock somebody out."""
+"""Limits on log-ins: checked before any hashing, shared by all web processes, and locking nobody out."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -75,7 +75,7 @@ def test_the_right_password_is_taken_again_after_a_while(owner, clock):
     assert log_in("olga", RIGHT).status_code == 429
     clock.shift(timedelta(seconds=30))
     assert log_in("olga", RIGHT).status_code == 302
-    # That one was right, so it took nothing.
+    # The password was right, so the attempt was not counted.
     fail(1)
 
 
@@ -108,7 +108,7 @@ def test_strangers_do_not_lock_out_whoever_logged_in_from_there_before(owner, cl
     clock.shift(timedelta(days=20))
     for number in range(31):
         log_in("olga", address=f"203.0.113.{number}")
-    # Nor does a neighbour behind the same address.
+    # Nor can a neighbour behind the same address lock her out.
     for number in range(10):
         log_in(f"user{number}")
     assert log_in("tom").status_code == 429
@@ -157,7 +157,7 @@ def test_what_is_over_is_swept(owner, clock):
 
 
 class TestAddress:
-    """Which address a request is from, as far as the trusted proxies tell."""
+    """Which address a request comes from, as reported by the trusted proxies."""
 
     def guess(self, forwarded: str, remote: str = "10.0.0.1") -> int:
         data, headers = {"username": "olga", "password": "wrong"}, {"X-Forwarded-For": forwarded}
@@ -171,7 +171,7 @@ class TestAddress:
         settings.TRUSTED_PROXIES = 1
         assert [self.guess("203.0.113.1") for _ in range(6)][-1] == 429
         assert self.guess("203.0.113.2") == 200
-        # Whatever the client itself put in front is not the proxy's word.
+        # Entries that the client put in front don't come from the proxy.
         assert self.guess("198.51.100.9, 203.0.113.1") == 429
         assert self.guess("203.0.113.1:50123") == 429
 

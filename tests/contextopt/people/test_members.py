@@ -1,4 +1,4 @@
-"""A team keeps an admin who can log in, whichever way somebody would take the last one away."""
+"""A team keeps an admin who can log in, however somebody tries to remove the last one."""
 
 from contextlib import suppress
 
@@ -27,7 +27,7 @@ def root(db: None) -> Client:
 
 
 def inline(team: Team, *rows: dict[str, object], **new: object) -> dict[str, object]:
-    """Return the team's form with these changes to its members; `new` is one more."""
+    """Return the team's form with changed members; `new` adds another one."""
     data: dict[str, object] = {"name": team.name, "slug": team.slug, "time_zone": "UTC"}
     members = list(team.memberships.order_by("pk"))
     forms = [
@@ -134,7 +134,7 @@ class TestInTheAdmin:
 
 @pytest.mark.django_db(transaction=True)
 class TestAtOnce:
-    """Each of two admins takes the other's role away, in another way than the other does."""
+    """Two admins take each other's role away, each in a different way."""
 
     def test_one_of_two_stays(self) -> None:
         root = User.objects.create_superuser("root", password="x")
@@ -149,7 +149,7 @@ class TestAtOnce:
 
 
 def demote(_root: User, member: Membership) -> None:
-    # The other one may have been first, and then this is refused.
+    # The other admin may have been first; this is refused then.
     with suppress(Conflict):
         change_role(membership=member, role=Role.VIEWER, actor="test")
 

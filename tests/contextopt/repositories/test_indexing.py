@@ -1,4 +1,4 @@
-"""Repositories read into the database: what is parsed, kept, dropped, and whose it is."""
+"""Reading repositories into the database: parsed, kept and dropped files, and their team."""
 
 import os
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_a_submodule_is_skipped(team: Team, shop: Path, tmp_path: Path) -> None:
 
 
 class TestFolders:
-    """What is not the top of a repository with commits is read as it lies there."""
+    """A folder that isn't the top of a repository with commits is read as it is."""
 
     def test_plain_folder(self, team: Team, tmp_path: Path) -> None:
         folder = tmp_path / "plain"

@@ -1,4 +1,4 @@
-"""What a content says is the same after it was stored."""
+"""A parsed file is the same after it was stored and loaded."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Search finds what is there, by words and by meaning, and nothing that is another's or deleted."""
+"""Search finds existing rows by words and by meaning, and never another team's or deleted ones."""
 
 import math
 import time
@@ -142,7 +142,7 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     query = prepare_query("red blue")
     terms = words.weigh_terms(table, space.pk, query.lexemes)
     scores = words.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
-    # The title, the corpus and the week are words of each document too.
+    # The title, the corpus and the week are also words of each document.
     documents = [Counter(text.split()) for text in texts]
     lengths = [len(document) + 3 for document in documents]
     expected = {}
@@ -329,7 +329,7 @@ def test_a_record_whose_date_moves_is_found_in_its_new_week(space: Space, table:
 
 
 def test_frequent_words_alone_find_something(space: Space, table: Searchable, monkeypatch) -> None:
-    """Every look-up is bounded, and each of its ways finds what it should."""
+    """Every look-up is bounded, and each kind of look-up finds what it should."""
     rows = [RecordIn(title=f"red {'blue' if n % 2 else 'green'} {n}", date=NOW) for n in range(40)]
     upsert_records(space=space, rows=rows, actor="test")
     count_words(table, space.pk)
@@ -385,7 +385,7 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
 
 
 def test_a_filter_that_no_row_with_all_words_passes_starves_no_search(space: Space, monkeypatch) -> None:
-    """Among all rows the words stand together often, among those that pass the filter never."""
+    """The words often stand together in all rows, but never in rows that pass the filter."""
     monkeypatch.setattr(words, "CANDIDATES_MIN", 5)
     monkeypatch.setattr(words, "CANDIDATES_EACH", 0)
     titles = [f"invoice paid {n}" for n in range(60)] + [f"invoice {n}" for n in range(5)]
@@ -398,7 +398,7 @@ def test_a_filter_that_no_row_with_all_words_passes_starves_no_search(space: Spa
 
 
 def look_ups(*counted: tuple[str, str, int]) -> list[tuple[str, ...]]:
-    """Return how words of (text, language, documents) are looked up in a corpus of 100,000."""
+    """Return the look-ups for words given as (text, language, documents), in a corpus of 100,000."""
     words = sorted((Term(code, word, count) for word, code, count in counted), key=lambda t: t.documents)
     terms = Terms(tuple(words), 100_000, 50.0)
     steps = _steps(terms, "'all'", 200, 1.0, reads_newest=True)
@@ -410,7 +410,7 @@ NORWEGIAN = [("queuer", "no", 1), ("stuck", "no", 20_000), ("now", "no", 20_000)
 
 
 def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
-    """The rare word has another stem in the other language, of which frequent words alone are left."""
+    """The rare word has another stem in the other language, which then has only frequent words left."""
     assert look_ups(*QUEUE_STUCK, ("the", "en", 90_000), *NORWEGIAN) == [
         ("'all'", "'queuer'"),
         ("'all'", "'queue'", "'stuck'"),

@@ -1,4 +1,4 @@
-"""The upgrade to settings of a question's own: a new version of each space's, and the old ones stay."""
+"""The migration that adds settings for questions: each space gets a new version, and the old ones stay."""
 
 import json
 from importlib import import_module
@@ -20,7 +20,7 @@ def test_the_upgrade_publishes_a_version_and_keeps_the_old_ones(space: Space) ->
     space.configs.filter(is_active=True).update(is_active=False)
     space.configs.filter(pk=first.pk).update(is_active=True)
     with connection.cursor() as cursor:
-        # A table cannot change while checks of this transaction's own rows wait.
+        # A table cannot change while deferred checks of this transaction's rows are pending.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(UPGRADE.FILL)
         cursor.execute(UPGRADE.PUBLISH)
@@ -34,7 +34,7 @@ def test_the_upgrade_publishes_a_version_and_keeps_the_old_ones(space: Space) ->
 
 
 def test_an_assembly_of_before_still_verifies(space: Space) -> None:
-    """Snapshots of before have one window, one record limit, and the notes' under another name."""
+    """Older snapshots have one window, one record limit, and another name for the notes' limit."""
     make_record(space)
     payload = AssemblyPayload.objects.get(pk=make_assembly(space, query="queue").id)
     before = {name: value for name, value in payload.config.items() if not name.startswith("question_")}

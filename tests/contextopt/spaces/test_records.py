@@ -25,7 +25,7 @@ from tests.factories import NOW, make_assembly, make_record, make_space
 
 
 def counted(space: Space) -> tuple[int, int, int, int]:
-    """Return live, pinned, deleted, and the live ones by the hours' sum."""
+    """Return the counts live, pinned and deleted, and the sum of live by hour."""
     counts = SpaceCounts.objects.get(space=space)
     hours = sum(SpaceHour.objects.filter(space=space).values_list("live", flat=True))
     return counts.live, counts.pinned, counts.deleted, hours

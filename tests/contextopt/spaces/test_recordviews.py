@@ -1,4 +1,4 @@
-"""A view is one viewer, one record, one day of the team's time zone."""
+"""A view is one viewer and one record on one day of the team's time zone."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The demo's part of memory: there after loading, gone after removal, other memories untouched."""
+"""The demo's memories: there after loading, gone after removal, with other memories untouched."""
 
 from contextopt.models import Message, Team
 from dashboard.demo import load_demo, remove_demo, summarise_demo

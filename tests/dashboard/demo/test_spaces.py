@@ -21,7 +21,7 @@ def load(team: Team, days: int = 3, assemblies_a_day: int = 8) -> None:
 
 
 def figures(team: Team) -> list[tuple[object, ...]]:
-    """Return all that must be the same every time."""
+    """Return the values that must be the same every time."""
     rows = Assembly.objects.filter(team=team, space__isnull=False, messages=None).order_by("id")
     return list(rows.values_list("space__slug", "stage", "created_at", "tokens_after", "records_filtered"))
 

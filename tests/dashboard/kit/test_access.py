@@ -1,4 +1,4 @@
-"""Log-in, teams, and what is not there."""
+"""Log-in, teams, and pages that don't exist."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""The pages for what went wrong."""
+"""The error pages."""
 
 import pytest
 from django.test import Client

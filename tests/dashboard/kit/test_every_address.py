@@ -1,4 +1,4 @@
-"""Every address: who gets in."""
+"""Every address admits only the right people."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests import factories
 from tests.dashboard.conftest import log_in
 from tests.memory.factories import make_review, make_strategy
 
-# What a member may open, and whether the address names something of the team.
+# Pages open to every member, and whether the address names something of the team.
 PAGES = {
     "overview": False,
     "overview_csv": False,
@@ -61,14 +61,14 @@ PAGES = {
     "password": False,
     "demo_status": False,
 }
-# The chart that an address is asked of.
+# The chart that the address is requested for.
 CHARTS = {
     "overview_csv": "ratio",
     "overview_table": "ratio",
     "phases_csv": "share",
     "feedback_csv": "liked",
 }
-# What only some may look at: the role it needs, and whether it names something of the team.
+# Pages that need a role: the role, and whether the address names something of the team.
 CLOSED_PAGES = {
     "review": (Role.REVIEWER, True),
     "reviews_csv": (Role.REVIEWER, False),
@@ -76,7 +76,7 @@ CLOSED_PAGES = {
     "audit": (Role.ADMIN, False),
     "audit_csv": (Role.ADMIN, False),
 }
-# What changes something: the role it needs, and whether it names something of the team.
+# Actions that change something: the role they need, and whether the address names something of the team.
 ACTIONS = {
     "space_create": (Role.EDITOR, False),
     "space_edit": (Role.EDITOR, True),
@@ -130,11 +130,11 @@ ACTIONS = {
     "demo_load": (Role.ADMIN, False),
     "demo_remove": (Role.ADMIN, False),
 }
-# Open to every member: it chooses among one's own teams, and keeps one's own views.
+# Open to every member: these choose among one's own teams and store one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete"}
-# Open to whoever has the link, with an account or without.
+# Open to anybody with the link, with or without an account.
 LINKS = {"invitation", "invitation_join"}
-# Opened by htmx; a browser is led on to the conversation.
+# Opened by htmx; a browser is redirected to the conversation.
 FRAGMENTS = {"chat_message"}
 
 
@@ -148,7 +148,7 @@ def team(shared: None) -> Team:
 
 @pytest.fixture(scope="module")
 def address(team: Team) -> Callable[[str], str]:
-    """Make one of everything, and return what leads to it by the names of addresses."""
+    """Make one of everything, and return a function from an address's name to its path."""
     space = factories.make_space(team)
     record = factories.make_record(space, notes="first\nsecond", tags=["ops"])
     assembly = factories.make_assembly(space)
@@ -263,7 +263,7 @@ def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405
 
 
-# What a form needs, so that what it does is done; the other actions need nothing.
+# Fields that a form needs to take effect. The other actions need none.
 FORMS: dict[str, dict[str, Any]] = {
     "space_create": {"name": "New", "slug": "new"},
     "space_edit": {"name": "Renamed"},
@@ -286,7 +286,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "review_verdict": {"verdict": "model"},
     "settings_team": {"name": "Platform", "time_zone": "UTC"},
 }
-# Their forms are larger: the tests of these pages send them. The demo needs a queue, which few tests have.
+# The tests of their pages send these larger forms. The demo needs a queue, which few tests have.
 SENT_ELSEWHERE = {"space_import", "space_settings", "phase_activate", "demo_load"}
 
 

@@ -35,7 +35,7 @@ def test_the_period_before_ends_where_this_one_starts(name: str) -> None:
     before = period.before()
     assert before.edges[-1] == period.start
     assert len(before.edges) == len(period.edges)
-    # Both are cut at the same point of their last bucket, so that they compare.
+    # Both periods are cut at the same point of their last bucket, to be comparable.
     assert period.edges[-1] - period.until == before.edges[-1] - before.until
 
 

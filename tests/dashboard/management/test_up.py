@@ -1,4 +1,4 @@
-"""`manage.py up`, for real, in a copy of the checkout: its own database, its own port, its own processes."""
+"""`manage.py up`, for real, in a copy of the checkout with its own database, port and processes."""
 
 import contextlib
 import http.client
@@ -26,7 +26,7 @@ from dashboard.management.commands.up import workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
-# The test run's own settings must not reach the product under test.
+# The product under test must not see the test run's settings.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -59,7 +59,7 @@ def checkout() -> Iterator[Path]:
 
 @pytest.fixture
 def start(checkout: Path) -> Iterator[Callable[[int], "Up"]]:
-    """Start `up` on a port; what a failing test leaves running is killed."""
+    """Start `up` on a port. Processes left by a failing test are killed."""
     started: list[Up] = []
 
     def start_one(port: int) -> Up:
@@ -110,14 +110,14 @@ def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
 
 
 def does_jobs(up: "Up") -> bool:
-    """Wait for a job that the schedule sends and the worker ends."""
+    """Wait for a job that the schedule sends and the worker finishes."""
     log = up.checkout / "var" / "log" / "worker.log"
     done = log.read_text().count(" succeeded in ")
     return wait_for(lambda: log.read_text().count(" succeeded in ") > done)
 
 
 class Up:
-    """One `manage.py up` in its own process group, with what it printed in a file."""
+    """One `manage.py up` in its own process group, with its output in a file."""
 
     def __init__(self, checkout: Path, port: int) -> None:
         self.checkout, self.port = checkout, port
@@ -144,7 +144,7 @@ class Up:
         assert address in self.printed(), self.printed()
 
     def child(self, name: str) -> psutil.Process:
-        """The main process of a program: the one that `up` itself started."""
+        """Return the main process of a program: the one that `up` itself started."""
         for each in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.ZombieProcess):
                 if name in each.cmdline():
@@ -179,7 +179,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
         assert wait_for(lambda name=name: f"{name} was killed by signal 9" in up.printed()), up.printed()
     assert does_jobs(up), up.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
-    # It had served, so it did not wait longer than the time before.
+    # It had been serving, so its delay did not grow.
     assert re.findall(r"^web was .* starting it again in (\S+) s", up.printed(), re.M) == ["0.5", "0.5"]
 
     left_behind = {process.pid for process in marked(checkout)}
@@ -196,7 +196,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert time.monotonic() - started < 12
     assert marked(checkout) == []
     assert not postgres.is_running(location(checkout))
-    # The children tell of the database that was killed under them; `up` has no fault of its own.
+    # The children report the database that was killed under them; `up` itself has no error.
     printed = up.printed() + third.printed()
     own = [line for line in printed.splitlines() if not re.match(r"(web|worker|chat|beat): ", line)]
     assert not any(line.startswith("Traceback") for line in own)

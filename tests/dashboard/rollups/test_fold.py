@@ -1,4 +1,4 @@
-"""Rollups against the rows that they are made of."""
+"""Rollups against the rows that they were made of."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -75,7 +75,7 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
 
 @contextmanager
 def other_session() -> Iterator[psycopg.Connection]:
-    """Connect to the test's database as another process does."""
+    """Connect to the test database as another process does."""
     database = connection.settings_dict["NAME"]
     with psycopg.connect(make_conninfo(**(settings.DATABASE_PARAMS | {"dbname": database}))) as session:
         yield session
@@ -88,14 +88,14 @@ def whole(team: Team, zone: str = "UTC") -> FigureFilter:
 
 
 def hourly(team: Team, zone: str = "UTC") -> FigureFilter:
-    """The last two days, in hours."""
+    """Return a filter of the last two days, in hours."""
     last = NOW.astimezone(ZoneInfo(zone)).date()
     period = custom_period(last - timedelta(days=1), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
     return FigureFilter(team.pk, period)
 
 
 def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
-    """Compare the figures of all spaces, which summaries give, and of each one, which they do not."""
+    """Compare the figures of all spaces, which come from summaries, and of each space, which don't."""
     for wanted in (whole(team, zone), hourly(team, zone)):
         start, until = wanted.period.start, wanted.period.until
         log = list(Assembly.objects.of(team).filter(created_at__gte=start, created_at__lt=until))
@@ -141,7 +141,7 @@ def assert_average(found: float | None, values: list[float | None]) -> None:
 
 
 def assert_in_bucket(histogram: Histogram, found: float | None, values: list[float], share: float) -> None:
-    """The bucket is that of the nearest-rank percentile; the last one has no width."""
+    """Check that the bucket is the nearest-rank percentile's. The last bucket has no width."""
     exact = sorted(values)[max(1, ceil(share * len(values))) - 1]
     low, high = histogram.bounds(histogram.bucket_of(exact))
     assert found is not None
@@ -271,7 +271,7 @@ def test_a_deleted_space_takes_its_rollups_along(logged: Space) -> None:
     delete_space(space=logged)
     assert not StaleDay.objects.exists()
     assert QuarterRollup.objects.get().space_id == other.pk
-    # Summaries do not hold until the job has run, and are not read.
+    # The summaries are out of date until the job has run, and are not read.
     assert sum(DaySummary.objects.values_list("assemblies", flat=True)) == 13
     assert_figures_are_those_of_the_rows(logged.team)
     keep_rollups()
@@ -322,7 +322,7 @@ def test_another_time_zone_is_right_at_once_and_fast_after_the_job(logged: Space
     keep_rollups()
     assert RollupZone.objects.get(team=team).time_zone == "Asia/Kathmandu"
     first = DayRollup.objects.order_by("start").first()
-    # Midnight there is at a quarter past six in the evening of UTC.
+    # Midnight in Kathmandu is 18:15 UTC.
     assert (first.start.astimezone(UTC).hour, first.start.minute) == (18, 15)
     assert_figures_are_those_of_the_rows(team, "Asia/Kathmandu")
     before = stored()
@@ -374,7 +374,7 @@ def test_summaries_are_made_again_the_newest_first(team: Team) -> None:
 
 
 def test_hours_that_an_edge_divides_are_read_by_quarters(team: Team) -> None:
-    """On Lord Howe Island the clock is put forward by half an hour; the hours go on from midnight."""
+    """On Lord Howe Island the clock goes forward by half an hour; hours are counted from midnight."""
     place = "Australia/Lord_Howe"
     Team.objects.filter(pk=team.pk).update(time_zone=place)
     space, change = make_space(team), datetime(2026, 10, 3, 15, 30, tzinfo=UTC)

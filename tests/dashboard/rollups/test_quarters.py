@@ -1,4 +1,4 @@
-"""The list through rollups is the list without them."""
+"""The list of assemblies is the same with rollups as without them."""
 
 from datetime import timedelta
 

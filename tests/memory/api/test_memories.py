@@ -95,7 +95,7 @@ def test_completing_hinting_and_rating(api, team: Team) -> None:
     assert hint["memory_id"] == first["strategy_id"]
     rated = api.post(f"/strategy-uses/{hint['use_id']}/rating", {"rating": "down", "tokens_saved": 5}).json()
     assert rated["trust"] == pytest.approx(0.35)
-    # A caller's claim is no saving.
+    # Savings that a caller claims don't count.
     assert rated["tokens_saved"] is None
     for wrong in (2, "sideways", None):
         assert api.post(f"/strategy-uses/{hint['use_id']}/rating", {"rating": wrong}).status_code == 422

@@ -22,7 +22,7 @@ from tests.memory.factories import make_strategy, make_use
 
 @pytest.fixture
 def vote(team: Team, django_capture_on_commit_callbacks: Any):
-    """Vote, and have those who listen hear of it; no rating takes the vote back."""
+    """Vote and run the listeners; an empty rating withdraws the vote."""
 
     def run(assembly_id: int, rating: str, rater: str = "rater:a") -> None:
         subject = SubjectIn(assembly_id=assembly_id)
@@ -85,7 +85,7 @@ def test_who_waits_counts_the_votes_of_whoever_was_first(transactional_db: None)
         Memory.objects.select_for_update(no_key=True).get(pk=strategy.pk)
         late = beside(lambda: rate_strategies(team_id=team.pk, assembly_id=assembly.id, rater="rater:a"))
         wait_until(somebody_waits)
-        # A vote that is stored while the other listener waits, and whose own was heard before.
+        # A vote stored while the other listener waits, whose own listener has already run.
         other.pk, other.rater, other.rating = None, "rater:b", "down"
         other.save(force_insert=True)
     late.result(PATIENCE_SECONDS)
@@ -153,7 +153,7 @@ def test_a_voter_who_is_killed_between_vote_and_trust_leaves_neither(transaction
 
 
 def nobody_is_at_work() -> bool:
-    """Say whether no other connection is in a transaction: the server rolled the killed one's back."""
+    """Tell whether no other connection is in a transaction: the server has rolled the killed one's back."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"

@@ -1,4 +1,4 @@
-"""Votes: one a person an answer, whatever way it is named."""
+"""Votes: one for each person and answer, however the answer is named."""
 
 from datetime import timedelta
 from typing import Any
@@ -64,7 +64,7 @@ def test_an_answer_made_elsewhere_is_remembered(team: Team, space: Space) -> Non
     other = factories.make_assembly(space)
     with pytest.raises(Conflict, match=str(assembly.id)):
         vote(team, external_message_id="m-1", assembly_id=other.id)
-    # Of one assembly, two answers: each has its own vote.
+    # Two answers of one assembly have a vote each.
     vote(team, external_message_id="m-2", assembly_id=assembly.id)
     vote(team, assembly_id=assembly.id)
     assert Vote.objects.count() == 3

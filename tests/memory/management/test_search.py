@@ -91,7 +91,7 @@ FILTERS = (
     (("--category", "money", "--category", "tax"), ["mine", "theirs"]),
     (("--trust", "external"), ["theirs"]),
     (("--repository", "shop", "--trust", "external"), []),
-    # Records have no repository and no category, and are the team's own.
+    # Records have no repository and no category. They are the team's own, so their trust is `user`.
     (("--trust", "user"), ["mine", "record"]),
 )
 
@@ -115,7 +115,7 @@ def memories(notes: Space) -> Space:
 def test_filters_of_memories_come_before_ranking(
     memories: Space, capsys, options: tuple[str, ...], titles: list[str]
 ) -> None:
-    # With a limit of one a hit that is filtered out afterwards would leave nothing.
+    # If hits were filtered after ranking, a limit of one would leave nothing.
     call_command("search", memories.slug, "rounding prices", *options, "--limit", "1", "--json")
     assert len(json.loads(capsys.readouterr().out)["results"]) == min(1, len(titles))
     call_command("search", memories.slug, "rounding prices", *options, "--json")

@@ -1,4 +1,4 @@
-"""Memories are of one team, fade by their type, and come back."""
+"""Memories belong to one team, fade by their type, and can be restored."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha against the published examples, and what it must hold for any data."""
+"""Krippendorff's alpha: the published examples, and properties that hold for any data."""
 
 import pytest
 from hypothesis import given

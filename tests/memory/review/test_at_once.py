@@ -1,4 +1,4 @@
-"""Reviewers at once, each a process of its own with real transactions, and one of them killed."""
+"""Simultaneous reviewers, each a process with real transactions. One of them is killed."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from tests import factories
 
 ITEMS = 200
 LIMIT_SECONDS = 60
-# Takes, judges and says what it judged, until nothing is left for it.
+# Reserves and judges items, and prints them, until none is left for it.
 REVIEWER = """
 import sys
 import django
@@ -42,7 +42,7 @@ while slot := reserve_next(team=team, reviewer=reviewer):
 
 @pytest.fixture
 def queue(transactional_db: None) -> Team:
-    """A team with two hundred items that want two verdicts each."""
+    """A team with two hundred items that need two verdicts each."""
     team = factories.make_team()
     space: Space = factories.make_space(team)
     set_rules(team=team, changes=RulesPatch(verdicts_wanted=2), actor="test")
@@ -82,7 +82,7 @@ def test_two_reviewers_and_one_who_is_killed(queue: Team) -> None:
             ben.kill()
     assert ben.returncode == 0
 
-    # Ben judged every item once; a verdict that Ann was told of is stored, and nobody judged her slot anew.
+    # Ben judged every item once. Every verdict that Ann reported is stored, and nobody judged her slot again.
     slots = ReviewSlot.objects.filter(item__team=queue)
     assert len(judged_by(bens)) == slots.filter(reviewer="user:ben").exclude(verdict="").count() == ITEMS
     told, stored = judged_by(before_death), slots.filter(reviewer="user:ann").exclude(verdict="")
@@ -90,7 +90,7 @@ def test_two_reviewers_and_one_who_is_killed(queue: Team) -> None:
     assert set(told).isdisjoint(judged_by(bens))
     assert len(told) >= 40
 
-    # What she had reserved when she died is another's once the reservation has run out.
+    # Others get the slot that she had reserved once the reservation has run out.
     slots.filter(reviewer="user:ann", verdict="").update(reserved_until=timezone.now() - RESERVED_FOR)
     while slot := reserve_next(team=queue, reviewer="user:cai"):
         give_verdict(item=slot.item, reviewer="user:cai", data=VerdictIn(verdict="other"))

@@ -1,4 +1,4 @@
-"""Review: what enters the queue, who judges it, and what others see of that."""
+"""Review: entering the queue, giving verdicts, and seeing the verdicts of others."""
 
 from datetime import timedelta
 from typing import Any
@@ -56,7 +56,7 @@ def item(space: Space) -> ReviewItem:
     return make_review(space)
 
 
-# What enters the queue
+# The queue
 
 
 def test_a_thumb_down_enters_the_queue_and_one_taken_back_leaves_it(
@@ -137,7 +137,7 @@ def test_the_sample_is_the_same_whoever_takes_it(team: Team, space: Space) -> No
     ReviewItem.objects.all().delete()
     fill_queue(team, now=later + timedelta(minutes=1))
     assert set(ReviewItem.objects.values_list("assembly_id", flat=True)) == chosen
-    # Once its last minutes are settled, a stretch of time is not looked at again.
+    # A period is not searched again once its last minutes are settled.
     fill_queue(team, now=later + timedelta(minutes=30))
     assert rules_of(team.pk).sampled_until > since
 
@@ -250,7 +250,7 @@ def test_each_item_wants_several_verdicts_and_hides_them_until_ones_own(team: Te
     item.refresh_from_db()
     assert item.state == "done"
     assert len(visible_verdicts(item, CAI)) == 2
-    # Whoever may have seen what others said does not change their own.
+    # A reviewer who may have seen the others' verdicts cannot change their own.
     for act in (
         lambda: give_verdict(item=item, reviewer=ANN, data=CUT),
         lambda: withdraw_verdict(item=item, reviewer=ANN),

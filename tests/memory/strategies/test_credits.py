@@ -1,4 +1,4 @@
-"""Tasks that used a strategy: what they saved, what their failures cost it, and what keeps it fresh."""
+"""Tasks that used a strategy: their savings, the cost of their failures, and how they keep it fresh."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ OTHER_PLAN = "Read the log\nFind the slow query\nAdd an index"
 
 
 def end_task(complete: Any, team: Team, *, size: int, used: Memory | None = None, **report: Any) -> int:
-    """End a task for which a hand-off of about so many words was logged; return the tokens of it."""
+    """End a task for which a hand-off of about `size` words was logged; return the tokens measured for it."""
     task = factories.make_task(team, description=FIX, repository="shop")
     content = {"description": "word " * size}
     factories.make_finding(task, tags=["critical"], content=content)
     factories.make_advance(task)
     if used:
-        # Asked for twice, the same hint is still one use of one task.
+        # Requesting the same hint twice still counts as one use by one task.
         make_use(used, task=task)
         make_use(used, task=task)
     complete(**{"task_id": task.pk, "description": "", "plan": OTHER_PLAN, **report})
@@ -106,7 +106,7 @@ def test_a_use_that_failed_lowers_the_trust_once(
     strategy.refresh_from_db()
     assert strategy.trust == pytest.approx(0.35)
     assert TrustChange.objects.filter(memory=strategy).latest("id").reason.startswith("task ")
-    # Votes and ratings on a use come on top, and taking them back does not undo the failure.
+    # Votes and ratings of a use are added on top; taking them back doesn't undo the failure.
     use = StrategyUse.objects.filter(memory=strategy).first()
     assert use is not None
     assert rate_use(use=use, rating=1, actor="test").trust == pytest.approx(0.545)

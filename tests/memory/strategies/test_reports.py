@@ -1,4 +1,4 @@
-"""Ended tasks: the state, what is learned, and what happens when learning fails."""
+"""Ended tasks: their state, the memories they leave, and failures to learn."""
 
 import pytest
 from pydantic import ValidationError

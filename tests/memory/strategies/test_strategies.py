@@ -1,4 +1,4 @@
-"""Ratings move trust; what hurts is retired and may come back."""
+"""Ratings move trust; harmful strategies are retired and may come back."""
 
 from importlib import import_module
 
@@ -31,7 +31,7 @@ def test_trust_moves_towards_the_rating(strategy: Memory, use: StrategyUse) -> N
 def test_trust_is_that_of_the_ratings_that_stand(
     strategy: Memory, ratings: list[tuple[int, float | None]]
 ) -> None:
-    # Each example begins anew, with uses of its own.
+    # Each example starts afresh, with its own uses.
     retired = retire_strategy(memory=strategy, reason="", actor="test")
     Memory.objects.filter(pk=strategy.pk).update(trust=0.5)
     reinstate_strategy(memory=retired, actor="test")
@@ -93,7 +93,7 @@ def test_what_hurts_is_retired_and_can_be_reinstated(strategy: Memory) -> None:
     assert not Memory.objects.live().exists()
     back = reinstate_strategy(memory=memory, actor="test")
     assert (back.retired_at, back.trust) == (None, 0.5)
-    # Old ratings do not retire it again at once.
+    # Old ratings don't retire it again at once.
     assert rate_use(use=make_use(strategy), rating=0, actor="test").retired_at is None
     with pytest.raises(Conflict):
         reinstate_strategy(memory=back, actor="test")

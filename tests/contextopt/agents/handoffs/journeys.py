@@ -1,4 +1,4 @@
-"""What is done with a task's findings, in short."""
+"""Short helpers for working with a task's findings."""
 
 from typing import Any
 

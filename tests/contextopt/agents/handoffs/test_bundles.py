@@ -1,4 +1,4 @@
-"""Bundles: what the next phase begins with, findings that came late among it."""
+"""Bundles: the context that the next phase begins with, including late findings."""
 
 import pytest
 
@@ -80,7 +80,7 @@ class TestLateFindings:
             make_advance(task)
         bundle_of(task)
         make_finding(task, phase="analysis", content={"description": "The ledger of refunds is append-only."})
-        # What nobody in the design could read any more does not count as read.
+        # A late finding that nobody in design can read any more doesn't count as read.
         assert compress(task, phase="analysis").version == 2
         bundle = bundle_of(task)
         assert bundle.compression.phase == "design"

@@ -1,4 +1,4 @@
-"""What a phase hands on: whole findings, a brief, and versions of it."""
+"""A phase hands on whole findings, a brief, and versions of it."""
 
 import pytest
 from django.db import DatabaseError, transaction
@@ -117,7 +117,7 @@ class TestVersions:
         second = compress(task, phase="analysis")
         rows = Assembly.objects.order_by("id")
         assert len(rows) == 2
-        # Each finding counts in full once; each text that was made, for what it weighs.
+        # Each finding counts in full once; each text counts with the tokens that it has.
         late = task.findings.get(number=4)
         assert [row.tokens_before for row in rows] == [first.tokens_before, late.tokens]
         assert [row.tokens_after for row in rows] == [first.tokens_after, second.tokens_after]

@@ -1,4 +1,4 @@
-"""Findings: added, decided, changed, and what a phase needs before the next one begins."""
+"""Findings: added, decided and changed, and the conditions for the next phase."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ class TestDecisions:
         make_finding(task, decision="open")
         compression = compress(task, force=True)
         assert (compression.is_forced, compression.undecided) == (True, [1])
-        # Force where nothing is open changes nothing.
+        # Force has no effect when no finding is open.
         assert make_advance(task, force=True).phase == "design"
 
 

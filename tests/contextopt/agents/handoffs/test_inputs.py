@@ -1,4 +1,4 @@
-"""What findings may consist of."""
+"""Validation of a finding's input."""
 
 from typing import Any
 

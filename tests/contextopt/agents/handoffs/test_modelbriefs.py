@@ -1,4 +1,4 @@
-"""A model's brief: asked over a real server, checked, and put aside where it fails."""
+"""A model's brief: requested from a real server, checked, and discarded where it fails."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What is stored of a hand-off before it had today's form."""
+"""Stored hand-offs that are older than today's format."""
 
 from contextopt.models import (
     Task,

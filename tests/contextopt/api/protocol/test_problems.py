@@ -84,7 +84,7 @@ def test_naming_a_field_takes_memory_for_its_depth_alone():
     tracemalloc.stop()
     assert path == ("a",) * depth + (str(zeros),)
     assert fault == "must be a finite number"
-    # A path for each value took 650 MB.
+    # Building a path for each value took 650 MB.
     assert peak < 5 * 2**20
 
 
@@ -311,7 +311,7 @@ def test_too_many_query_fields(api, space):
 
 
 def failing(error: Exception):
-    """Have every statement fail at the database's edge."""
+    """Make every statement fail where it would reach the database."""
 
     def fail(*args: object) -> None:
         raise error

@@ -1,4 +1,4 @@
-"""Wrong keys are limited by the caller's address, and valid ones never wait for them."""
+"""Wrong keys are limited by the caller's address. Valid keys never wait for them."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def test_guessing_keys_is_refused(api, clock):
     problem = refused.json()
     assert problem["type"] == "urn:contextopt:problem:too-many-attempts"
     assert "2 seconds" in problem["detail"]
-    # Software behind the same address, with a valid key, is not held up.
+    # A valid key from the same address still works.
     assert api.get("/me").status_code == 200
     clock.shift(timedelta(seconds=2))
     assert Caller("ctx_x").get("/me").status_code == 401

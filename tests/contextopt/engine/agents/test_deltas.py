@@ -118,7 +118,7 @@ def test_no_input_takes_long() -> None:
     ]:
         start = time.perf_counter()
         patch = diff_text("".join(old), "".join(new))
-        # About two seconds on a slow machine; quadratic would be hours.
+        # About two seconds on a slow machine; a quadratic algorithm would take hours.
         assert time.perf_counter() - start < 30
         assert apply_diff("".join(old), patch) == "".join(new)
 
@@ -136,7 +136,7 @@ def test_many_files_take_no_longer_than_one(old: list[str], new: list[str]) -> N
     paths = [f"{number}.py" for number in range(150)]
     start = time.process_time()
     outcome = delta(dict.fromkeys(paths, "".join(old)), dict.fromkeys(paths, "".join(new)), UNCUT)
-    # About a second with the work shared; with a bound for each file it was 12.
+    # About a second with one work limit shared by all files; with a limit for each file it was 12.
     assert time.process_time() - start < 5
     assert len(outcome.changed_files) == 150
     assert {apply_change(change, "".join(old)) for change in outcome.changed_files} == {"".join(new)}
@@ -160,7 +160,7 @@ def test_looking_for_renames_is_bounded() -> None:
     new = {f"new{n}.py": "".join(lines) + f"x{n:03}\n" for n in range(30)}
     start = time.process_time()
     outcome = delta(old, new)
-    # Every line of every pair took six seconds.
+    # Comparing every line of every pair took six seconds.
     assert time.process_time() - start < 3
     assert {change.kind for change in outcome.changed_files} == {"new", "deleted"}
 
@@ -258,7 +258,7 @@ def test_a_cut_rename_keeps_the_old_base() -> None:
 @PROFILE
 @given(versions=st.lists(file_sets, min_size=2, max_size=4), small=st.booleans())
 def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str, str]], small: bool) -> None:
-    """Follow the deltas as a receiver does, and compare with what we believe it has."""
+    """Apply the deltas as a receiver does, and compare with the files that we believe it has."""
     limits = DeltaLimits(3, 100) if small else UNCUT
     believed: dict[str, SentFile] = {}
     has: dict[str, str] = {}
@@ -266,7 +266,7 @@ def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str,
         outcome = build_delta(believed, files, TOKENIZER.count, limits)
         before = dict(has)
         for changed in outcome.changed_files:
-            # A binary file was never sent, so there is nothing that its new name could be applied to.
+            # A binary file was never sent, so the receiver cannot apply its new name to anything.
             if changed.is_truncated or changed.kind == "binary" or "\0" in files.get(changed.path, ""):
                 continue
             content = apply_change(changed, before.get(changed.renamed_from or changed.path))
@@ -312,7 +312,7 @@ def test_the_order_of_hashing_changes_nothing() -> None:
 
 
 class TestLongLines:
-    """A change of one long line says what changed, within the limit."""
+    """A change within one long line shows what changed, within the limit."""
 
     LONG = "".join(f'"key_{number}": {number}, ' for number in range(400))
 

@@ -15,7 +15,7 @@ END = [f"Removing temporary folder {number}" for number in range(400)]
 
 
 def bury(*failure: str) -> str:
-    """Put the lines of a failure deep into a long log."""
+    """Put the lines of a failure deep inside a long log."""
     return "\n".join([*START, *failure, *END])
 
 
@@ -152,7 +152,7 @@ def test_what_is_short_stays_whole() -> None:
 
 
 def repeat_line(line: str) -> str:
-    """Write the line, numbered, up to the million characters that an error may have."""
+    """Repeat the line, numbered, up to the million characters that an error may have."""
     return "\n".join(f"{line} {number}" for number in range(1_000_000 // (len(line) + 7)))
 
 
@@ -183,7 +183,7 @@ def repeat_line(line: str) -> str:
 def test_a_million_characters_are_quick(log: str) -> None:
     start = time.process_time()
     assert len(latest_error(log)) <= 1_000
-    # Up to one and a half seconds on a slow machine; what grows with the square took six and more.
+    # Up to one and a half seconds on a slow machine; quadratic algorithms took six and more.
     assert time.process_time() - start < 4
 
 

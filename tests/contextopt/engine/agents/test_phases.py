@@ -19,7 +19,7 @@ PHASES = ("confidence", "planning", "building", "diagnosis", "reviewing", "compl
 
 
 def source_context() -> AgentContext:
-    """The full context of the documented table."""
+    """Return the full context of the documented table."""
     return AgentContext(
         tree="t" * 2_000,
         tree_paths=tuple(f"src/module_{number}.py" for number in range(5)),
@@ -223,7 +223,7 @@ def test_deep_nesting_is_refused() -> None:
         deep = {"a": deep}
     with pytest.raises(InvalidValue, match="nested"):
         AgentContext(memories=(deep,))
-    # Taken apart level by level: its destructor would recurse as deep.
+    # Taken apart level by level: deleting it at once would recurse as deep.
     while deep:
         deep = deep.pop("a", None)
 

@@ -53,7 +53,7 @@ def plan(attempt: FailedAttempt, current: dict[str, str] = AFTER, counter: Any =
 
 
 def retry_context(files: int) -> RetryContext:
-    """The delta of the documented example; the diagnosis has 200 characters in all."""
+    """Return the delta of the documented example. The diagnosis has 200 characters in all."""
     changed = tuple(ChangedFile(f"f{number}.py", "d" * 500, "changed") for number in range(files))
     diagnosis = Diagnosis("c" * 20, "r" * 100, "s" * 80)
     return RetryContext("t" * 200, "p" * 500, "e" * 1_000, changed, diagnosis, 1)
@@ -109,7 +109,7 @@ def test_a_bad_plan_goes_back_to_the_planner() -> None:
 
 @pytest.mark.parametrize("counter", [EXACT, HEURISTIC])
 def test_a_replan_is_compared_with_a_full_replan(counter: Any) -> None:
-    """Without us a planner gets task, plan, error and diagnosis whole; the files are nothing to it."""
+    """A planner would otherwise get task, plan, error and diagnosis in full, but no files."""
     attempt = make_attempt("bad_plan", task="Fix the cart. " * 40, error="Traceback\n" * 200)
     outcome = plan(attempt, counter=counter)
     full = FullReplan(attempt)
@@ -186,7 +186,7 @@ def test_limits_hold_and_no_retry_costs_more_than_everything(
     outcome = plan_retry(attempt, fully_sent(before), after, counter)
     assert len(outcome.context.task_summary) <= 200
     assert len(outcome.context.latest_error) <= 1_000
-    # A summary cut within a word may cost a token more than the word.
+    # A summary cut inside a word may cost a token more than the whole word.
     if outcome.is_sent and outcome.action != "replan":
         assert outcome.saved_tokens >= 0
     if outcome.everything is None and outcome.delta_tokens:
@@ -221,7 +221,7 @@ def test_a_long_plan_says_how_many_steps_are_missing() -> None:
 def test_a_plan_of_many_steps_is_quick() -> None:
     start = time.process_time()
     summary = summarise_plan("- a\n" * 25_000)
-    # A third of a second on a slow machine; joining again for every step left out took four.
+    # A third of a second on a slow machine; joining again for every omitted step took four.
     assert time.process_time() - start < 1.5
     assert summary.endswith("\na\n… 24759 more steps")
 

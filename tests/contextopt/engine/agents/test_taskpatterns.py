@@ -1,4 +1,4 @@
-"""What kind of task a description asks for: what must hold, and what looks like a word and is none."""
+"""Detecting the kind of task in a description, and words that only look like a pattern's."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_other_tasks_are_named_by_their_first_words() -> None:
 
 
 def test_the_labelled_tickets() -> None:
-    """What a change of the words may not lose: see `benchmarks/strategies.py` for the figures."""
+    """A change of the word lists may not do worse than this. `benchmarks/strategies.py` has the figures."""
     rows = [json.loads(line) for line in TICKETS.read_text().splitlines()]
     found = [(row["pattern"], detect_task_pattern(row["task"])) for row in rows]
     assert sum(1 for label, said in found if said in NAMES and said != label) <= 2

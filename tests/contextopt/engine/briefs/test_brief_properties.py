@@ -1,4 +1,4 @@
-"""What holds for every list of findings."""
+"""Properties of a brief for any list of findings."""
 
 import random
 import re

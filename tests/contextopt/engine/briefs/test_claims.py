@@ -1,4 +1,4 @@
-"""What a model's brief claims is looked up in the findings."""
+"""Claims in a model's brief are checked against the findings."""
 
 import pytest
 

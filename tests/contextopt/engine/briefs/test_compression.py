@@ -1,4 +1,4 @@
-"""Compression: what is critical, what the brief says, what was left out and why."""
+"""Compression: critical findings, the brief, and omissions with their reasons."""
 
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ def reasons(compression: Compression) -> dict[str, str]:
 
 
 class TestTheExample:
-    """16 findings of about 7,200 tokens become a brief of at most 450 and 3 to 5 critical ones."""
+    """16 findings of about 7,000 tokens become a brief of at most 450 tokens, and four are critical."""
 
     def test_sizes(self) -> None:
         findings = make_findings()
@@ -193,7 +193,7 @@ class TestStatements:
 
 
 class TestRisks:
-    """A risk never stands without its risk, however long it is."""
+    """A risk's line always contains its risk, however long it is."""
 
     PLACE: ClassVar = {"location": "shop/cart.py:12", "severity": "high", "mitigation": "Add a test"}
 
@@ -287,7 +287,7 @@ def test_natural_order() -> None:
 
 
 def _risks(count: int) -> list[Finding]:
-    """Return risks that are too long for a field, each with its place."""
+    """Return risks that are too long for a field, each with its location."""
     return [
         make_finding(
             id=f"F-{place}",

@@ -1,4 +1,4 @@
-"""Findings are read strictly: what is refused is named by its place."""
+"""Findings are parsed strictly, and errors name the place."""
 
 import json
 import math

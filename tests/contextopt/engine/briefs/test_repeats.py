@@ -11,12 +11,12 @@ from tests.contextopt.engine.strategies import PROFILE
 
 SHARE = 0.45
 SPARED = 1_000.0
-# Values that meet when they fall: 4.5 is 10 × 0.45. The smallest fall to nothing.
+# Values that become equal when they fall: 4.5 is 10 × 0.45. The smallest fall to zero.
 VALUES = (10.0, 4.5, 2.025, 10 * SHARE**3, 7.0, 7.0 * SHARE, 1.0, 1e-320, 0.0, 1_000.0, 1_010.0)
 
 
 def rank_one_by_one(values: Mapping[int, float], kinds: Sequence[str]) -> Iterator[int]:
-    """The same order, plainly: each key falls by itself when its turn comes."""
+    """Return the same order by a plain algorithm: each key falls by itself when its turn comes."""
     seen: dict[str, int] = {}
     heap = [(-value, key, 0) for key, value in values.items()]
     heapq.heapify(heap)
@@ -57,6 +57,6 @@ def test_many_of_one_kind_are_quick(others: int) -> None:
 
     start = time.process_time()
     assert len(list(rank_with_repeats(values, kind_of, SHARE, SPARED))) == size + others
-    # A tenth of a second; with every key falling by itself, ten and more.
+    # A tenth of a second; ten seconds and more when every key falls by itself.
     assert time.process_time() - start < 2
     assert len(asked) == size + others

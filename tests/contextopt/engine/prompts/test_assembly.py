@@ -231,7 +231,7 @@ def test_a_record_twice_in_the_baseline_is_refused() -> None:
 
 
 def test_the_blank_line_before_the_records_is_counted() -> None:
-    # After most names both line breaks are one token; after this one they are two.
+    # After most names the two line breaks are one token; after this one they are two.
     space = make_space(make_record(1), name="a:)")
     text = run(space).text
     exact = TOKENIZER.count(text)

@@ -1,4 +1,4 @@
-"""What counts as saying the same."""
+"""Which texts count as duplicates."""
 
 import pytest
 from hypothesis import given

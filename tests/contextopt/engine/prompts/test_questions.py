@@ -1,4 +1,4 @@
-"""Stage 5 as a whole: everything that holds of stage 4 holds with a question."""
+"""Stage 5 as a whole: everything that holds for stage 4 also holds with a question."""
 
 from dataclasses import replace
 

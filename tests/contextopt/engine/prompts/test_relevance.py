@@ -1,4 +1,4 @@
-"""How a question weighs in a score."""
+"""The weight of a question in a score."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -27,7 +27,7 @@ def _is_bracket(letter: str) -> bool:
 
 
 def reads_as_marker(line: str) -> bool:
-    """Say whether a bracket stands before a marker's word for a reader who sees neither width nor accents."""
+    """Tell whether a reader who sees neither width nor accents would see a bracket before a marker's word."""
     plain = unicodedata.normalize("NFKD", line).lower()
     seen = ("[" if _is_bracket(letter) else letter for letter in plain)
     return _MARKER.search("".join(seen)) is not None
@@ -110,5 +110,5 @@ def test_an_external_memory_is_fenced_once_however_often_it_is_tried() -> None:
     start = time.process_time()
     for count in range(1, 21):
         assert replace(context, memories=context.memories[:count]).render() in first
-    # Fencing it anew each time took twelve seconds.
+    # Fencing the memory again each time took twelve seconds.
     assert time.process_time() - start < 3

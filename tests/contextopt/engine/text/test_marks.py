@@ -1,4 +1,4 @@
-"""Foreign text never poses as ours, whichever renderer it passes, and comes back byte for byte."""
+"""Foreign text never passes as ours, whichever renderer it goes through, and comes back byte for byte."""
 
 import re
 from typing import Any
@@ -26,7 +26,7 @@ every_payload = pytest.mark.parametrize("text", PAYLOADS, ids=ascii)
 
 
 def ours(text: str) -> list[str]:
-    """Return the lines without a mark as a reader sees them, who takes any separator for a line's end."""
+    """Return the lines without a mark, as a reader sees them who takes any separator for a line's end."""
     lines = [line for line in text.splitlines() if line and not line.startswith(MARK)]
     return [_DIGEST.sub("digest", line) for line in lines if line != NO_NEWLINE.rstrip()]
 
@@ -209,13 +209,13 @@ def test_limits_count_the_text_without_its_marks(text: str) -> None:
 
 
 def read_files(rendered: str) -> dict[str, str]:
-    """Read the files out of a phase's text, as its receiver can."""
+    """Read the files from a phase's text, as its receiver can."""
     _, *blocks = re.split(r"^### (.*)\n", rendered, flags=re.MULTILINE)
     return {path: _read_block(block) for path, block in zip(blocks[::2], blocks[1::2], strict=True)}
 
 
 def read_change(change: ChangedFile) -> ChangedFile:
-    """Read the diff out of a change's text; the headings before it are ours."""
+    """Read the diff from a change's text. The headings before it are ours."""
     _, *lines = re.split(r"(?<=\n)", change.render())
     count = next((place for place, line in enumerate(lines) if line.startswith(MARK)), len(lines))
     headings, block = "".join(lines[:count]), "".join(lines[count:])

@@ -75,7 +75,7 @@ def test_unknown_encoding_says_what_is_known(name: str) -> None:
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An encoding of an installed plugin, whose constructor the test replaces."""
+    """Return the encodings of installed plugins, for the test to replace their constructors."""
     constructors: dict[str, Any] = dict(tiktoken.registry.ENCODING_CONSTRUCTORS or {})
     monkeypatch.setattr(tiktoken.registry, "ENCODING_CONSTRUCTORS", constructors)
     monkeypatch.setattr(tokens, "_loadings", {})

@@ -1,4 +1,4 @@
-"""Vectors follow what is written, whatever dies in between, and models change without a gap."""
+"""Vectors follow every write, whichever process dies, and models change without a gap."""
 
 import time
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def record_table() -> registry.Searchable:
 
 @pytest.fixture
 def endpoint(settings) -> Iterator[ModelServer]:
-    """A server of embeddings that the settings may be pointed at."""
+    """A server of embeddings, named in the settings."""
     with ModelServer(dimensions=16) as server:
         settings.EMBEDDING_BASE_URL, settings.EMBEDDING_ENDPOINT_MODEL = server.base_url, "small"
         settings.EMBEDDING_DIMENSIONS, settings.EMBEDDING_API_KEY = 16, "key"
@@ -204,7 +204,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Mo
     status = embedding_status()
     assert (status.model, status.building, status.is_settled) == ("wordllama-256", "endpoint:small:16", False)
     assert titles_near("the queue is stuck", space)[0] == TITLES[0]
-    # What is written meanwhile is found at once under the old model, and later under the new one.
+    # A record written meanwhile is found at once with the old model, and later with the new one.
     make_record(space, title="Written meanwhile", notes="")
     endpoint.script += [FAILING] * 30
     with pytest.raises(EmbeddingUnavailable):
@@ -262,7 +262,7 @@ def test_an_index_is_built_used_and_built_again_when_broken(
     assert titles_near("the queue is stuck", space, condition=only) == ["Cake recipe"]
     name = next(iter(indexes.indexes_of(table, model)))
     with connection.cursor() as cursor:
-        # What a build that was broken off leaves behind.
+        # An interrupted build leaves this behind.
         cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(%s)", [name])
     assert not indexes.index_is_ready(table, model)
     assert indexes.build_index(table, model, wait_seconds=None)
@@ -276,7 +276,7 @@ def test_an_index_is_built_used_and_built_again_when_broken(
 
 @pytest.mark.django_db(transaction=True)
 def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build waits for older writers; one is held open, so the index is there and not yet whole."""
+    """A build waits for older writers. One is held open, so the index exists but isn't complete."""
     ours, theirs = (make_space(make_team(slug)) for slug in ("ours", "theirs"))
     for space in (ours, theirs):
         for title in TITLES:
@@ -305,7 +305,7 @@ def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.Mo
 
 
 def _becomes_ready(table: registry.Searchable, model: EmbeddingModel) -> bool:
-    """As the job does it: what still runs is waited for, what is missing begun."""
+    """Wait as the job does: for a running build, or by starting a missing one."""
     for _ in range(100):
         if indexes.build_index(table, model, wait_seconds=None):
             return indexes.index_is_ready(table, model)
@@ -324,7 +324,7 @@ def _becomes_ready(table: registry.Searchable, model: EmbeddingModel) -> bool:
 def test_the_nearest_are_live_rows_of_the_corpus(
     rows: list[tuple[int, bool, str]], limit: int, way: str, db: None, monkeypatch
 ) -> None:
-    """By each way to find them, with deletions that the vectors do not know of yet; two ways are exact."""
+    """Search by each method, with deletions that the vectors don't know yet. Two methods are exact."""
     monkeypatch.setattr("contextopt.search.vectors.nearest.SPARE_ROWS", 1)
     monkeypatch.setattr("contextopt.search.vectors.nearest.SAMPLED", 1)
     monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 0 if way == "graph" else 1_000)
@@ -381,7 +381,7 @@ def test_the_job_does_nothing_twice_and_logs_what_it_cannot_reach(
 def test_the_idle_job_asks_little(space: Space, django_assert_max_num_queries) -> None:
     make_record(space)
     work()
-    # Lock and unlock, models, fills, lines, of the model too, open fills, the size of each table, building,
+    # Lock and unlock, models, fills, lines, lines of the model, open fills, the size of each table, building,
     # retired.
     with django_assert_max_num_queries(16):
         tasks.embed()
@@ -415,7 +415,7 @@ def test_the_graph_is_asked_where_it_need_not_visit_too_much_else(
 
 
 def test_a_record_that_is_dated_anew_is_found_in_its_window_alone(space: Space, monkeypatch) -> None:
-    """At once by its own date, and by the order of dates as soon as the vector has the new one."""
+    """Its own date applies at once; the index by date follows once the vector has the new date."""
     now = timezone.now()
     for title in TITLES:
         make_record(space, title=title, notes="", date=now)
@@ -431,7 +431,7 @@ def test_a_record_that_is_dated_anew_is_found_in_its_window_alone(space: Space, 
     assert work().unchanged == 1
     assert RecordEmbedding.objects.get(record=moved).date == now - timedelta(days=30)
     Record.objects.filter(pk=moved.pk).update(date=now)
-    # Fewer than were asked for make it look the records up.
+    # Too few results make the search look the records up.
     assert sorted(near(limit=9)) == sorted(TITLES)
     assert TITLES[0] not in near(limit=2)
     work()

@@ -123,14 +123,14 @@ def test_what_points_git_elsewhere_is_ignored(
 def test_a_repository_of_another_user_is_read(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Git takes it for another's, by the switch of its own tests: to give a file away needs root."""
+    """Git's own test switch makes it take the repository for another user's: chown would need root."""
     commit(repository, "One", "a")
     wrapper = tmp_path / "bin" / "git"
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {shutil.which("git")} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("PATH", str(wrapper.parent), prepend=os.pathsep)
-    # Who runs the tests may have told git to trust every folder.
+    # The user who runs the tests may have told git to trust every folder.
     distrusting = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     with pytest.raises(subprocess.CalledProcessError) as refused:
         run_git(repository, "log", **distrusting)

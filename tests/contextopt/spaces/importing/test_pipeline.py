@@ -68,7 +68,7 @@ def test_the_first_row_of_a_key_is_kept_and_later_ones_are_rejected(
     path = write_jsonl(tmp_path / "rows.jsonl", first, *rows, last, first)
     for created in (between + 1, 0):
         answer = run_import(capsys, "s", path, code=1)
-        # The last one says what the first does.
+        # The last row equals the first.
         assert (answer["created"], answer["unchanged"], answer["updated"]) == (
             created,
             between + 2 - created,
@@ -84,7 +84,7 @@ def test_the_first_row_of_a_key_is_kept_and_later_ones_are_rejected(
 def test_files_whose_names_are_not_utf_8_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Linux lets a name be any bytes.
+    # Linux allows any bytes in a name.
     (folder := tmp_path / "m\udce4rz").mkdir()
     first = write_jsonl(folder / "a.jsonl", {"title": ""})
     second = write_jsonl(tmp_path / "b.jsonl", {"title": "B"})

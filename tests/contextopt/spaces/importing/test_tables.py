@@ -166,7 +166,7 @@ def test_a_header_of_many_columns_is_refused_at_once() -> None:
     start = time.process_time()
     with pytest.raises(UnusableSource, match="must name at most 1,000 columns, it names 20,000"):
         list(read_table(Lines(io.BytesIO(",".join(names).encode()))))
-    # Looking each name up in the list took six seconds.
+    # Looking each name up in a list took six seconds.
     assert time.process_time() - start < 1
 
 

@@ -41,7 +41,7 @@ def _noon():
 
 
 def log_filtering(team: Team, phase: str = "building", **overrides: object) -> Assembly:
-    """Write a log row of chosen numbers."""
+    """Write a log row with the given numbers."""
     numbers = {
         "tokens_before": 1_000, "tokens_after": 400, "tokens_available": 50_000, "truncated": False,
         "assembly_ms": 5.0, "as_of": NOW, "created_at": NOW - timedelta(minutes=1),
@@ -226,7 +226,7 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
         while Assembly.objects.count() < wanted:
             log_filtering(team, f"phase-{Assembly.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four, figures, those of the period before, the page, the profiles
+            # the frame's four, figures, figures of the period before, the page, the profiles
             html_of(owner_client)
         counts.append(len(queries))
     assert counts == [8, 8]

@@ -117,7 +117,7 @@ def test_reviewers_see_it_too(team: Team, repository: Repository) -> None:
     html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), f"{URL}{repository.pk}/{TASK}")
 
 
-# Pure
+# Pure functions
 
 
 def ranked(*paths: str) -> list[RankedFile]:

@@ -28,7 +28,7 @@ def html_of(client: Client, url: str = URL) -> str:
 
 
 def numbers(client: Client, query: str = "") -> list[int]:
-    """Return the ids of the tasks that the list shows, in order."""
+    """Return the listed task ids in order."""
     html = html_of(client, f"{URL}?{query}")
     return [
         int(part.split("/")[0])
@@ -249,7 +249,7 @@ def test_reviewers_see_it_too(team: Team, task: Task) -> None:
     page_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), task)
 
 
-# In the Inspector, and drawn
+# In the Inspector, and charts
 
 
 def test_the_inspector_shows_a_retry(owner_client: Client, task: Task) -> None:

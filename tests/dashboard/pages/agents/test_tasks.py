@@ -29,7 +29,7 @@ def html_of(client: Client, url: str = URL) -> str:
 
 
 def numbers(client: Client, query: str = "") -> list[int]:
-    """Return the ids of the tasks that the list shows, in order."""
+    """Return the listed task ids in order."""
     return [int(found) for found in re.findall(r'href="/tasks/(\d+)/"', html_of(client, f"{URL}?{query}"))]
 
 
@@ -116,7 +116,7 @@ def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, ta
     assert counts == [9, 9]
 
 
-# Making
+# Creating
 
 
 def test_a_task_is_made(owner_client: Client, team: Team) -> None:
@@ -334,7 +334,7 @@ def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: T
     assert owner_client.post(f"{board}findings/9/change").status_code == 404
 
 
-# Who may
+# Roles
 
 
 WRITES = ["", "check", "compress", "advance", "findings/1/resolve", "findings/1/change"]

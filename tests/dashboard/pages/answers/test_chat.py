@@ -39,7 +39,7 @@ def turn_of(client: Client, message: Message) -> tuple[int, str]:
     return response.status_code, response.content.decode()
 
 
-# Begin
+# Beginning
 
 
 def test_without_spaces_the_page_says_how_to_get_one(owner_client: Client) -> None:
@@ -61,7 +61,7 @@ def test_ask(owner_client: Client, space: Space) -> None:
     html = response.content.decode()
     assert "Why &lt;b&gt;stuck&lt;/b&gt;?" in html
     assert "not sent" in html
-    # Exactly what would be sent, to be copied.
+    # The exact text that would be sent, to copy.
     assert "BEGIN RECORDS" in html
     assert "Queue stuck after deploy" in html
     assert 'data-copy="#prompt"' in html
@@ -87,7 +87,7 @@ def test_what_cannot_be_asked_is_said(
     assert not Conversation.objects.exists()
 
 
-# Send, wait, and be answered
+# Sending, waiting and being answered
 
 
 def test_htmx_gets_the_turn_alone(owner_client: Client, conversation: Conversation, settings: Any) -> None:
@@ -222,7 +222,7 @@ def test_the_queries_of_the_list_do_not_grow(owner_client: Client, space: Space)
         for _ in range(number):
             factories.make_message(factories.make_conversation(space))
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four; spaces of the form, conversations, what waits in them
+            # the frame's four; spaces of the form, conversations, their waiting messages
             html_of(owner_client, "/chat/")
         counts.append(len(queries))
     assert counts == [7, 7]

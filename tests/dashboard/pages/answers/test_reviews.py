@@ -64,7 +64,7 @@ def test_the_navigation_says_how_many_wait(
     assert counted.format(3) in reviewer.get("/spaces/").content.decode()
     monkeypatch.setattr(navigation, "COUNTED_MAX", 2)
     assert counted.format("2+") in reviewer.get("/spaces/").content.decode()
-    # Whoever does not review is not called.
+    # A member who doesn't review sees no count.
     assert 'class="count"' not in teammate_client.get("/spaces/").content.decode()
 
 
@@ -248,6 +248,6 @@ def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space:
     item = make_review(space)
     with CaptureQueriesContext(connection) as page:
         html_of(reviewer, f"{URL}{item.pk}/")
-    # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes; slots,
-    # progress; and the trail is kept in the session
+    # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes; slots, progress; and the
+    # session, which keeps the trail
     assert len(page) <= 17

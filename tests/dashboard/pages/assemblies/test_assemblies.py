@@ -22,7 +22,7 @@ URL = "/assemblies/"
 
 
 def numbers(client: Client, query: str = "") -> list[int]:
-    """Return the ids that the list shows, in order."""
+    """Return the listed ids in order."""
     html = client.get(f"{URL}?{query}").content.decode()
     return [
         int(part.split("/")[0])
@@ -45,7 +45,7 @@ def test_pages_lose_and_repeat_nothing(owner_client: Client, space: Space) -> No
     made = [log_row(space, NOW - timedelta(seconds=number // 3)).pk for number in range(PAGE_ROWS + 7)]
     first = numbers(owner_client)
     cursor = owner_client.get(URL).content.decode().split("before=")[1].split('"')[0]
-    # One that comes meanwhile moves nothing.
+    # An assembly logged meanwhile moves nothing.
     log_row(space, NOW + timedelta(hours=1))
     second = numbers(owner_client, f"before={cursor}")
     assert sorted(first + second) == made
@@ -119,7 +119,7 @@ def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> No
     assert len(rows) == PAGE_ROWS + 5
     assert rows[-1]["created_at"] == "2026-01-01T13:00:00+01:00"
     assert rows[0]["space"] == "support"
-    # What a spreadsheet would run stays text.
+    # A formula stays text in a spreadsheet.
     assert rows[0]["conversation"] == "'=1+1"
 
 
@@ -131,7 +131,7 @@ def test_jsonl_has_every_row_that_passes(owner_client: Client, space: Space) -> 
     rows = [json.loads(line) for line in b"".join(response.streaming_content).decode().splitlines()]
     assert len(rows) == PAGE_ROWS + 5
     assert rows[-1]["created_at"] == "2026-06-15T12:00:00+00:00"
-    # No spreadsheet reads this: nothing is escaped.
+    # JSONL isn't for spreadsheets: nothing is escaped.
     assert (rows[0]["conversation"], rows[0]["assembly_ms"]) == ("=1+1", 5.0)
     assert owner_client.get("/assemblies.jsonl?stage=9").status_code == 400
 
@@ -257,7 +257,7 @@ def test_dropped_records_have_their_reason_in_words(owner_client: Client, space:
     kept = page_of(owner_client, result.id, "?show=kept")
     assert "over the record limit" not in kept
     assert page_of(owner_client, result.id, "?show=dropped").count('<span class="tag drop">dropped') == 3
-    assert "max_records" in kept  # what the request set for itself
+    assert "max_records" in kept  # set by the request
 
 
 def test_the_ledger_is_a_partial(partial, assembly: Assembly) -> None:
@@ -398,7 +398,7 @@ def test_the_inspector_says_why_a_saving_does_not_count(
 
 
 def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> None:
-    """A million rows that pass no such filter are not looked at."""
+    """The query must not read a million rows that don't pass such a filter."""
     for number in range(300):
         is_rare = number % 30 == 0
         log_row(

@@ -35,7 +35,7 @@ def test_a_view_keeps_the_filters_and_nothing_else(teammate_client: Client, team
 
 
 def test_the_form_follows_the_filters(teammate_client: Client) -> None:
-    """It stands outside of the list that a filter swaps."""
+    """The form stands outside the list that a filter swaps."""
     now = '<input type="hidden" name="query" id="view-query" value="stage=4"'
     page = teammate_client.get("/assemblies/?stage=4").content.decode()
     assert page.count('id="view-query"') == page.count(f"{now}>") == 1

@@ -29,7 +29,7 @@ def data_of(points: list[Figures], is_over: bool = False) -> ChartData:
 
 
 def coloured(value: object) -> object:
-    """Put a colour for each variable, as the page's script does."""
+    """Replace each variable with a colour, as the page's script does."""
     if isinstance(value, dict):
         return {name: coloured(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -42,7 +42,7 @@ def coloured(value: object) -> object:
 def test_a_figure_is_json_without_a_theme(slug: str, points: list[Figures]) -> None:
     figure = CHARTS[slug].build(data_of(points)).to_plotly_json()
     text = json.dumps(figure, cls=DjangoJSONEncoder, allow_nan=False)
-    go.Figure(coloured(figure))  # raises on what Plotly does not know
+    go.Figure(coloured(figure))  # raises on anything that Plotly doesn't know
     assert "#" not in text
     assert "heatmap" not in text
 
@@ -50,7 +50,7 @@ def test_a_figure_is_json_without_a_theme(slug: str, points: list[Figures]) -> N
 @pytest.mark.parametrize("slug", CHARTS)
 def test_points_lead_to_their_assemblies(slug: str) -> None:
     figure = CHARTS[slug].build(data_of([SOME] * 5, is_over=True)).to_plotly_json()
-    # 15 June starts at 22:00 UTC of the 14th in Oslo.
+    # In Oslo, 15 June starts at 22:00 UTC on the 14th.
     assert any(trace["customdata"][-1] == "/a?14" for trace in figure["data"] if "customdata" in trace)
 
 
@@ -115,7 +115,7 @@ def test_columns_show_a_dash_where_nothing_was_measured(slug: str) -> None:
 
 
 def apart(points: list[Figures]) -> ChartData:
-    """Two kinds, told apart."""
+    """Return the data of two kinds, told apart."""
     data = data_of(points)
     kinds = {"space": tuple(points), "phase": tuple(points)}
     links = {kind: lambda b, kind=kind: f"/{kind}" for kind in kinds}

@@ -78,7 +78,7 @@ def test_a_question_may_cost_more() -> None:
 
 
 def test_no_cause_is_called_certain() -> None:
-    """A cause stands in a list of possible ones, and as no sentence of its own."""
+    """A cause is one of several possible ones in a list, and never a sentence of its own."""
     totals = [
         replace(FINE, p95_ms=900.0), replace(FINE, utilisation=0.1), replace(FINE, truncation_rate=0.9)
     ]  # fmt: skip

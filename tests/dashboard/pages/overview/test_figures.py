@@ -19,7 +19,7 @@ JUST_NOW = NOW - timedelta(minutes=1)
 
 
 def log_row(space: Space, created_at: datetime, **overrides: object) -> Assembly:
-    """Write a log row of chosen numbers."""
+    """Write a log row with the given numbers."""
     numbers = {
         "stage": 4, "records_filtered": 10, "records_included": 4, "over_record_limit": 6,
         "tokens_before": 500, "tokens_after": 400, "tokens_available": 2_000, "truncated": True,
@@ -82,7 +82,7 @@ def test_utilisation_is_of_a_spaces_budget_alone(space: Space) -> None:
 
 
 def test_buckets_are_the_days_of_the_teams_zone(space: Space) -> None:
-    # 23:30 in UTC is the next day in Oslo.
+    # 23:30 UTC is the next day in Oslo.
     log_row(space, datetime(2026, 6, 13, 23, 30, tzinfo=UTC))
     utc = read_series(ask(space.team)).points
     oslo = read_series(ask(space.team, zone="Europe/Oslo")).points

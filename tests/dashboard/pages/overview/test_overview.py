@@ -265,7 +265,7 @@ def test_a_list_of_several_traces_is_sent_once(owner_client: Client, logged: Spa
     make_phase_row(logged.team, NOW - timedelta(minutes=1))
     html = html_of(owner_client)
     island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
-    # Of all kinds, with and without the day that is not over yet, and of each of two.
+    # For all kinds, with and without the unfinished day, and for each of two kinds.
     assert island.count("start=2026-06-10T00:00:00Z") == 4
     assert island.count('"2026-06-10T00:00:00"') == 2
 
@@ -295,7 +295,7 @@ def test_demo_data_is_marked_and_can_be_removed(team: Team, owner_client: Client
     asked = html.split('<dialog id="demo-dialog"')[1].split("</dialog>")[0]
     assert space.name in asked
     assert "conversations, votes and verdicts" in asked
-    # Nothing outside of the dialog sends it.
+    # Only the dialog sends it.
     assert html.count(reverse("dashboard:demo_remove")) == asked.count(reverse("dashboard:demo_remove")) == 1
     owner_client.post(reverse("dashboard:demo_remove"))
     assert not Space.objects.filter(pk=space.pk).exists()
@@ -378,7 +378,7 @@ def test_money_is_shown_for_models_with_a_price(owner_client: Client, logged: Sp
     assert "What the saving is worth is not known" in html_of(owner_client)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
     html = html_of(owner_client)
-    # 14 assemblies saved 100 tokens each.
+    # Each of the 14 assemblies saved 100 tokens.
     assert "≈ $7.00" in html
     assert "What the saving is worth is not known" not in html
     log_row(logged, NOW - timedelta(minutes=1), model="large")
@@ -389,7 +389,7 @@ def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
     wanted = ask(logged.team)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(10_000))
     month = project_month(wanted, NOW)
-    # A hundred tokens each day from the first to the fifteenth at noon; then fifteen and a half more days.
+    # 100 tokens a day from the 1st to the 15th at noon, then 15.5 more days.
     assert month.so_far.tokens == 1_500
     assert month.projected.tokens == 1_500 + 1_550
     assert month.projected.dollars == pytest.approx(30.5)

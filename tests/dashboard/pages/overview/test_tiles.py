@@ -1,4 +1,4 @@
-"""How a figure's change is said."""
+"""The wording of a figure's change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The log of changes, as admins see it, and that every change is in it."""
+"""The log of changes, as admins see it: every change is in it."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def test_the_page_asks_as_often_for_twenty_as_for_two(
             owner_client.get(URL)
 
 
-@pytest.mark.usefixtures("owner")  # the admin that a team keeps
+@pytest.mark.usefixtures("owner")  # the team must keep an admin
 def test_members_changed_in_the_admin_are_written_down(team: Team, teammate: User, client: Client) -> None:
     client.force_login(User.objects.create_superuser("root", password="x"))
     member = teammate.memberships.get()

@@ -1,4 +1,4 @@
-"""People: invited by a link, given roles, taken out; one's own password."""
+"""People: invited by a link, given roles, removed; and changing one's own password."""
 
 import re
 from datetime import timedelta
@@ -16,7 +16,7 @@ URL = "/settings/"
 
 
 def make_link(client: Client, **overrides: object) -> str:
-    """Invite as the page does and return the link's path."""
+    """Invite as the page does, and return the link's path."""
     data = {"name": "Nia", "role": "reviewer", "days": "7", **overrides}
     response = client.post(f"{URL}invitations", data, headers={**HTMX, "HX-Target": "members"})
     assert response.status_code == 200

@@ -22,7 +22,7 @@ def url_of(record: Record, action: str = "") -> str:
 
 
 def fields_of(record: Record, **changes: str) -> dict[str, Any]:
-    """Return what a browser would send of the untouched form."""
+    """Return the fields that a browser would send of the untouched form."""
     form = RecordEditForm(initial=RecordEditForm.initial_of(record))
     values = {name: form[name].value() for name in form.fields}
     values["date"] = form["date"].value().strftime("%Y-%m-%dT%H:%M:%S")

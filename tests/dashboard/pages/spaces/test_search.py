@@ -90,9 +90,9 @@ def test_queries(owner_client: Client, space: Space, records: int) -> None:
     html_of(owner_client, "q=queue")
     with CaptureQueriesContext(connection) as queries:
         assert html_of(owner_client, "q=queue").count("Why it is here") == records
-    # The frame's four, spaces, space, stems, model, two for words not counted yet, frequencies,
-    # best by words, vectors there are, nearest, rows, passages; of the memories, the counts and the best;
-    # twice the planner is told to plan anew.
+    # The frame's four, spaces, space, stems, model, two for words not counted yet, frequencies, best by
+    # words, number of vectors, nearest, rows, passages; of the memories, the counts and the best; two that
+    # tell the planner to plan again.
     assert len([q for q in queries if "SAVEPOINT" not in q["sql"]]) <= 24
 
 

@@ -162,7 +162,7 @@ def test_a_file_is_imported_and_its_bad_lines_named(editor_client: Client, space
     assert '<td class="n">2</td><td class="mono">title</td>' in html
     assert "colour" in html
     assert sorted(space.records.values_list("title", flat=True)) == ["One", "Three"]
-    # The report's page is another than the form's answer: reloading it imports nothing again.
+    # The report has its own page, so reloading it imports nothing again.
     assert response.redirect_chain == [(f"{URL}import/", 302)]
     assert "rows read" not in editor_client.get(f"{URL}import/").content.decode()
 

@@ -329,7 +329,7 @@ def test_headings_reach_to_the_next_of_their_depth_or_higher() -> None:
 def test_a_document_of_many_headings_is_quick(path: str, content: str) -> None:
     start = time.process_time()
     symbols = parse_file(path, content.encode()).symbols
-    # Half a second on a slow machine; copying all later headings for each took 6 to 20.
+    # Half a second on a slow machine; copying all later headings for each one took 6 to 20.
     assert time.process_time() - start < 3
     assert len(symbols) >= 80_000
 
