@@ -1,1 +1,1 @@
-"""Teams, members, keys and log-ins, and the log of what they changed."""
+"""Teams, members, keys and log-ins, and the audit log of changes to them."""

@@ -1,4 +1,4 @@
-"""Where a request comes from."""
+"""Finds the address a request came from."""
 
 from ipaddress import IPv6Address, ip_address
 
@@ -7,11 +7,11 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str:
-    """Return the client's IPv4 address, or the /64 network that its IPv6 address is in.
+    """Return the client's IPv4 address, or the /64 network that holds its IPv6 address.
 
-    Each trusted proxy appends to X-Forwarded-For the address that it was called from, so the client is that
-    many places from the end; whatever stands before was sent by the client itself. Where no address stands
-    there, the socket's counts.
+    Each trusted proxy appends to X-Forwarded-For the address that called it, so the client's entry is
+    TRUSTED_PROXIES places from the end. Entries before it come from the client and cannot be trusted. If that
+    entry is not an address, return the socket's.
     """
     remote = request.META.get("REMOTE_ADDR", "")
     hops = [*request.headers.get("X-Forwarded-For", "").split(","), remote]
@@ -19,7 +19,7 @@ def client_address(request: HttpRequest) -> str:
 
 
 def _read(hop: str) -> str:
-    """Return the address of one hop, which may carry a port; nothing where there is none."""
+    """Return the address of one hop, without its port; an empty string if it is not an address."""
     text = hop.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -31,5 +31,5 @@ def _read(hop: str) -> str:
         return ""
     if not isinstance(address, IPv6Address):
         return str(address)
-    # One household or server has a /64 and may change its address in it at will.
+    # A household or server usually has a whole /64 and can change its address within it at will.
     return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))

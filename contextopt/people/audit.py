@@ -1,4 +1,4 @@
-"""The log of changes, written in the transaction of the change: never one without the other."""
+"""The audit log. Each entry is written in the same transaction as its change, so neither exists alone."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 
 from contextopt.people.models import SUBJECT_MAX, AuditEvent, Team
 
-# What a log must not hold, whatever a caller passes.
+# Never logged, whatever a caller passes.
 SECRET_NAMES = ("secret", "token_hash", "password", "token")
 TEXT_MAX = 500
-# Whom the log names when a change comes from the product itself.
+# The actor of changes that the product makes itself.
 SYSTEM = "system"
 ACTOR_MAX = 160
 
@@ -27,10 +27,10 @@ def note_event(
     before: Mapping[str, object] | None = None,
     after: Mapping[str, object] | None = None,
 ) -> AuditEvent:
-    """Write down one change; of the values before and after, those that differ are kept.
+    """Log one change, with only those values that differ before and after.
 
     Raises:
-        ValueError: a value is a secret by its name.
+        ValueError: a value's name says that it is a secret.
     """
     old, new = dict(before or {}), dict(after or {})
     for name in (*old, *new):
@@ -48,7 +48,7 @@ def note_event(
 
 
 def _plain(value: object) -> Any:
-    """Return a value as JSON has it, long texts cut."""
+    """Return a value that JSON can hold, with long texts cut."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Decimal):
@@ -59,7 +59,7 @@ def _plain(value: object) -> Any:
 
 
 def list_events(team: Team, *, action: str = "", actor: str = "") -> QuerySet[AuditEvent]:
-    """Return the team's log; an action such as `key` stands for all that are about keys."""
+    """Return the team's log. An action without a dot, such as `key`, matches all actions on keys."""
     found = AuditEvent.objects.of(team)
     if action:
         found = found.filter(action__startswith=f"{action}." if "." not in action else action)

@@ -1,4 +1,4 @@
-"""What may be said of people who join a team."""
+"""Input types for invitations, accounts and keys."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ PASSWORD_MAX = 1_000
 
 
 class InvitationIn(Input):
-    """Whom a link is for, what they may do, and for how long it holds."""
+    """An invitation: the invited person's name, their role, and the days until it expires."""
 
     name: Annotated[Text, Field(max_length=INVITED_MAX), AfterValidator(refuse_blank)]
     role: Literal["viewer", "reviewer", "editor", "admin"] = "viewer"

@@ -1,4 +1,4 @@
-"""The way in for API keys: made, changed and revoked, each written down."""
+"""Create, change and revoke API keys; each change is logged."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from contextopt.people.models import ApiKey, Team
 
 @transaction.atomic
 def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
-    """Make a key and return it with its secret, of which a hash is stored.
+    """Create a key and return it with its secret. Only a hash of the secret is stored.
 
     Raises:
-        InvalidInput: it would have expired already.
+        InvalidInput: the expiry is not in the future.
     """
     if data.expires_at is not None and data.expires_at <= timezone.now():
         raise InvalidInput.of("expires_at", "must be in the future")
@@ -30,7 +30,7 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
 
 @transaction.atomic
 def change_key(*, key: ApiKey, before: Mapping[str, object], actor: str) -> None:
-    """Store a key's other name or end. `before` has those of the two that change, as they were."""
+    """Store a key's new name or expiry. `before` holds the old values of the changed fields."""
     if not before:
         return
     key.save(update_fields=list(before))
@@ -42,7 +42,7 @@ def change_key(*, key: ApiKey, before: Mapping[str, object], actor: str) -> None
 
 @transaction.atomic
 def revoke_key(*, key: ApiKey, actor: str) -> None:
-    """Refuse the key from now on. Revoking twice is revoking once."""
+    """Revoke the key. Revoking it again does nothing."""
     if ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk).revoked_at is not None:
         return
     key.revoke()

@@ -1,7 +1,7 @@
-"""Limits on guessing: passwords by address and account, API keys by address. Only what failed counts.
+"""Limits guessing: passwords by address and account, API keys by address. Only failures count.
 
-A stranger must not lock people out. From where somebody logged in lately, they are limited by their own
-attempts there alone, however many others guess at their account or share their address.
+Strangers must not be able to lock people out. At an address where somebody has logged in lately, only their
+own attempts there count, however many others try their account or share their address.
 """
 
 from datetime import timedelta
@@ -24,9 +24,10 @@ KNOWN_FOR = timedelta(days=30)
 
 
 class LogInGate:
-    """The first authentication backend: it knows nobody, and refuses before the next one hashes.
+    """The first authentication backend: it accepts nobody, and refuses before the next backend hashes.
 
-    Here it holds for every page that authenticates; the shell and the tests' own log-in have no request.
+    As a backend it covers every page that authenticates. The shell and the test client's log-in send no
+    request and are not limited.
     """
 
     def authenticate(
@@ -41,7 +42,7 @@ class LogInGate:
 
 
 def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:
-    """Give back what the log-in took, and know the address from now on."""
+    """Undo the count of a successful log-in, and remember its address as known."""
     buckets, _busy = _read(request, user.get_username())
     throttles.give_back(buckets)
     known = _known_key(*_pair(request, user.get_username()))
@@ -49,10 +50,10 @@ def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:
 
 
 def count_wrong_key(request: HttpRequest) -> None:
-    """Count a request that no key let in; one that sent none is not counted.
+    """Count a request whose key was wrong; a request without a key is not counted.
 
-    It is asked last, so a valid key never waits for the wrong ones of its neighbours. Keys are hashed fast,
-    so there is nothing to save by refusing earlier.
+    This runs after the key check, so a valid key never waits for its neighbours' wrong ones. Hashing a key is
+    fast, so refusing earlier would save nothing.
 
     Raises:
         TooManyAttempts: the address has sent too many wrong keys.
@@ -63,7 +64,7 @@ def count_wrong_key(request: HttpRequest) -> None:
 
 
 def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
-    """Return the buckets that count for a log-in, and what is in them."""
+    """Return the buckets that a log-in counts against, and those that are busy."""
     account, address = _pair(request, name)
     known, pair = _known_key(account, address), PAIR.of(account, address)
     buckets = [ADDRESS.of(address), ACCOUNT.of(account), pair]

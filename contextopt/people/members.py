@@ -1,4 +1,4 @@
-"""The way in for people: invitations, roles, passwords. A team always keeps an admin."""
+"""Change teams, invitations, roles and passwords. A team always keeps an admin."""
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
@@ -16,14 +16,14 @@ from contextopt.people.inputs import AccountIn, InvitationIn
 from contextopt.people.models import Invitation, Membership, Role, Team, User, hash_key
 
 TOKEN_MAX = 200
-# Open invitations that a team may have at once.
+# The most open invitations of a team at once.
 OPEN_MAX = 200
 LAST_ADMIN = "A team needs an admin. Make someone else an admin first."
 
 
 @transaction.atomic
 def update_team(*, team: Team, fields: Mapping[str, str], actor: str) -> None:
-    """Store a team's other name, slug or time zone."""
+    """Store a team's new name, slug or time zone."""
     before = Team.objects.filter(pk=team.pk).values("id", *fields).get()
     changes = {name: value for name, value in fields.items() if before[name] != value}
     for name, value in changes.items():
@@ -38,16 +38,16 @@ def update_team(*, team: Team, fields: Mapping[str, str], actor: str) -> None:
 
 @retry_deadlocks
 def delete_team(*, team: Team) -> None:
-    """Delete the team with all that belongs to it. Its people keep their accounts."""
+    """Delete the team and everything it owns. Its members keep their accounts."""
     Team.objects.filter(pk=team.pk).delete()
 
 
 @transaction.atomic
 def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, str]:
-    """Make an invitation and return it with its token, which is stored nowhere.
+    """Create an invitation and return it with its token. Only a hash of the token is stored.
 
     Raises:
-        Conflict: the team has as many open invitations as it may.
+        Conflict: the team has OPEN_MAX open invitations.
     """
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     if Invitation.objects.usable().filter(team=team).count() >= OPEN_MAX:
@@ -66,7 +66,7 @@ def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, s
 
 @transaction.atomic
 def revoke_invitation(*, invitation: Invitation, actor: str) -> None:
-    """Refuse the link from now on. Twice is once.
+    """Revoke an invitation. Revoking it again does nothing.
 
     Raises:
         Conflict: somebody has accepted it.
@@ -82,10 +82,10 @@ def revoke_invitation(*, invitation: Invitation, actor: str) -> None:
 
 
 def find_invitation(token: str) -> Invitation:
-    """Return the usable invitation of a link.
+    """Return the usable invitation for a link's token.
 
     Raises:
-        NotFound: there is none, or it was accepted, revoked, or has expired.
+        NotFound: there is none, or it was accepted or revoked, or has expired.
     """
     usable = Invitation.objects.usable().select_related("team")
     found = usable.filter(token_hash=hash_key(token)).first() if len(token) <= TOKEN_MAX else None
@@ -96,11 +96,11 @@ def find_invitation(token: str) -> Invitation:
 
 @transaction.atomic
 def accept_as_user(*, token: str, user: User) -> Membership:
-    """Let somebody who has an account into the team.
+    """Add somebody who has an account to the team.
 
     Raises:
-        NotFound: the invitation does not hold.
-        Conflict: they are in the team already; the invitation stays for another.
+        NotFound: the invitation is not usable.
+        Conflict: they are already in the team; the invitation stays open.
     """
     invitation = _claim(token)
     if Membership.objects.filter(team=invitation.team, user=user).exists():
@@ -110,11 +110,11 @@ def accept_as_user(*, token: str, user: User) -> Membership:
 
 @transaction.atomic
 def accept_with_account(*, token: str, data: AccountIn) -> Membership:
-    """Make an account and let it into the team.
+    """Create an account and add it to the team.
 
     Raises:
-        NotFound: the invitation does not hold.
-        InvalidInput: the user name is taken, or the password too weak.
+        NotFound: the invitation is not usable.
+        InvalidInput: the user name is taken or invalid, or the password is too weak.
     """
     invitation = _claim(token)
     user = User(username=User.normalize_username(data.username))
@@ -128,7 +128,7 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
         with transaction.atomic():
             user.save()
     except IntegrityError as error:
-        # Somebody else took the name after it was looked for.
+        # Somebody else took the name after the check.
         raise InvalidInput.of("username", "A user with that username already exists.") from error
     return _join(invitation, user)
 
@@ -140,7 +140,7 @@ def _problems(error: ValidationError) -> list[FieldProblem]:
 
 
 def _claim(token: str) -> Invitation:
-    """Hold the invitation: of two people with one link, one gets in."""
+    """Lock the invitation, so that only one of two people who share its link gets in."""
     found = find_invitation(token)
     held = Invitation.objects.usable().select_for_update(of=("self",), no_key=True).select_related("team")
     claimed = held.filter(pk=found.pk).first()
@@ -168,7 +168,7 @@ def change_role(*, membership: Membership, role: Role, actor: str) -> Membership
     """Give a member another role.
 
     Raises:
-        NotFound: they have left meanwhile.
+        NotFound: they have left the team meanwhile.
         Conflict: they are the team's last admin.
     """
     current = _hold(membership)
@@ -183,10 +183,10 @@ def change_role(*, membership: Membership, role: Role, actor: str) -> Membership
 
 @transaction.atomic
 def remove_member(*, membership: Membership, actor: str) -> None:
-    """Take a member out of the team. Their account stays.
+    """Remove a member from the team. Their account stays.
 
     Raises:
-        NotFound: they have left meanwhile.
+        NotFound: they have left the team meanwhile.
         Conflict: they are the team's last admin.
     """
     current = _hold(membership)
@@ -197,7 +197,7 @@ def remove_member(*, membership: Membership, actor: str) -> None:
 
 @transaction.atomic
 def change_password(*, user: User, password: str) -> None:
-    """Set a new password, which ends the user's sessions on all other devices."""
+    """Set a new password. It ends the user's sessions on all other devices."""
     user.set_password(password)
     user.save(update_fields=["password"])
     for membership in user.memberships.all():
@@ -205,7 +205,7 @@ def change_password(*, user: User, password: str) -> None:
 
 
 def _hold(membership: Membership) -> Membership:
-    """Lock the team's members, so that of two last admins not both can go."""
+    """Lock the team, so that its last two admins cannot both leave at once."""
     _hold_teams([membership.team_id])
     current = Membership.objects.select_related("user").filter(pk=membership.pk).first()
     if current is None:
@@ -223,9 +223,9 @@ def _keep_an_admin(membership: Membership) -> None:
 
 
 def find_last_admins(leaving: Collection[int]) -> list[Membership]:
-    """Return those of the memberships whose team would have no admin left without all of them.
+    """Return those memberships whose team would have no admin left once all of them are gone.
 
-    Whoever cannot log in is no admin to count on. The teams stay held until the caller's transaction ends.
+    Users who cannot log in don't count as admins. The teams stay locked until the caller's transaction ends.
     """
     _hold_teams(Membership.objects.filter(pk__in=leaving).values_list("team_id", flat=True))
     admins = Membership.objects.filter(role=Role.ADMIN, user__is_active=True)
@@ -234,17 +234,17 @@ def find_last_admins(leaving: Collection[int]) -> list[Membership]:
 
 
 def note_added(*, membership: Membership, actor: str) -> None:
-    """Write down that somebody became a member."""
+    """Log that somebody joined the team."""
     _note(membership, actor, "member.added", after={"role": membership.role})
 
 
 def note_removed(*, membership: Membership, actor: str) -> None:
-    """Write down that somebody is no member any more."""
+    """Log that somebody left the team."""
     _note(membership, actor, "member.removed", before={"role": membership.role})
 
 
 def note_changed(*, membership: Membership, before: Membership, actor: str) -> None:
-    """Write down another role; another person or team is one member who goes and one who comes."""
+    """Log a new role. If the user or team changed, log one member removed and one added."""
     if (before.user_id, before.team_id) != (membership.user_id, membership.team_id):
         note_removed(membership=before, actor=actor)
         note_added(membership=membership, actor=actor)

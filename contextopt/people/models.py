@@ -1,4 +1,4 @@
-"""Who may do what: users, teams, memberships and API keys."""
+"""Users, teams, memberships, API keys and invitations: who may do what."""
 
 import hashlib
 import secrets
@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 KEY_PREFIX = "ctx_"
-# A key's last use is written at most this often, so that reading costs no write.
+# Write a key's last use at most this often, so that reading rarely costs a write.
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
@@ -24,17 +24,17 @@ def validate_time_zone(name: str) -> None:
 
 
 class User(AbstractUser):
-    """A person who logs in. What they may do is said by their memberships."""
+    """A person who logs in. Their memberships say what they may do."""
 
 
 class TeamQuerySet(models.QuerySet["Team"]):
     def ensure_default(self) -> "Team":
-        """Return the team that commands work in, made when it is missing."""
+        """Return the team that commands use by default, creating it if it is missing."""
         team, _ = self.get_or_create(slug="default", defaults={"name": "Default team"})
         return team
 
     def visible_to(self, user: User) -> Self:
-        """Teams that the user is a member of, oldest first."""
+        """Return the teams that the user is a member of, oldest first."""
         return self.filter(memberships__user=user).order_by("created_at", "id")
 
 
@@ -53,7 +53,7 @@ class Team(models.Model):
 
 
 class Role(models.TextChoices):
-    """Roles from the least to the most; each may do what those before it may."""
+    """Roles from least to most powerful; each includes the ones before it."""
 
     VIEWER = "viewer", "Viewer"
     REVIEWER = "reviewer", "Reviewer"
@@ -85,7 +85,7 @@ class Membership(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What an API key may do; each scope includes those before it."""
+    """The scopes of API keys; each includes the ones before it."""
 
     READ = "read", "Read"
     WRITE = "write", "Write"
@@ -99,21 +99,21 @@ class Scope(models.TextChoices):
 def hash_key(secret: str) -> str:
     """Return the SHA-256 of a key, in hex.
 
-    A key has 256 random bits, so a fast hash is enough: there is nothing to guess.
+    A key has 256 random bits and cannot be guessed, so a fast hash is enough.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self) -> Self:
-        """Keys that are neither revoked nor expired."""
+        """Return the keys that are neither revoked nor expired."""
         now = timezone.now()
         return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
 
     def create_with_secret(
         self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
     ) -> tuple["ApiKey", str]:
-        """Make a key and return it with its secret, of which a hash is stored."""
+        """Create a key and return it with its secret. Only a hash of the secret is stored."""
         secret = KEY_PREFIX + secrets.token_urlsafe(32)
         key = self.create(
             team=team,
@@ -156,19 +156,19 @@ class ApiKey(models.Model):
         return Scope(self.scope).includes(needed)
 
     def touch(self) -> None:
-        """Note that the key was used, at most once a minute."""
+        """Store the time of the key's last use, at most once a minute."""
         now = timezone.now()
         if self.last_used_at is None or now - self.last_used_at > LAST_USED_RESOLUTION:
             ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
 
     def revoke(self) -> None:
-        """Refuse the key from now on. Revoking twice keeps the first moment."""
+        """Revoke the key. Revoking it again keeps the first time."""
         ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
         self.refresh_from_db(fields=["revoked_at"])
 
 
 class StoredResponse(models.Model):
-    """The answer to a write that carried an Idempotency-Key, given again when the write is repeated."""
+    """The response to a write with an Idempotency-Key, returned again if the write is repeated."""
 
     api_key = models.ForeignKey(ApiKey, models.DB_CASCADE, related_name="stored_responses")
     idempotency_key = models.CharField(max_length=255)
@@ -177,7 +177,7 @@ class StoredResponse(models.Model):
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
     location = models.TextField(blank=True)
-    # The records that it shows: a purge erases them here. None says that nobody has looked.
+    # The records that the response shows, so that a purge can erase them here. None: nobody has looked yet.
     record_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -185,7 +185,7 @@ class StoredResponse(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["api_key", "idempotency_key"], name="stored_response_once"),
         ]
-        # Expired answers are swept by age.
+        # The sweep deletes expired responses by age.
         indexes: ClassVar = [models.Index(fields=["created_at"], name="stored_response_age")]
 
     def __str__(self) -> str:
@@ -202,7 +202,7 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
 
 
 class AuditEvent(models.Model):
-    """One change, written in the transaction that makes it. A trigger refuses to change it."""
+    """One change, written in the same transaction. A trigger refuses to change the entry."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="audit_events", db_index=False)
     at = models.DateTimeField(default=timezone.now)
@@ -227,17 +227,17 @@ INVITED_MAX = 120
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
     def usable(self) -> Self:
-        """Invitations that were neither accepted nor revoked, and have not expired."""
+        """Return the invitations that were neither accepted nor revoked, and have not expired."""
         return self.filter(accepted_at=None, revoked_at=None, expires_at__gt=timezone.now())
 
     def create_with_token(self, **fields: object) -> tuple["Invitation", str]:
-        """Make an invitation and return it with its token, which is stored nowhere."""
+        """Create an invitation and return it with its token. Only a hash of the token is stored."""
         token = secrets.token_urlsafe(32)
         return self.create(token_hash=hash_key(token), **fields), token
 
 
 class Invitation(models.Model):
-    """Lets one person into the team, once. Only the hash of its token is stored."""
+    """Lets one person into the team, once. Only a hash of its token is stored."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="invitations")
     role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
@@ -273,17 +273,17 @@ class Invitation(models.Model):
 
 
 class Throttle(models.Model):
-    """How busy one limit is for one address or account, in one moment of time.
+    """How busy one limit is for one address or account, stored as a single time.
 
-    Each attempt moves `free_at` further off; past it the row says nothing and is swept. Its key is a keyed
-    hash, so that the table tells no names and no addresses.
+    Each attempt moves `free_at` further ahead. Once it has passed, the row means nothing and is swept. The
+    key is a keyed hash, so the table reveals no names and no addresses.
     """
 
     key = models.CharField(max_length=64, primary_key=True)
     free_at = models.DateTimeField()
 
     class Meta:
-        # The sweep looks for what is over.
+        # The sweep looks for rows that have passed.
         indexes: ClassVar = [models.Index(fields=["free_at"], name="throttle_free_at")]
 
     def __str__(self) -> str:

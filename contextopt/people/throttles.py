@@ -1,7 +1,7 @@
-"""Limits on attempts, held by the database: one row for each address or account that is busy.
+"""Limits on attempts, kept in the database: one row for each busy address or account.
 
-Each limit is a leaky bucket (generic cell rate algorithm), so its whole state is one moment: a refusal reads
-a row and writes nothing, and the wait is known to the second.
+Each limit is a leaky bucket (generic cell rate algorithm), so its whole state is one time. A refusal reads a
+row and writes nothing, and the wait is known to the second.
 """
 
 import math
@@ -20,9 +20,9 @@ from contextopt.people.models import Throttle
 
 type Busy = dict[str, datetime]
 
-# Written out, since refusing is to be cheap: building it anew took longer than the database takes to answer.
+# Plain SQL, because a refusal should be cheap: building the query took longer than running it.
 BUSY_SQL = "SELECT key, free_at FROM contextopt_throttle WHERE key = ANY(%s) AND free_at > %s"
-# Two attempts at the same moment are both counted, or one of them finds no room.
+# Of two simultaneous attempts, both are counted or one is refused.
 TAKE_SQL = """
 INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s + %(every)s)
     ON CONFLICT (key) DO UPDATE SET free_at = greatest(held.free_at, %(now)s) + %(every)s
@@ -32,7 +32,7 @@ INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Allows `burst` attempts at once, then one more each time that `every` has passed."""
+    """Allows `burst` attempts at once, then one more every `every`."""
 
     name: str
     burst: int
@@ -43,7 +43,7 @@ class Limit:
         return self.burst * self.every
 
     def of(self, *parts: str) -> "Bucket":
-        """Return the limit's bucket of an address, an account, or both."""
+        """Return the limit's bucket for an address, an account, or both."""
         return Bucket(self, hash_parts(self.name, *parts))
 
 
@@ -57,14 +57,14 @@ class Bucket:
 
 
 def read_busy(keys: Sequence[str]) -> Busy:
-    """Return those of the keys that say something now."""
+    """Return the keys whose `free_at` is still ahead, each with its `free_at`."""
     with connection.cursor() as cursor:
         cursor.execute(BUSY_SQL, [list(keys), timezone.now()])
         return dict(cursor.fetchall())
 
 
 def take(buckets: Sequence[Bucket], busy: Busy) -> None:
-    """Count an attempt against every bucket; `busy` was just read.
+    """Count an attempt against every bucket. `busy` comes from a `read_busy` just before.
 
     Raises:
         TooManyAttempts: one of them has no room.
@@ -78,7 +78,7 @@ def take(buckets: Sequence[Bucket], busy: Busy) -> None:
 
 
 def give_back(buckets: Sequence[Bucket]) -> None:
-    """Undo what `take` counted: the attempt was right."""
+    """Undo `take`, because the attempt succeeded."""
     for bucket in buckets:
         Throttle.objects.filter(pk=bucket.key).update(free_at=F("free_at") - bucket.limit.every)
 
