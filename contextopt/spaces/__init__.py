@@ -1,1 +1,1 @@
-"""Spaces of records with versioned settings; every write of a record goes through `records`."""
+"""Spaces of records with versioned settings. Every write of a record goes through `records`."""

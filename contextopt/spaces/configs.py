@@ -1,4 +1,4 @@
-"""Versioned settings of how a space's context is put together."""
+"""Versioned settings that say how a space's context is assembled."""
 
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -45,7 +45,7 @@ def _weight(default: str, *, high: int = 10) -> Any:
 
 
 def _limit(high: int) -> Any:
-    """Return a limit of at least 1; empty means all."""
+    """Return a field for a limit of at least 1; empty means all."""
     return models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -64,7 +64,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
     ) -> "ContextConfig":
         """Add the next version and make it the active one.
 
-        Settings that are not given are those of the version before it.
+        Settings that are not given are copied from the active version.
         """
         hold_space(space.pk)
         Space.objects.select_for_update(no_key=True).get(pk=space.pk)
@@ -88,7 +88,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
 
 
 class ContextConfig(models.Model):
-    """One immutable version of a space's settings; a trigger refuses any change but of `is_active`."""
+    """One immutable version of a space's settings. A trigger refuses changes to anything but `is_active`."""
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
     version = models.PositiveIntegerField()
@@ -110,7 +110,7 @@ class ContextConfig(models.Model):
     )  # fmt: skip
     encoding = models.CharField(max_length=64, default="cl100k_base")
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
-    # For stage 5, where the question decides and not the calendar.
+    # Used at stage 5, which ranks by the question and not by date.
     semantic_weight = _weight("9")
     lexical_weight = _weight("6")
     neighbour_share = _weight("0.4", high=1)
@@ -161,15 +161,15 @@ class ContextConfig(models.Model):
             raise ValidationError({"encoding": error.message}) from error
 
 
-# The setting that may be null: none means the sum of the parts.
+# The only setting that callers may set to null. Null means the sum of the parts.
 NULLABLE = frozenset({"total_tokens"})
 
 
 def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextConfig:
-    """Add the next version and make it the active one; what is not given is carried over.
+    """Add the next version and make it the active one. Settings not given are carried over.
 
     Raises:
-        InvalidInput: a setting is none that an assembly could work with; the error names it.
+        InvalidInput: no assembly could work with a setting; the error names it.
     """
     given = data.model_dump(exclude_unset=True, exclude={"note"})
     for name, value in given.items():
@@ -186,10 +186,10 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
 
 @transaction.atomic
 def publish_settings(*, space: Space, created_by: str, note: str = "", **settings: object) -> ContextConfig:
-    """Publish the next version and write down what differs from the one before.
+    """Publish the next version and log how it differs from the one before.
 
     Raises:
-        ValidationError: a setting is none that an assembly could work with.
+        ValidationError: no assembly could work with a setting.
     """
     before = space.configs.active().first()
     config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)

@@ -1,4 +1,4 @@
-"""What callers may send of spaces, records and settings."""
+"""Input types for spaces, records and settings."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Answers that are kept for repeated writes: which records they name, and how a purge erases those."""
+"""Finds the records that stored responses to repeatable writes name, and erases them in a purge."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
 
 def named_records(body: bytes) -> list[int]:
-    """Return the ids of the records that an answer shows or lists; all its objects for one say both names."""
+    """Return the ids of the records in a response. Every JSON form of a record has both field names."""
     if b'"external_id"' not in body:
         return []
     return sorted(set(_find_ids(from_json(body))))
@@ -32,10 +32,10 @@ def _find_ids(value: Any) -> Iterator[int]:
 
 
 def erase_named(records: Sequence[Record]) -> int:
-    """Erase the texts of kept answers that name one of the records; return how many there were.
+    """Erase the texts of stored responses that name one of the records; return how many had a body.
 
-    Status, address and numbers stay, so that a repeated write is still known and done once. Which records an
-    answer names that was kept by the version before is not known: all of the team's are erased.
+    Status, address and numbers stay, so a repeated write is still recognised and done once. Responses stored
+    by the previous version don't say which records they name, so all of the team's are erased.
     """
     teams = {record.space.team_id for record in records}
     named = Q(record_ids__overlap=[record.pk for record in records])
@@ -47,14 +47,14 @@ def erase_named(records: Sequence[Record]) -> int:
 def _erase(answer: StoredResponse) -> bool:
     body = bytes(answer.body)
     answer.body = to_json(erase_texts(from_json(body))) if body else body
-    # Nothing is left that names a record, so the next purge passes it over.
+    # The response no longer names a record, so the next purge can skip it.
     answer.record_ids = []
     answer.save(update_fields=["body", "record_ids"])
     return bool(body)
 
 
 def erase_texts(value: Any) -> Any:
-    """Return JSON with its moments, numbers and names of fields; every other text says `[purged]`."""
+    """Return the JSON with its field names, numbers and times; every other text becomes `[purged]`."""
     match value:
         case dict():
             # The names in metadata are the caller's own words.

@@ -1,4 +1,4 @@
-"""Spaces, their records, the records' past states, and the counters kept beside them."""
+"""Spaces, their records and revisions, and the counters kept beside them."""
 
 from typing import ClassVar, Self
 
@@ -32,7 +32,7 @@ PURGED = "[purged]"
 
 class SpaceQuerySet(models.QuerySet["Space"]):
     def of(self, team: Team) -> Self:
-        """The team's spaces, by name."""
+        """Return the team's spaces, by name."""
         return self.filter(team=team).order_by("name", "id")
 
     def with_counts(self) -> Self:
@@ -41,7 +41,7 @@ class SpaceQuerySet(models.QuerySet["Space"]):
 
 
 class Space(models.Model):
-    """A workspace of records; what is assembled for one prompt comes from one space."""
+    """A workspace of records. Everything assembled for one prompt comes from one space."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="spaces")
     slug = models.SlugField(max_length=64)
@@ -49,7 +49,7 @@ class Space(models.Model):
     description = models.CharField(max_length=DESCRIPTION_MAX, blank=True)
     categories = ArrayField(models.CharField(max_length=CATEGORY_MAX), default=list, blank=True)
     is_demo = models.BooleanField(default=False)
-    # Set when the active config changed its encoding: summaries past this id are to be recounted.
+    # Set when the active config's encoding changes: summaries past this id must be recounted.
     recount_from = models.BigIntegerField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -65,7 +65,7 @@ class Space(models.Model):
 
 
 class SpaceCounts(models.Model):
-    """Totals of a space, kept by database triggers with every write of a record."""
+    """Totals of a space, which triggers update with every write of a record."""
 
     space = models.OneToOneField(Space, models.DB_CASCADE, related_name="counts", primary_key=True)
     live = models.BigIntegerField(default=0, help_text="neither deleted nor pinned")
@@ -80,7 +80,7 @@ class SpaceCounts(models.Model):
 
 
 class SpaceHour(models.Model):
-    """Live unpinned records of a space by the UTC hour of their date, kept by the same triggers."""
+    """Live unpinned records of a space by the UTC hour of their date, updated by the same triggers."""
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="hours")
     hour = models.DateTimeField()
@@ -88,7 +88,7 @@ class SpaceHour(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            # The count of filtered records sums the hours of a window.
+            # Counting the filtered records sums the hours of a window.
             models.UniqueConstraint(fields=["space", "hour"], name="space_hour_once", include=["live"]),
         ]
 
@@ -105,7 +105,7 @@ class RecordQuerySet(models.QuerySet["Record"]):
 
 
 class RecordState(models.Model):
-    """What a record says: the fields whose changes are kept as revisions."""
+    """The fields of a record whose changes are kept as revisions."""
 
     title = models.CharField(max_length=TITLE_MAX)
     type = models.CharField(max_length=TYPE_MAX, default="note")
@@ -126,8 +126,8 @@ class RecordState(models.Model):
 class Record(RecordState, SearchableText):
     """A dated note, document, message or commit.
 
-    `summary` is the one line that stands for the record in a prompt, with its line break;
-    `summary_tokens` is its size under `summary_encoding`. Both are computed when it is written.
+    `summary` is the line that stands for the record in a prompt, including its line break. `summary_tokens`
+    is its size under `summary_encoding`. Both are computed on every write.
     """
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="records")
@@ -170,12 +170,12 @@ class Record(RecordState, SearchableText):
                 fields=["space", "frequency", "-date", "-id"],
                 condition=Q(deleted_at=None, pinned=False), name="record_stratum",
             ),
-            # Lists, the last ten records, and the exact count of a window's edge hours.
+            # Lists, the last ten records, and the exact count in a window's first and last hours.
             models.Index(
                 fields=["space", "-date", "-id"], condition=Q(deleted_at=None), name="record_newest",
                 include=["pinned"],
             ),
-            # Pinned records are candidates whatever their date.
+            # Pinned records are candidates regardless of date.
             models.Index(
                 fields=["space", "-date", "-id"],
                 condition=Q(deleted_at=None, pinned=True), name="record_pinned",
@@ -185,16 +185,16 @@ class Record(RecordState, SearchableText):
                 fields=["space", "-date", "-id"],
                 condition=Q(deleted_at__isnull=False), name="record_deleted",
             ),
-            # Whether a space has purged records, and purges that a late assembly may have missed.
+            # Finds spaces with purged records, and recent purges that a late assembly may have missed.
             models.Index(
                 fields=["space", "purged_at"], condition=Q(purged_at__isnull=False), name="record_purged",
             ),
-            # Full-text search. What was written lately waits in a list that each search reads: a short one.
+            # Full-text search. Every search reads the list of pending entries, so keep it short.
             GinIndex(
                 fields=["search_vector"], condition=Q(deleted_at=None), name="record_search",
                 gin_pending_list_limit=512,
             ),
-            # What a search's filters let pass, without a look at the rows.
+            # Records that pass a search's filters, without reading the table.
             models.Index(
                 fields=["space", "type", "source"], condition=Q(deleted_at=None), name="record_kinds",
             ),
@@ -202,7 +202,7 @@ class Record(RecordState, SearchableText):
                 fields=["tags"], condition=Q(deleted_at=None), name="record_tags",
                 gin_pending_list_limit=512,
             ),
-            # Who stands next to whom in a conversation or file.
+            # Neighbours in a conversation or file.
             models.Index(
                 "space", "thread", Coalesce("position", 0), "date", "id",
                 condition=Q(deleted_at=None) & ~Q(thread=""), name="record_thread",
@@ -218,7 +218,7 @@ class Record(RecordState, SearchableText):
 
 
 class RecordView(models.Model):
-    """Somebody opened a record on a day; kept until that day is over, so that it is counted once."""
+    """A record opened by somebody on a day. Kept until the day is over, so that it is counted once."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="views", db_index=False)
     viewer = models.CharField(max_length=VIEWER_MAX)
@@ -228,7 +228,7 @@ class RecordView(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["record", "viewer", "day"], name="record_view_once"),
         ]
-        # Days that are over are swept.
+        # The sweep deletes days that are over.
         indexes: ClassVar = [models.Index(fields=["day"], name="record_view_day")]
 
     def __str__(self) -> str:
@@ -236,7 +236,7 @@ class RecordView(models.Model):
 
 
 class RecordRevision(RecordState):
-    """A record as it was before a change, and who changed it when."""
+    """A record before a change, with who changed it and when."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
@@ -257,7 +257,7 @@ class RecordEmbedding(Embedding):
     """A record's vector."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="embeddings", db_index=False)
-    # The record's, as it was when that was last embedded or dated: a window is compared in this order.
+    # The record's date when it was last embedded or dated. A window is searched in this order.
     date = models.DateTimeField(editable=False)
 
     class Meta:

@@ -1,8 +1,8 @@
-"""The names of purged records: a keyed hash (HMAC-SHA-256) stands where the external id stood.
+"""Hashes the external ids of purged records. A keyed hash (HMAC-SHA-256) replaces the id.
 
-Who knows an external id can still be told that its record was purged, and nobody can read the id. The key is
-made by a migration and kept in the database, so that the hashes hold for as long as the data, whatever
-becomes of `SECRET_KEY`. It is used by the server alone, in the statement that needs it.
+Callers who know an external id can still be told that its record was purged, but nobody can read the id. A
+migration creates the key and keeps it in the database, so the hashes stay valid as long as the data, even if
+`SECRET_KEY` changes. Only the database server uses it, inside the statement that needs it.
 """
 
 KEY_TABLE = "contextopt_purgekey"
@@ -11,9 +11,9 @@ HASH_CHARS = 32
 
 
 def purged_id_sql(space: str, source: str, external_id: str) -> str:
-    """Return the expression that hashes an id, given those of its parts, where the key's table is joined.
+    """Return the SQL expression that hashes an id, given expressions for its parts. Join the key's table.
 
-    The table keeps the key as the two blocks that HMAC makes of it. Source: RFC 2104, section 2.
+    The table holds the key as the two blocks that HMAC derives from it. Source: RFC 2104, section 2.
     """
     message = f"{space}::text || ':' || length({source})::text || ':' || {source} || {external_id}"
     inner = f"sha256({KEY_TABLE}.inner_block || convert_to({message}, 'UTF8'))"

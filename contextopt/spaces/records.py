@@ -1,7 +1,7 @@
-"""The one way in for records: every write computes the summary, its tokens and the content hash.
+"""The only way to write records. Every write computes the summary, its tokens and the content hash.
 
-Each function is one transaction. Writers of one space take its row and its counters' first, so that two of
-them, or one and whoever deletes the space, never wait for each other in a circle.
+Each function is one transaction. Writers of a space first lock its row and its counters, so that two writers,
+or a writer and a deletion of the space, never deadlock.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from contextopt.sql import copy_in
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at")
 DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding", "language")
-# Changes that the log of the team names; a text is in its revisions and not there.
+# Changes that go to the team's log. Changes of texts are in the revisions instead.
 AUDITED = {"delete": "record.deleted", "restore": "record.restored"}
 
 type Status = Literal["created", "updated", "unchanged"]
@@ -37,7 +37,7 @@ type Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What became of one row of a bulk write."""
+    """The result of one row of a bulk write."""
 
     status: Status
     record_id: int
@@ -65,7 +65,7 @@ def create_record(*, space: Space, data: RecordIn, actor: str) -> Record:
 
 
 def update_record(*, record: Record, changes: RecordPatch, actor: str) -> Record:
-    """Change the given fields and keep the state before as a revision; no change keeps none.
+    """Change the given fields and keep the old state as a revision, unless nothing changes.
 
     Raises:
         PurgedRecord: the record's text was erased for good.
@@ -74,7 +74,7 @@ def update_record(*, record: Record, changes: RecordPatch, actor: str) -> Record
 
 
 def delete_record(*, record: Record, actor: str) -> Record:
-    """Take the record out of every context; `restore_record` brings it back. Twice is once."""
+    """Remove the record from every context. `restore_record` undoes it. Deleting it again does nothing."""
     if record.deleted_at is not None:
         return record
     return _change(record, {"deleted_at": timezone.now()}, actor=actor, change="delete")
@@ -90,7 +90,7 @@ def restore_record(*, record: Record, actor: str) -> Record:
 
 
 def restore_revision(*, record: Record, number: int, actor: str) -> Record:
-    """Give the record the content of an earlier revision; the present one becomes a revision too.
+    """Give the record the content of an earlier revision; its present content becomes a revision too.
 
     Raises:
         NotFound: the record has no such revision.
@@ -105,8 +105,8 @@ def restore_revision(*, record: Record, number: int, actor: str) -> Record:
 def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> list[RowResult]:
     """Create, update or leave alone one record for each row, in one transaction.
 
-    A row is known again by (source, external_id) and left alone when its content is what it was; a row
-    without external id always creates. Of rows with one identity in the same call the later wins.
+    A row with an external id is matched by (source, external_id) and left alone if its content has not
+    changed. A row without one always creates. If rows in one call share an identity, the last one wins.
     """
     with transaction.atomic():
         lock_space(space)
@@ -160,16 +160,17 @@ def _settle(
 
 
 def hash_content(content: RecordIn | Record) -> bytes:
-    """Return 16 bytes that differ when what a record says differs.
+    """Return a 16-byte hash of the content.
 
-    A row without a date hashes as such: it was dated when it came, and coming again changes nothing.
+    A row without a date is hashed without one: it got its date on arrival, so sending it again changes
+    nothing.
     """
     values = [getattr(content, name) for name in CONTENT]
     text = json.dumps(values, default=str, ensure_ascii=False, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-# The locks are taken in the order in which they are named: what is deleted with its owner after the owner.
+# Tables are locked in the order named here, each owner before what is deleted with it.
 _LOCK_SPACE = """
 SELECT FROM contextopt_team t
   JOIN contextopt_space s ON s.team_id = t.id
@@ -179,7 +180,7 @@ SELECT FROM contextopt_team t
 
 
 def lock_space(space: Space) -> None:
-    """Wait until no other writer is in the space; held until the transaction ends.
+    """Wait until no other writer is in the space, and keep others out until the transaction ends.
 
     Raises:
         NotFound: the space was deleted meanwhile.
@@ -190,8 +191,8 @@ def lock_space(space: Space) -> None:
             raise NotFound(f"The space {space.slug!r} was deleted in the meantime.")
 
 
-# A purged record has a hash in place of its external id. The hashes are made once, before the join, and only
-# where the space has such a record: for a thousand rows they take as long as a fifth of writing them.
+# A purged record has a hash instead of its external id. Compute the hashes once, before the join, and only if
+# the space has such a record: for a thousand rows they take a fifth of the time of writing them.
 _FIND_EXISTING = f"""
 WITH given AS MATERIALIZED (
     SELECT source, external_id FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
@@ -229,7 +230,7 @@ def _summarise(row: RecordIn | Record, date: datetime, tokenizer: Tokenizer) -> 
 
 
 def _stored_values(row: RecordIn, date: datetime, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return what the row says and what is computed from it, by the names of the columns."""
+    """Return the row's content and the values computed from it, by column name."""
     line, tokens = _summarise(row, date, tokenizer)
     return {
         **{name: getattr(row, name) for name in CONTENT},
@@ -250,7 +251,7 @@ _COPY_COLUMNS = (
 
 
 def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor: str) -> list[int]:
-    """Copy new rows in and return their ids, in the order of the rows."""
+    """Copy new rows in and return their ids, in row order."""
     if not rows:
         return []
     now = timezone.now()
@@ -296,7 +297,7 @@ def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, ac
 
 
 def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> None:
-    """Store the present state of the records as their next revisions."""
+    """Store the records' present state as their next revisions."""
     state = ", ".join(f'r."{name}"' for name in STATE)
     columns = ", ".join(f'"{name}"' for name in STATE)
     with connection.cursor() as cursor:
@@ -340,7 +341,7 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
 
 
 def summarise_again(records: Iterable[Record], tokenizer: Tokenizer) -> int:
-    """Recount stored summaries under another tokenizer; return how many were written."""
+    """Recount stored summaries with another tokenizer; return how many were written."""
     parameters = [
         (line, tokens, tokenizer.name, record.pk)
         for record in records

@@ -1,4 +1,4 @@
-"""Views of records: one a viewer, a record and a day of the team's time zone, however often it is opened."""
+"""Counts views of records: once per viewer, record and day in the team's time zone."""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo
@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from contextopt.spaces.models import VIEWS_MAX, Record, RecordView
 
-# A day of a team's time zone may end 12 hours after that of UTC.
+# A day in a team's time zone may end 12 hours after the UTC day.
 DAYS_KEPT = timedelta(days=1)
 
-# The view and its count are one statement: many at once lose none, and one viewer is counted once.
+# One statement stores the view and counts it, so concurrent views are all counted, each viewer once.
 _COUNT_VIEW = """
 WITH opened AS (
     INSERT INTO contextopt_recordview (record_id, viewer, day)
@@ -26,7 +26,7 @@ RETURNING r.view_count, r.last_viewed_at
 
 
 def view_record(*, record: Record, viewer: str) -> Record:
-    """Count the viewer's first view of the record on this day of the team, unless it is deleted.
+    """Count the viewer's first view of the record on the team's present day, unless the record is deleted.
 
     `viewer` tells people and keys apart, such as `user:17` and `key:4`.
     """
@@ -40,6 +40,6 @@ def view_record(*, record: Record, viewer: str) -> Record:
 
 
 def forget_views() -> None:
-    """Delete views of days that are over in every time zone; their counts stay."""
+    """Delete views of days that are over in every time zone. The counts stay."""
     over = timezone.now().date() - DAYS_KEPT
     RecordView.objects.filter(day__lt=over).delete()

@@ -1,4 +1,4 @@
-"""Spaces: made with a first version of their settings, changed, and deleted with all that belongs to them."""
+"""Creates, changes and deletes spaces. A new space gets a first version of its settings."""
 
 from django.db import transaction
 
@@ -13,10 +13,10 @@ from contextopt.spaces.models import Space
 
 
 def find_space(team_id: int, slug: str) -> Space:
-    """Return the team's space, counters included.
+    """Return the team's space with its counters.
 
     Raises:
-        NotFound: the team has no space of this slug, whatever other teams have.
+        NotFound: the team has no space with this slug, whatever other teams have.
     """
     return find_one(Space.objects.with_counts().filter(team_id=team_id, slug=slug), f"space {slug!r}")
 
@@ -25,7 +25,7 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
     """Add a space with the first version of its settings.
 
     Raises:
-        Conflict: the team has a space of this slug.
+        Conflict: the team has a space with this slug.
     """
     with transaction.atomic():
         space, is_new = Space.objects.get_or_create(
@@ -49,7 +49,7 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
 def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> Space:
     """Change the given fields of the space."""
     fields = changes.model_dump(exclude_unset=True)
-    # A form of the admin has changed the object already.
+    # An admin form has already changed the object, so read the old values from the database.
     before = Space.objects.filter(pk=space.pk).values("id", *fields).get()
     for name, value in fields.items():
         setattr(space, name, value)
@@ -68,7 +68,7 @@ def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> S
 
 @retry_deadlocks
 def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
-    """Delete the space with all that belongs to it: records, revisions, settings and assemblies."""
+    """Delete the space and everything it owns: records, revisions, settings and assemblies."""
     hold_team(space.team_id)
     if Space.objects.filter(pk=space.pk).delete()[0]:
         note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)

@@ -1,8 +1,8 @@
-"""Records from files, Markdown folders and git repositories.
+"""Imports records from files, Markdown folders and git repositories.
 
-A reader turns its source into raw rows (`jsonl`, `tables`, `markdown`, `git`); `pipeline` checks each row
-and writes them in batches. A row that cannot be used is reported with its line and never stops the rest.
-Importing the same thing twice changes nothing.
+A reader turns its source into raw rows (`jsonl`, `tables`, `markdown`, `git`). `pipeline` checks the rows and
+writes them in batches. A row that cannot be used is reported with its line and never stops the rest.
+Importing the same source twice changes nothing.
 """
 
 from contextopt.spaces.importing.files import check_input, open_input, read_file, readable

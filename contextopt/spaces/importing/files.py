@@ -1,4 +1,4 @@
-"""Files of rows: opening them, telling their format, and reading them line by line in bounded memory."""
+"""Opens files of rows, detects their format, and reads them line by line in bounded memory."""
 
 import gzip
 import io
@@ -27,10 +27,10 @@ type Format = Literal["jsonl", "csv"]
 
 
 def check_input(name: str) -> None:
-    """Refuse a file that is not there before another is imported. It is not opened: a pipe opens once.
+    """Refuse an unusable file before another is imported. Don't open it, since a pipe opens only once.
 
     Raises:
-        UnusableSource: it is missing, a folder, or not ours to read.
+        UnusableSource: it is missing, is a folder, or cannot be read.
     """
     if name == STDIN:
         return
@@ -44,10 +44,10 @@ def check_input(name: str) -> None:
 
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`; what is compressed with gzip is read unpacked.
+    """Open a file, or standard input for `-`. Gzip is decompressed.
 
     Raises:
-        UnusableSource: it is damaged or no UTF-8 text.
+        UnusableSource: it is damaged or in UTF-16.
     """
     if name == STDIN:
         yield _unpacked(sys.stdin.buffer, name)
@@ -59,9 +59,9 @@ def open_input(name: str) -> Iterator[BinaryIO]:
 def read_file(
     stream: BinaryIO, name: str, *, file: str = "", format: Format | None = None
 ) -> Iterator[Found]:
-    """Yield the rows of a JSONL or CSV file; `file` is the name that goes into what is reported.
+    """Yield the rows of a JSONL or CSV file; `file` is the name used in reports.
 
-    The format is that of the name's extension, else that of the first character.
+    Unless given, the format follows the name's extension, or else the first character.
     """
     chosen = format or detect_format(name, _peek(stream))
     if chosen == "csv" and ends_in_return(_peek(stream)):
@@ -111,5 +111,5 @@ def _peek(stream: BinaryIO) -> bytes:
 
 
 def readable(name: str) -> str:
-    """Return a file's name with a sign in place of bytes that are not UTF-8."""
+    """Return a file's name with a replacement character for each byte that is not UTF-8."""
     return os.fsencode(name).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Commits as records, read from `git log` as it runs."""
+"""Reads commits as records from `git log` while it runs."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ FILES_SHOWN = 100
 TAGS_SHOWN = 8
 TOKEN_MAX_BYTES = 4 * 2**20
 CHUNK_BYTES = 2**16
-# Nothing that a repository's own settings say is run: no hooks, watchers, signature or diff programs.
+# Run nothing that a repository's own settings name: no hooks, watchers, signature or diff programs.
 SAFE_GIT = [
     "git",
     "--no-pager",
@@ -38,7 +38,7 @@ LOG_FORMAT = "--format=%x00%H%x00%cI%x00%an%x00%ae%x00%s%x00%b%x00"
 
 @dataclass(slots=True)
 class Commit:
-    """A commit as far as it is needed: of its files the first so many, and how many there were."""
+    """A commit with only its first `files_kept` files, its first folders, and the count of all its files."""
 
     header: dict[str, str]
     files_kept: int
@@ -56,7 +56,7 @@ class Commit:
 
 
 def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None) -> Iterator[Found]:
-    """Yield a row for each commit, newest first; its line is the number of the commit.
+    """Yield a row for each commit, newest first. Its line is the commit's number, from 1.
 
     Raises:
         UnusableSource: there is no repository, no such revision or no commit yet.
@@ -86,7 +86,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
 
 
 def find_repository(path: str) -> Path:
-    """Return the top folder of the repository that a folder is in, or the bare repository itself.
+    """Return the top folder of the repository that contains the folder, or the bare repository itself.
 
     Raises:
         UnusableSource: the folder is missing or in no repository.
@@ -102,9 +102,9 @@ def find_repository(path: str) -> Path:
 
 
 def read_commit_dates(folder: Path) -> dict[str, str]:
-    """Return when each Markdown file below a folder was last committed, by its path from there.
+    """Return the last commit date of each Markdown file below a folder, by its path relative to it.
 
-    Empty outside a repository and without git: the date of the file then speaks.
+    Return nothing outside a repository or without git; the file's own date is used then.
     """
     if git_line(folder, ["rev-parse", "--is-inside-work-tree"]) != "true":
         return {}
@@ -122,10 +122,10 @@ def read_commit_dates(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def run_git(folder: Path, arguments: list[str]) -> Iterator[BinaryIO]:
-    """Run git in a folder and give its output as it comes; it is ended when the reader stops early.
+    """Run git in a folder and yield its output as it comes. Git is killed if the reader stops early.
 
     Raises:
-        UnusableSource: git is not installed, or failed; with its own words.
+        UnusableSource: git is not installed, or it failed; the error quotes git.
     """
     with tempfile.TemporaryFile() as complaints:
         try:
@@ -146,7 +146,7 @@ def run_git(folder: Path, arguments: list[str]) -> Iterator[BinaryIO]:
 
 
 def git_environment() -> dict[str, str]:
-    """Return the environment without what would point git at another repository or ask a person."""
+    """Return the environment without variables that point git at another repository, and with prompts off."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {
         **kept,
@@ -158,7 +158,7 @@ def git_environment() -> dict[str, str]:
 
 
 def git_line(folder: Path, arguments: list[str]) -> str | None:
-    """Return the one line that git answers, or None where it has none."""
+    """Return git's one line of output, or None if git fails."""
     try:
         with run_git(folder, arguments) as output:
             return os.fsdecode(output.read()).removesuffix("\n")
@@ -173,10 +173,10 @@ def _first_complaint(complaints: IO[bytes]) -> str:
 
 
 def parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:
-    """Parse what LOG_FORMAT and `-z --name-only` write.
+    """Parse the output of LOG_FORMAT with `-z --name-only`.
 
-    An empty token starts a commit; six fields and an empty token follow; then come its files, of which
-    the first has a line break before it.
+    An empty token starts a commit. Six fields and an empty token follow, then the commit's files; the first
+    file has a line break before it.
     """
     tokens = _split_tokens(output)
     next(tokens, None)
@@ -198,7 +198,7 @@ def _read_header(tokens: Iterator[str], files_kept: int) -> Commit | None:
 
 
 def _split_tokens(output: BinaryIO) -> Iterator[str]:
-    """Yield what stands between NULs; a token past four megabytes is cut."""
+    """Yield the text between NULs, with tokens cut at about four megabytes."""
     pending = b""
     while chunk := output.read(CHUNK_BYTES):
         *whole, rest = chunk.split(b"\0")
@@ -231,7 +231,7 @@ def _commit_row(commit: Commit, number: int, source: str) -> RawRow:
 
 
 def compose_notes(commit: Commit) -> str:
-    """Return the message's body, the author and the files, each a paragraph."""
+    """Return the message's body, the author and the files, one paragraph each."""
     files = ", ".join(commit.files)
     if (more := commit.file_count - len(commit.files)) > 0:
         files += f" and {more:,} more"

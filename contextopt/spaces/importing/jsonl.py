@@ -1,4 +1,4 @@
-"""One JSON object a line."""
+"""Reads files with one JSON object per line."""
 
 import json
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from contextopt.strictjson import DuplicateKey, read_json
 
 
 def read_jsonl(lines: Lines, file: str = "") -> Iterator[Found]:
-    """Yield each line's object; blank lines are passed over.
+    """Yield each line's object and skip blank lines.
 
-    An array or object that is spread over the lines of the file is one rejection, and is not read further.
+    If one array or object spans several lines, yield one rejection and stop reading.
     """
     rows = _read_lines(lines, file)
     head = list(islice(rows, 1))
@@ -27,7 +27,7 @@ def read_jsonl(lines: Lines, file: str = "") -> Iterator[Found]:
 
 
 class ReadLine(NamedTuple):
-    """A line that is not blank, and what became of it."""
+    """A line that is not blank, and the row or rejection read from it."""
 
     line: bytes
     found: Found
@@ -43,7 +43,7 @@ def _read_lines(lines: Lines, file: str) -> Iterator[ReadLine]:
 
 
 def _opens(line: bytes) -> str:
-    """Return the bracket of the array or object that a line begins and does not end, or nothing."""
+    """Return the bracket of an array or object that the line opens but does not close, or ""."""
     text = decode(line).strip()
     if not text.startswith(("[", "{")):
         return ""
@@ -57,9 +57,9 @@ def _opens(line: bytes) -> str:
 
 
 def _goes_on(opened: str, head: list[ReadLine]) -> bool:
-    """Tell whether the second line is part of what the first one opened, and no row of its own.
+    """Tell whether the second line continues what the first one opened, and is not a row of its own.
 
-    A file whose first row alone is broken is read on.
+    If only the first row is broken, the file is read on.
     """
     first, *rest = head
     if opened == "[":
@@ -84,7 +84,7 @@ def _read_line(line: bytes, number: int, file: str) -> Found:
     except RecursionError:
         return Rejection(number, "row", "is nested too deep", file)
     except json.JSONDecodeError as error:
-        # The message's own line number is always 1.
+        # The error's own line number is always 1.
         return Rejection(number, "row", f"is not JSON: {error.msg} at character {error.colno}", file)
     except DuplicateKey as error:
         return Rejection(number, "row", str(error), file)

@@ -1,4 +1,4 @@
-"""Lines of a byte stream, split on line feeds alone, none longer than a bound."""
+"""Splits a byte stream into lines of bounded length, on line feeds only."""
 
 import io
 import re
@@ -11,9 +11,9 @@ LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 class Lines:
-    """Iterate over the lines; `number` is that of the last one given, from 1.
+    """Iterate over the lines. `number` is the last line's number, counted from 1.
 
-    A line past the bound comes as an empty one, and its number is kept in `overlong`.
+    A line over the limit comes out blank, and `overlong` holds its number.
     """
 
     def __init__(self, stream: BinaryIO, *, max_bytes: int = LINE_MAX_BYTES) -> None:
@@ -37,7 +37,7 @@ class Lines:
 
 
 class ReturnsAsFeeds(io.RawIOBase):
-    """A stream in which carriage returns that stand alone have become line feeds."""
+    """A stream that turns lone carriage returns into line feeds."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self.stream = stream
@@ -48,18 +48,18 @@ class ReturnsAsFeeds(io.RawIOBase):
     def readinto(self, buffer: Buffer) -> int:
         view = memoryview(buffer)
         chunk = self.stream.read1(len(view))
-        # Whether a last return stands alone is seen in the byte after it.
+        # Only the next byte shows whether a final return stands alone.
         after = self.stream.peek(1)[:1] if chunk.endswith(b"\r") else b""
         view[: len(chunk)] = LONE_RETURN.sub(b"\n", chunk + after)[: len(chunk)]
         return len(chunk)
 
 
 def ends_in_return(head: bytes) -> bool:
-    """Tell whether the first line ends in a lone carriage return, as Macs once wrote them."""
+    """Tell whether the first line ends in a lone carriage return, as on old Macs."""
     found = LINE_END.search(head)
     return found is not None and found[0] == b"\r"
 
 
 def decode(line: bytes) -> str:
-    """Decode UTF-8. A byte that is none becomes a lone surrogate, which the check of the field refuses."""
+    """Decode UTF-8. Invalid bytes become lone surrogates, which the fields' checks refuse."""
     return line.decode("utf-8", "surrogateescape")

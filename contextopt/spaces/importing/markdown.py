@@ -1,4 +1,4 @@
-"""Markdown files as records: front matter, heading, text."""
+"""Reads Markdown files as records: front matter, heading and text."""
 
 import os
 import re
@@ -28,7 +28,7 @@ FENCE = re.compile(r"^ {0,3}(```|~~~)")
 
 
 class UnusablePageError(Exception):
-    """The file cannot be used; `line` is counted from the start of the file."""
+    """The file cannot be used. `line` is counted from the start of the file."""
 
     def __init__(self, line: int, field: str, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class UnusablePageError(Exception):
 
 
 class Page(NamedTuple):
-    """A file's place: its path from the folder, and the folder's name."""
+    """A file's path, its path relative to the folder, and its source, which names the folder."""
 
     path: Path
     relative: str
@@ -45,10 +45,10 @@ class Page(NamedTuple):
 
 
 def read_folder(name: str) -> Iterator[Found]:
-    """Yield a row for each Markdown file below a folder, in the order of their paths.
+    """Yield a row for each Markdown file below a folder, in path order.
 
-    Links to folders are not followed, so no circle can be met, and links to files not out of the folder;
-    folders whose names start with a dot are passed over.
+    Links to folders are not followed, so links cannot form a loop. Links to files outside the folder are
+    rejected. Folders whose names start with a dot are skipped.
 
     Raises:
         UnusableSource: there is no such folder.
@@ -75,7 +75,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _leads_out(path: Path, folder: Path) -> bool:
-    # Path.resolve raises on circles of links before Python 3.13.
+    # Before Python 3.13, Path.resolve raises when links form a loop.
     return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -93,10 +93,10 @@ def _read_page(page: Page, committed: str | None) -> Found:
 
 
 def _read_text(path: Path) -> tuple[str, str]:
-    """Return the file's text and when it was last changed.
+    """Return the file's text and the time of its last change.
 
     Raises:
-        UnusablePageError: it is no regular file, too large or no UTF-8 text.
+        UnusablePageError: it is not a regular file, is too large or is not UTF-8 text.
     """
     if not path.is_file():
         raise UnusablePageError(1, "row", "is not a file, or a link that leads nowhere")
@@ -114,10 +114,12 @@ def _read_text(path: Path) -> tuple[str, str]:
 
 
 def split_front_matter(text: str) -> tuple[dict[str, object], str]:
-    """Return the front matter, with keys in lower case and values that JSON knows, and the text after it.
+    """Return the front matter as JSON values, and the text after it.
+
+    Front matter that is not a mapping counts as text.
 
     Raises:
-        UnusablePageError: it is no mapping, no YAML, or too large.
+        UnusablePageError: it is not YAML, or is too large.
     """
     found = FRONT_MATTER.match(text)
     if found is None:
@@ -131,7 +133,7 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     if loaded is None:
         return {}, body
     if not isinstance(loaded, dict):
-        # A page may begin with a ruled-off paragraph that is no front matter at all.
+        # A page may begin with a paragraph between rules, which is not front matter.
         return {}, text.strip()
     values = JsonValues()
     return {str(key).strip(): values.convert(value) for key, value in loaded.items()}, body
@@ -148,9 +150,9 @@ def _load_yaml(text: str) -> object:
 
 
 class JsonValues:
-    """Turn what YAML knows into what JSON knows, up to a number of values.
+    """Converts YAML values to JSON values, up to a limit on their number and depth.
 
-    A few hundred bytes of YAML aliases can stand for more values than fit in memory, or contain themselves.
+    A few hundred bytes of YAML aliases can expand to more values than fit in memory, or contain themselves.
     """
 
     def __init__(self) -> None:
@@ -193,7 +195,10 @@ def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) 
 
 
 def read_date(value: object) -> object:
-    """Write a moment as records take it; one without an offset is left so, and refused with its field."""
+    """Return a date-time text in ISO format; any other value comes back unchanged.
+
+    A date-time without an offset stays without, and the check of the field refuses it.
+    """
     if not isinstance(value, str) or len(value) <= len("2026-01-31"):
         return value
     try:
@@ -203,7 +208,7 @@ def read_date(value: object) -> object:
 
 
 def read_tags(value: object) -> object:
-    """Take a list, or a text with commas or semicolons; a number is a tag too, and a leading # is none."""
+    """Read a list, or a text with commas or semicolons. Numbers become tags, and a leading # is dropped."""
     if isinstance(value, str):
         value = re.split(r"[,;]", value)
     if not isinstance(value, list):
@@ -213,7 +218,7 @@ def read_tags(value: object) -> object:
 
 
 def find_heading(text: str) -> str:
-    """Return the first heading outside code, or nothing."""
+    """Return the first heading outside code, or ""."""
     fence = ""
     before = ""
     for line in text.split("\n"):

@@ -1,7 +1,7 @@
-"""Check rows and write them in batches.
+"""Checks rows and writes them in batches.
 
-Each batch is one transaction, so an import that was stopped is finished by running it again. Memory is
-bounded by the batch (rows and bytes) and by the number of rejections that are kept in full.
+Each batch is one transaction, so an interrupted import is finished by running it again. Memory is bounded by
+the batch (rows and bytes) and by the number of rejections kept in full.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class ReportJson(TypedDict):
 
 @dataclass(slots=True)
 class ImportReport:
-    """Counts of an import so far; `read` is the sum of the others."""
+    """Counts of an import so far. `read` is the sum of the others."""
 
     created: int = 0
     updated: int = 0
@@ -85,7 +85,7 @@ _MAKE_KEYS = """
 DROP TABLE IF EXISTS pg_temp.import_keys;
 CREATE TEMP TABLE import_keys (key bytea PRIMARY KEY, content bytea NOT NULL, line bigint NOT NULL)
 """
-# What is inserted is not among the rows that the statement sees itself.
+# A statement does not see the rows that it inserts itself, so they are added from `claimed`.
 _CLAIM_KEYS = """
 WITH given AS (
     SELECT *
@@ -102,10 +102,10 @@ SELECT g.place - 1, first.line
 
 
 class GivenKeys:
-    """The keys that the rows of an import gave so far, in a table of the database session's own.
+    """The keys of an import's rows so far, kept in a temporary table.
 
-    The first row of a key is the one that counts, however far away the next one is: were it the last, a
-    second import would change the record to the first and back. One that says the same may come again.
+    The first row with a key counts, however far away the next one is. If the last one did, importing again
+    would change the record to the first row and back. A later row with the same content is allowed.
     """
 
     def __init__(self) -> None:
@@ -117,9 +117,9 @@ class GivenKeys:
             cursor.execute("DROP TABLE pg_temp.import_keys")
 
     def find_repeats(self, batch: Sequence[CheckedRow]) -> dict[int, int]:
-        """Return, by their places, which rows give a key that another one has, and in which line that is.
+        """Return the places of rows that repeat an earlier key with other content, each with the earlier line.
 
-        Rows that give none are known by their content: those of one key say the same, and none is lost.
+        Rows without an external id are skipped: their key comes from their content, so nothing can be lost.
         """
         keyed = [(place, row) for place, row in enumerate(batch) if row.raw.fields.get("external_id")]
         keys = [_digest([row.raw.file, row.data.source, row.data.external_id]) for _, row in keyed]
@@ -134,7 +134,7 @@ def _digest(value: object) -> bytes:
 
 
 def ensure_space(*, team: Team, slug: str, actor: str) -> Space:
-    """Return the team's space of this slug, made when it is missing.
+    """Return the team's space with this slug, creating it if it is missing.
 
     Raises:
         ValidationError: the slug cannot name a space.
@@ -157,7 +157,7 @@ def import_rows(
     report: ImportReport,
     on_batch: Callable[[ImportReport], None] | None = None,
 ) -> None:
-    """Write the rows and add what became of them to the report, batch by batch."""
+    """Write the rows in batches and add their results to the report."""
     keys = GivenKeys()
     for batch in _batches(rows, report):
         _write_batch(space, _without_repeats(batch, keys, report), actor, report)
@@ -184,7 +184,7 @@ def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[Check
 
 
 def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: ImportReport) -> None:
-    """Write a batch; where the database refuses it, halve it until the row at fault is alone."""
+    """Write a batch. If the database refuses it, halve it until the faulty row is alone."""
     try:
         results = upsert_records(space=space, rows=[row.data for row in batch], actor=actor)
     except DataError as error:
@@ -210,7 +210,7 @@ def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportRep
 def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
     """Validate a row and give it an identity.
 
-    Null means not given. Fields that records do not have are kept in the metadata, and their names noted.
+    Null means not given. Unknown fields move to the metadata, and their names are noted.
     """
     fields = {name: value for name, value in row.fields.items() if value is not None}
     if not fields.keys() <= RECORD_FIELDS:
@@ -230,16 +230,16 @@ def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection
 
 
 def identify_content(data: RecordIn) -> str:
-    """Return an id made of what the row says, so that a row without one is known again.
+    """Return an id made from the row's content, so that a row without an id is recognised on re-import.
 
-    Two rows that say exactly the same are therefore one record.
+    Two rows with exactly the same content are therefore one record.
     """
     said = json.dumps(data.model_dump(exclude_defaults=True), sort_keys=True, default=str)
     return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
-    """Move what is no field of a record into its metadata; return a name that is there already, or ""."""
+    """Move unknown fields into the metadata. Return the name of a field that is already there, or ""."""
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
         return ""
@@ -255,7 +255,7 @@ def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
 
 
 def _explain(message: str) -> str:
-    # Bytes that are no UTF-8 come out of decoding as lone surrogates; see lines.decode.
+    # Bytes that are not UTF-8 are decoded to lone surrogates; see lines.decode.
     return f"{message}, or bytes that are not UTF-8" if "lone surrogate" in message else message
 
 

@@ -1,4 +1,4 @@
-"""What readers hand on: a row as it was found, or why it could not be read."""
+"""The output of readers: a row as found, or the reason it could not be read."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -19,9 +19,9 @@ class RejectionJson(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that was left out: the line it starts at, the first field at fault, and all that is wrong.
+    """A row that was left out: its first line, the first faulty field, and everything that is wrong.
 
-    `field` is "row" when the line as a whole cannot be read.
+    `field` is "row" if the whole line cannot be read.
     """
 
     line: int
@@ -30,7 +30,7 @@ class Rejection:
     file: str = ""
 
     def to_json(self) -> RejectionJson:
-        """Return the row's fault; `file` is there when more than one file was read."""
+        """Return the rejection as JSON; `file` is included if more than one file was read."""
         answer: RejectionJson = {"line": self.line, "field": self.field, "error": self.error}
         return {"file": self.file, **answer} if self.file else answer
 
@@ -40,7 +40,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """A row before it is checked. `size` is what it took in its source, in bytes or characters."""
+    """A row before it is checked. `size` is its size in the source, in bytes or characters."""
 
     line: int
     fields: dict[str, object]

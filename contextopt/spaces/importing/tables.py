@@ -1,4 +1,4 @@
-"""CSV: the header names the fields, other columns go to the metadata, an empty cell is not given."""
+"""Reads CSV. The header names the fields, other columns go to the metadata, and empty cells are skipped."""
 
 import csv
 from collections import Counter
@@ -10,18 +10,18 @@ from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, read_json
 
 DELIMITERS = ",;\t"
-# Above the longest notes, so that these are refused by name and an unclosed quote still ends somewhere.
+# Above the longest notes, so that their own check refuses them, and an unclosed quote still ends somewhere.
 CELL_MAX = 2_000_000
 COLUMNS_MAX = 1_000
 
 
 def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
-    """Yield each row under the line that it starts at; a quoted cell may hold line breaks.
+    """Yield each row with the line it starts at. A quoted cell may hold line breaks.
 
     Raises:
-        UnusableSource: the header is not CSV, names a column twice, or too many of them.
+        UnusableSource: the header is not CSV, names a column twice, or has too many columns.
     """
-    # The limit belongs to the process; the default of 128 KiB is less than notes may have.
+    # The limit is process-wide. Its default of 128 KiB is less than the longest notes.
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
     source = (decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
@@ -43,9 +43,9 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
 
 
 class StrictReader:
-    """Iterate over rows of cells. What is no CSV raises `csv.Error` in words for who wrote the file.
+    """Iterate over rows of cells. Invalid CSV raises `csv.Error` with a message for the file's author.
 
-    Strict, or a quote that is never closed would take the rows below it into its cell in silence.
+    Parsing is strict; otherwise an unclosed quote would silently take the rows below it into its cell.
     """
 
     def __init__(self, texts: Iterator[str], delimiter: str, lines: Lines) -> None:
@@ -79,7 +79,7 @@ class StrictReader:
         return message
 
     def _open_line(self) -> int:
-        """Return the line in which the last cell of the file begins."""
+        """Return the line where the file's last cell begins."""
         *_, cell = next(csv.reader(self._row, delimiter=self.delimiter))
         return self.lines.number - cell.removesuffix("\n").count("\n")
 
@@ -90,7 +90,7 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _delimiter(header: str) -> str:
-    """Return the one that occurs most in the header; spreadsheets of many countries write semicolons."""
+    """Return the delimiter that occurs most in the header. In many countries, spreadsheets use semicolons."""
     return max(DELIMITERS, key=header.count)
 
 
@@ -123,7 +123,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
 
 
 def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
-    """Refuse a row that a line past the bound was part of: its text is not there."""
+    """Refuse a row that contains a line over the limit, because that line's text is missing."""
     if lines.overlong is None or lines.overlong <= before:
         return found
     return Rejection(
@@ -146,7 +146,7 @@ def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:
 
 
 def split_tags(text: str) -> list[object]:
-    """Read a JSON list, or texts between semicolons, or else between commas."""
+    """Read a JSON list, or texts separated by semicolons, or else by commas."""
     if text.startswith("["):
         try:
             value = read_json(text)
