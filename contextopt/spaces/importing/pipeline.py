@@ -117,7 +117,7 @@ class GivenKeys:
             cursor.execute("DROP TABLE pg_temp.import_keys")
 
     def find_repeats(self, batch: Sequence[CheckedRow]) -> dict[int, int]:
-        """Return the places of rows that repeat an earlier key with other content, each with the earlier line.
+        """Return the places of rows that repeat an earlier key with other content, and the earlier lines.
 
         Rows without an external id are skipped: their key comes from their content, so nothing can be lost.
         """
