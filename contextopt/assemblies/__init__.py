@@ -1,1 +1,1 @@
-"""What enters one prompt, decided and logged."""
+"""Decides what goes into one prompt, and logs the decision."""

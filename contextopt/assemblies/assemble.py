@@ -1,7 +1,7 @@
-"""The one way in for a context: settings → candidates → engine → log.
+"""The only way to assemble a context: settings → candidates → engine → log.
 
-An assembly takes three statements: the space with its settings, the candidates with their counts, and
-one insert of the narrow row with its payload.
+Without a question, an assembly usually takes three statements: the space with its settings, the candidates
+with their counts, and one insert of the narrow row with its payload.
 """
 
 from dataclasses import replace
@@ -24,17 +24,17 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.workclock import loading, work_seconds
 
-# So many times the usual candidates are read for a question, the next where all of them went in and there is
-# room for more: in vain in nearly all spaces, so the first is small. Past the last the rest is not looked at.
+# Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
+# and there is room left. That is rare, so start small. Records past the last are never read.
 REACHES = (1, 6, 36, 216)
 
-# Settings that a request may set for itself, under the engine's names.
+# Settings that a request may override, by the engine's names.
 OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
     "neighbour_share", "notes_chars",
 )  # fmt: skip
-# Settings that go by another name where a question is asked, and in stage 3.
+# Settings with another name when a question is asked, and in stage 3.
 QUESTION_SETTINGS = {
     "window_days": "question_window_days",
     "max_records": "question_max_records",
@@ -53,15 +53,15 @@ def assemble_space(
     is_demo: bool = False,
     created_at: datetime | None = None,
 ) -> AssemblyResult:
-    """Decide what of a space enters one prompt; log it unless it is a preview.
+    """Decide which of a space's records enter one prompt, and log it unless it is a preview.
 
-    `created_at` dates the log row: demo data is spread over past days by it.
+    `created_at` dates the log row, so that demo data can be spread over past days.
 
     Raises:
         NotFound: the team has no such space.
         InvalidInput, InvalidValue: a setting is outside its range; the error names it.
         BudgetExceeded: system and history leave the response less than its reservation.
-        UnknownEncoding: the tokenizer is not at hand.
+        UnknownEncoding: the tokenizer is not available.
     """
     started = work_seconds()
     as_of = request.as_of or timezone.now()
@@ -70,7 +70,7 @@ def assemble_space(
     with loading():
         tokenizer = get_tokenizer(config.encoding)
     system, history = prompt_sizes(request, tokenizer)
-    # Without a question stage 5 is stage 4.
+    # Without a question, stage 5 works as stage 4.
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
     for reach in REACHES:
         found = _find(space.id, request, asked, as_of, tokenizer, reach)
@@ -136,12 +136,12 @@ def _find(
 
 
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
-    """Return the engine's config and what of it the request set for itself, as JSON."""
+    """Return the engine's config, and the settings that the request overrides, as JSON."""
     given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
     names = _setting_names(request)
     changes = {names.get(name, name): None if value == "all" else value for name, value in given.items()}
     if not request.asks:
-        # Without a question no notes are rendered but the summaries'.
+        # Notes are rendered only for a question; without one, records appear as their summaries.
         changes.pop("notes_chars", None)
     config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
     shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
@@ -155,7 +155,7 @@ def _setting_names(request: AssemblyIn) -> dict[str, str]:
 
 
 def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None, int | None]:
-    """Return the tokens of the caller's system and history, given as texts or as sizes."""
+    """Return the token counts of the caller's system and history, which come as texts or as counts."""
     sizes = []
     for name in ("system", "history"):
         text, size = getattr(request, name), getattr(request, f"{name}_tokens")

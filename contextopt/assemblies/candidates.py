@@ -1,8 +1,8 @@
-"""Candidates from PostgreSQL: bounded, exact, and never by loading a space.
+"""Reads candidates from PostgreSQL: bounded, exact, and without loading a whole space.
 
-`frequency` has eleven values, and among records of equal frequency the newer one never scores lower. So
-the best k of a space are among the k newest of each of the eleven, for every weight, window and moment;
-one index gives those (`record_stratum`), and nothing is rewritten when weights or time move.
+`frequency` has eleven values, and among records of equal frequency the newer one never scores lower. So for
+any weights, window and time, a space's best k are among the newest k of each of the eleven. One index
+(`record_stratum`) finds those, and nothing is rewritten when weights or time change.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import SETTINGS
 
-# No summary line is shorter than this, so a budget bounds how many can fit.
+# No summary line is shorter than this, so the budget bounds how many can fit.
 LINE_TOKENS_MIN = 8
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceInForce:
-    """A space with the settings in force and its totals, read by one statement."""
+    """A space with its active settings, read by one statement."""
 
     id: int
     slug: str
@@ -46,10 +46,9 @@ class SpaceInForce:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best candidates, the ten newest records, and how many there are of each fate.
+    """The best candidates, the ten newest records, and counts of what the filters passed.
 
-    For a question, `query` is what the engine ranks by. `is_all` says that there are no further candidates,
-    nor texts of them.
+    For a question, the engine ranks by `query`. `is_all` is true if no further candidates or texts are left.
     """
 
     records: tuple[RecordSummary, ...]
@@ -93,8 +92,8 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
     )
 
 
-# One statement, so that counts and candidates are of one snapshot. The counts are used twice and
-# therefore materialised.
+# One statement, so that counts and candidates come from one snapshot. The counts are used twice, so they are
+# materialised.
 _CANDIDATES_SQL = """
 WITH strata AS (
     SELECT r.id, r.date, r.frequency
@@ -135,14 +134,14 @@ SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
   LEFT JOIN best b ON true
   LEFT JOIN contextopt_record r ON r.id = b.id
 """.format(
-    # A literal: for a parameter the planner guesses thousands of rows, and plans anew at every call.
+    # A literal, because for a parameter the planner guesses thousands of rows and replans every call.
     baseline=STAGE_3_RECORDS,
     score="""(%(recency)s::bigint * greatest(0, %(span)s::bigint - greatest(0,
         (extract(epoch FROM (%(now)s::timestamptz - date)) * 1000000)::bigint))
         + %(frequency)s::bigint * frequency)""",
 )
 
-# Stage 3 knows neither window nor score nor pins: the newest records, and how many there are.
+# Stage 3 has no window, scores or pins: only the newest records, and how many there are.
 _NEWEST_SQL = """
 WITH newest AS (
     SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source, external_id
@@ -172,8 +171,8 @@ def load_candidates(
 ) -> Candidates:
     """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
 
-    Reads at most 12 × (record limit + 100) index entries, whatever the size of the space; with `limit` it
-    is that instead, where fewer will do because others are found by search.
+    Besides pinned records, reads at most 11 × (record limit + 100) index entries for candidates, whatever the
+    size of the space. `limit` replaces the number in brackets, where search finds the other candidates.
 
     Raises:
         NotFound: the space was deleted meanwhile.
@@ -215,16 +214,16 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int 
 
 
 def _most_that_fit(config: ContextConfig) -> int:
-    """Return how many records could be kept at most, by the record limit or by the budget."""
+    """Return the most records that could be kept, by the record limit and by the budget."""
     by_budget = config.context_share(config.stage) // LINE_TOKENS_MIN + 1
     return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
 
 
 def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
-    """Make the engine's value of a row as the statements here select it, from the id on."""
+    """Build the engine's value from a row as selected here, from the id on."""
     record_id, date, views, line, tokens, encoding, pinned, source, external_id = row
     if encoding != tokenizer.name:
-        # Stored counts follow the active config in the background; until then, count here.
+        # A background job updates stored counts after the config changes. Until then, count here.
         tokens = tokenizer.count(line)
     return RecordSummary(
         id=record_id,

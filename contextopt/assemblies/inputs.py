@@ -1,4 +1,4 @@
-"""What callers may ask of one prompt."""
+"""Input types for requests of one prompt's context."""
 
 from typing import Annotated, Literal
 
@@ -13,9 +13,9 @@ PROMPT_TEXT_MAX = 1_000_000
 
 
 class PromptIn(Input):
-    """What should go into one prompt? Settings given here win over the space's own.
+    """Settings for one prompt; they override the space's own.
 
-    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    `query` is what the prompt asks. Stage 5 ranks by it, and is the default if it is given.
     """
 
     query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
@@ -43,12 +43,12 @@ class PromptIn(Input):
 
     @property
     def stage_in_force(self) -> int:
-        """The stage asked for; else 5 for a question and 4 without one."""
+        """The requested stage, or else 5 for a question and 4 without one."""
         return self.stage or (5 if self.query.strip() else 4)
 
     @property
     def asks(self) -> bool:
-        """Whether a question decides. Without one stage 5 is stage 4."""
+        """Whether to rank by the question. Without one, stage 5 works as stage 4."""
         return self.stage_in_force == SEARCH_STAGE and bool(self.query.strip())
 
 

@@ -1,11 +1,13 @@
-"""How a ledger is stored: a list a field, since the fields' names would be most of a list of entries."""
+"""Stores a ledger as one list per field. In a list of entries, field names would take most of the space."""
 
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
 
 class EntryJson(TypedDict):
-    """One candidate in the ledger: its score from 0 to 10 and its parts, and what became of it."""
+    """One candidate in the ledger: its score from 0 to 10, the score's parts, and whether it was kept and
+    why.
+    """
 
     id: int
     source: str
@@ -25,11 +27,11 @@ type Columns = dict[str, Any]
 
 
 def pack_entries(entries: Iterable[EntryJson]) -> Columns:
-    """Turn entries into columns. All entries of a ledger have the same parts of a score."""
+    """Turn entries into columns. All entries of a ledger have the same score parts."""
     rows = list(entries)
     columns: Columns = {name: [row[name] for row in rows] for name in FIELDS}  # type: ignore[literal-required]
     parts = rows[0]["parts"] if rows else {}
-    # Few ledgers have any, so most do without the column.
+    # Few ledgers have duplicates, so most omit the column.
     if any(row["duplicate_of"] for row in rows):
         columns["duplicate_of"] = [row["duplicate_of"] for row in rows]
     return {**columns, "parts": {name: [row["parts"][name] for row in rows] for name in parts}}

@@ -1,4 +1,4 @@
-"""The log: what entered a prompt as a narrow row and its payload, for contexts of spaces and for agents."""
+"""Logs what entered a prompt, as a narrow row and its payload, for spaces and for agents."""
 
 import hashlib
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def _placeholders(columns: tuple[str, ...]) -> str:
     return ", ".join(_PLACEHOLDERS.get(name, f"%({name})s") for name in columns)
 
 
-# Each value is given by its column's name. One statement takes half the time of two by the ORM.
+# Values are passed by column name. One statement takes half the time of two through the ORM.
 _STORE_SQL = f"""
 WITH held AS MATERIALIZED ({HOLD_SPACE}
 ), assembly AS (
@@ -67,7 +67,7 @@ RETURNING assembly_id
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Who asked for a context, with what, and how much the caller's own parts take."""
+    """Who asked for a context, with which request, and how many tokens the caller's own parts take."""
 
     team_id: int
     space: SpaceInForce
@@ -80,7 +80,7 @@ class Occasion:
     history: int | None
 
     def request_json(self) -> dict[str, Any]:
-        """Return what was asked, less the caller's texts: their sizes are kept, they are not ours."""
+        """Return the request without the caller's system and history; only their sizes may be kept."""
         asked = self.request.model_dump(mode="json", exclude_unset=True, exclude={"system", "history"})
         if self.system is not None:
             asked["system_tokens"] = self.system
@@ -152,7 +152,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "order": list(outcome.order),
         "baseline_order": list(outcome.baseline_order),
         "counts": dict(result.stats.dropped_by_reason),
-        # Most have none, so they go without.
+        # Most have no warnings, so the key is left out.
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }
     config = {**occasion.config.to_json(), "version": space.config_version, "overrides": result.overrides}
@@ -167,7 +167,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
 
 
 def _jsonb(value: dict[str, Any]) -> Jsonb:
-    # The standard library takes five times as long, which is a twentieth of a whole assembly at stage 4.
+    # The standard library takes five times as long: a twentieth of a whole assembly at stage 4.
     return Jsonb(value, dumps=to_json)
 
 
@@ -204,8 +204,8 @@ def _log_events(assembly_id: int, result: AssemblyResult) -> None:
 class Saving:
     """What would have been sent, what was sent instead, and why.
 
-    `before` and `tokens_before` none say that there is nothing to compare with. `tokens_available` none says
-    that there was no budget: then it is the larger of the two.
+    If `before` and `tokens_before` are None, there is nothing to compare with. If `tokens_available` is None,
+    there was no budget, and the larger of the two token counts is stored.
     """
 
     kind: Kind
@@ -233,9 +233,10 @@ class Saving:
         return Certificate(self.tokens_after, self.counter.name, self.counter.version, digest)
 
     def ledger(self) -> dict[str, Any]:
-        """Return the ledger in the form that all kinds share; no records are candidates here.
+        """Return the ledger in the form that all kinds share; its candidate list is empty here.
 
-        `chars` are those of each field's contents: what the heuristic counts, which the text cannot tell.
+        `chars` holds the length of each field's contents. The heuristic counts these, and the text cannot
+        tell them.
         """
         sides = {"before": self.before, "after": self.after}
         chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}
@@ -246,7 +247,7 @@ class Saving:
 
 @transaction.atomic
 def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = False) -> Assembly:
-    """Write the narrow row and its payload."""
+    """Store the narrow row and its payload."""
     certificate = saving.certificate()
     before, after, available = saving.tokens_before, saving.tokens_after, saving.tokens_available
     assembly = Assembly.objects.create(

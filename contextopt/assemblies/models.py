@@ -1,4 +1,4 @@
-"""The log: one narrow row for each decision of what entered a prompt, and its payload beside it."""
+"""The log: one narrow row for each decision on a prompt's content, with its payload beside it."""
 
 from typing import ClassVar, Self
 
@@ -13,12 +13,12 @@ from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
 
-# Users, keys and commands are named in other ways, so what the demo wrote is nobody else's.
+# Users, keys and commands have other names, so only the demo can have written these rows.
 DEMO_ACTOR = "demo"
 
 
 class Kind(models.TextChoices):
-    """What was made smaller: every kind of saving is an assembly, so that one page shows them all."""
+    """The kinds of saving. Each is an assembly, so that one page shows them all."""
 
     SPACE = "space", "Space context"
     PHASE = "phase", "Phase filter"
@@ -42,11 +42,11 @@ SLOW_MS = 500
 
 _CODES = sorted(INSUFFICIENT)
 
-# Two rules, each as a condition of a query and as SQL on rows `a` of the log: which contexts are empty, and
-# which savings count. `Assembly.is_empty` and `Assembly.saving_counts` say the same of one row.
+# Two rules, each as a query condition and as SQL on log rows `a`: which contexts are empty, and which savings
+# count. `Assembly.is_empty` and `Assembly.saving_counts` apply the same rules to one row.
 EMPTY = Q(kind=Kind.SPACE, stage__gte=3, records_included=0)
 EMPTY_SQL = "(a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0)"
-# A retry that waits. Rows written before such a retry had nothing to compare with have its full context.
+# A retry that waits. Older rows still have its full context as their baseline.
 _UNSENT = Q(kind=Kind.RETRY, tokens_after=0)
 _UNSENT_SQL = "(a.kind = 'retry' AND a.tokens_after = 0)"
 COUNTS = Q(tokens_before__isnull=False) & ~EMPTY & ~_UNSENT & ~Q(warning_codes__overlap=_CODES)
@@ -61,19 +61,19 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
         return self.filter(team=team)
 
     def empty(self) -> Self:
-        """Contexts of spaces that hold no record, though their stage takes records."""
+        """Return contexts of spaces without a record, though their stage takes records."""
         return self.filter(EMPTY)
 
     def warned(self, code: str) -> Self:
-        """Rows that carry a warning. The second condition is the index's."""
+        """Return rows with this warning. The second condition lets the index be used."""
         return self.filter(warning_codes__contains=[code]).exclude(warning_codes=[])
 
     def slow(self) -> Self:
-        """Rows that took longer than the target."""
+        """Return rows that took longer than the target."""
         return self.filter(assembly_ms__gt=SLOW_MS)
 
     def counted(self) -> Self:
-        """Rows that count as a saving, or as a cost."""
+        """Return rows that count as a saving, or as a cost."""
         return self.filter(COUNTS)
 
     def with_saving(self) -> Self:
@@ -88,13 +88,13 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 
 
 class Assembly(models.Model):
-    """One decision, in numbers. Rows never change; a database trigger refuses it.
+    """One decision, in numbers. Rows never change, since a trigger refuses it.
 
-    `tokens_before` is what would have been sent without us, the baseline; none where there is none.
-    `tokens_after` is what was sent. The saving is their difference, and may be negative.
+    `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
+    `tokens_after` is what was sent. The saving is the difference and may be negative.
     """
 
-    # Team and space begin an index below; another one each would cost every insert.
+    # Indexes below begin with team and space. An index on each alone would slow every insert.
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies", db_index=False)
     space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies", db_index=False)
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="assemblies")
@@ -121,7 +121,7 @@ class Assembly(models.Model):
     history_tokens = models.PositiveIntegerField(default=0)
     response_tokens = models.PositiveIntegerField(default=0)
     truncated = models.BooleanField(default=False)
-    # A saving does not count where one of `engine.warnings.INSUFFICIENT` is among them.
+    # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
     encoding = models.CharField(max_length=64)
@@ -173,7 +173,7 @@ class Assembly(models.Model):
                 condition=Q(assembly_ms__gt=SLOW_MS),
                 name="assembly_slow",
             ),
-            # Look-up of a prompt by the hash of its text.
+            # Finds a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
         ]
 
@@ -186,24 +186,24 @@ class Assembly(models.Model):
 
     @property
     def compression_ratio(self) -> float | None:
-        """Included ÷ filtered, 0 to 1; none when nothing was filtered."""
+        """Included ÷ filtered, 0 to 1, or none if nothing was filtered."""
         return self.records_included / self.records_filtered if self.records_filtered else None
 
     @property
     def utilisation(self) -> float | None:
-        """Tokens used ÷ available, 0 to 1, of a space's context; none when nothing was available."""
+        """Tokens used ÷ available in a space's context, 0 to 1, or none if nothing was available."""
         if self.kind != Kind.SPACE or not self.tokens_available:
             return None
         return self.tokens_after / self.tokens_available
 
     @property
     def is_empty(self) -> bool:
-        """No record is in it, though its stage takes records."""
+        """Whether it has no record, though its stage takes records."""
         return self.kind == Kind.SPACE and (self.stage or 0) >= 3 and not self.records_included
 
     @property
     def not_counted(self) -> str:
-        """Say why this counts as no saving; empty where it counts."""
+        """The reason why this doesn't count as a saving, or an empty text if it counts."""
         if self.is_empty:
             return "the context is empty"
         if self.kind == Kind.RETRY and not self.tokens_after:
@@ -218,25 +218,25 @@ class Assembly(models.Model):
 
     @property
     def tokens_saved(self) -> int | None:
-        """Tokens fewer than the baseline, negative when it cost more; none where it does not count."""
+        """Tokens saved against the baseline, negative if it cost more, or none if it doesn't count."""
         if self.tokens_before is None or not self.saving_counts:
             return None
         return self.tokens_before - self.tokens_after
 
 
 class AssemblyPayload(models.Model):
-    """What an assembly said and why: its text, ledger, and the settings in force."""
+    """The content of an assembly and the reasons for it: text, ledger and settings."""
 
     assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="payload", primary_key=True)
     text = models.TextField()
-    # None says that there was no comparison, which an empty text would not.
+    # None means that there was no comparison; an empty text would not say so.
     baseline_text = models.TextField(  # noqa: DJ001
         null=True, help_text="text that would have been sent without Contextopt"
     )
     ledger = models.JSONField()
     config = models.JSONField()
     request = models.JSONField(default=dict)
-    # The records named in the text, the baseline or the ledger: a purge looks for its record here.
+    # The records named in the text, the baseline or the ledger. A purge searches here.
     record_ids = ArrayField(models.BigIntegerField(), default=list)
     purged_at = models.DateTimeField(null=True)
 
@@ -245,7 +245,7 @@ class AssemblyPayload(models.Model):
 
     @property
     def entries(self) -> list[EntryJson]:
-        """The candidates that the ledger names: all the kept and the best of the dropped, in rank order."""
+        """The ledger's candidates in rank order: all that were kept, and the best of the dropped."""
         return unpack_entries(self.ledger["candidates"])
 
     @property

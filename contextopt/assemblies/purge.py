@@ -1,4 +1,4 @@
-"""Erasing a record's text everywhere: the record, its revisions and vectors, assemblies and kept answers."""
+"""Erases a record's text everywhere: record, revisions, vectors, assemblies and stored responses."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,10 +17,10 @@ from contextopt.spaces.models import PURGED, Record, RecordEmbedding
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.spaces.records import lock_space
 
-# The database's clock dates assemblies, the web machine's dates records.
+# Assemblies are dated by the database's clock, records by the web machine's.
 CLOCKS_APART = timedelta(days=1)
 PURGED_LINE = f"- {PURGED}\n"
-# Once: a second purge finds the hash there.
+# Only once, because a second purge would hash the hash.
 _HASH_ID = f"""
 UPDATE contextopt_record r SET external_id = {purged_id_sql("r.space_id", "r.source", "r.external_id")}
   FROM {KEY_TABLE} WHERE r.id = %s AND r.purged_at IS NULL AND r.external_id <> ''
@@ -28,9 +28,10 @@ UPDATE contextopt_record r SET external_id = {purged_id_sql("r.space_id", "r.sou
 
 
 def purge_record(*, record: Record, actor: str = SYSTEM) -> Record:
-    """Erase the record's text everywhere. Numbers and hashes stay, and so does its source. A keyed hash takes
-    the place of its external id, by which a later import is known and cannot bring the text back. There is
-    no undo.
+    """Erase the record's text everywhere. There is no undo.
+
+    Numbers, hashes and the source stay. A keyed hash replaces the external id, so a later import recognises
+    the record and cannot bring its text back.
     """
     with transaction.atomic():
         _erase_record(record)
@@ -53,8 +54,8 @@ def _erase_record(record: Record) -> None:
     record.revisions.update(**erased)
     with connection.cursor() as cursor:
         cursor.execute(_HASH_ID, [record.pk])
-    # A vector tells what a text was about. One that is being made of the old text now is deleted by the job
-    # that this write calls for.
+    # A vector reveals what a text was about. If one is just being made from the old text, the job that this
+    # write triggers deletes it.
     RecordEmbedding.objects.filter(record=record).delete()
     Record.objects.filter(pk=record.pk).update(
         **erased,
@@ -66,19 +67,18 @@ def _erase_record(record: Record) -> None:
 
 
 def _erase_from_admin(record: Record) -> None:
-    """Erase the title from the admin's own log of who edited the record there."""
+    """Erase the title from the admin's own log of edits."""
     entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(Record))
     entries.filter(object_id=str(record.pk)).update(object_repr=PURGED)
 
 
 def erase_from_assemblies(record: Record) -> int:
-    """Replace the record's lines and external id in what is stored; return how many payloads held one.
+    """Erase the record's lines and external id from stored payloads; return how many had one.
 
-    An assembly that read the record just before the purge may be stored just after it, so the sweep
-    calls this again for records purged a little while ago. Payloads are held in their order, so that two
-    purges never wait for each other in a circle.
+    An assembly that read the record just before the purge may be stored just after it, so the sweep calls
+    this again for recently purged records. Payloads are locked in order, so that two purges never deadlock.
     """
-    # What an assembly of demo data says of its own moment is made up.
+    # Demo assemblies have made-up creation times.
     may_have_read = Q(assembly__created_at__gte=record.created_at - CLOCKS_APART) | Q(assembly__is_demo=True)
     payloads = AssemblyPayload.objects.select_for_update(no_key=True).filter(
         may_have_read, assembly__space=record.space
@@ -95,7 +95,7 @@ def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
     if is_text_erased:
         payload.text = text
         payload.baseline_text = None if payload.baseline_text is None else baseline
-        # A text that is whole can still be counted again, whatever the ledger says of ids.
+        # Set only if the text was erased: an intact text can still be recounted, whatever happened to ids.
         payload.purged_at = timezone.now()
     if is_text_erased or is_id_erased:
         payload.save(update_fields=["text", "baseline_text", "ledger", "purged_at"])
@@ -103,7 +103,7 @@ def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
 
 
 def erase_id(candidates: Columns, record: Record) -> bool:
-    """Put the record's present external id into its entry; return whether another stood there."""
+    """Put the record's present external id into its entry; return whether that changed it."""
     if record.pk not in candidates["id"]:
         return False
     place = candidates["id"].index(record.pk)
@@ -112,7 +112,7 @@ def erase_id(candidates: Columns, record: Record) -> bool:
 
 
 def erase_line(text: str, order: list[int], record_id: int) -> str:
-    """Replace the line of a record in a rendered text, whose last lines are the records in `order`."""
+    """Replace a record's line in a rendered text. The text's last lines are the records in `order`."""
     if record_id not in order:
         return text
     lines = text.splitlines(keepends=True)

@@ -1,7 +1,7 @@
-"""Candidates for a question: the best by score, by words and by meaning, and who stands next to them.
+"""Candidates for a question: the best by score, by words and by meaning, and their thread neighbours.
 
-Bounded whatever the size of the space: the search gives its best, the threads their next few, and texts are
-read for those alone that could enter the context.
+The work is bounded whatever the size of the space: search returns its best, threads their nearest few, and
+texts are read only for records that could enter the context.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,19 +34,19 @@ from contextopt.search import registry
 from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
 from contextopt.sql import id_array
 
-# A record that only one of the two rankings has high up may be the best by both, so each is asked for more
-# than will fit, within these bounds. The minimum is taken by recency and frequency.
+# A record that ranks high by words or by meaning only may still be the best by both, so ask each ranking for
+# more than will fit, within these bounds. The minimum also applies to recency and frequency.
 SEARCHED_EACH, DEPTH_MIN, DEPTH_MAX = 2, 30, 200
-# The rankings by words and by meaning are not asked for more, however far an assembly reaches.
+# Never ask the rankings by words and by meaning for more, however far an assembly reaches.
 LOOK_UP_MAX = 1_000
-# One in so many of those looked for lends to its neighbours in a thread, and never fewer than the minimum:
-# measured on dialogues, these tell more than a greater depth.
+# The best third of the leads lend to their thread neighbours, but at least the minimum. On dialogues,
+# neighbours were measured to help more than a deeper search.
 LENDING, LENDERS_MIN = 3, 13
-# No line with notes is much shorter, so a budget bounds how many records can enter.
+# Few lines with notes are shorter, so the budget bounds how many records can enter.
 DETAIL_TOKENS = 12
-# Further texts that are read, in place of those that repeat another.
+# Extra texts to read, to replace records that repeat another.
 SPARE_DETAILS = 30
-# Of a longer record this much is looked through for its best passages.
+# Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
 
@@ -59,10 +59,10 @@ def load_for_question(
     tokenizer: Tokenizer,
     reach: int = 1,
 ) -> Candidates:
-    """Read what stage 5 needs: candidates with their relevance, and the texts of the best of them.
+    """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
-    With a greater `reach` so many times as many are read: where most repeat each other, or a large budget has
-    room for records that nothing but their date speaks for.
+    `reach` multiplies how many are read. It helps if most repeat each other, or if a large budget has room
+    for records with nothing but their date in their favour.
     """
     asked = prepare_query(question)
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
@@ -71,17 +71,17 @@ def load_for_question(
     known = {record.id: record for record in base.records}
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
-    # A pinned record is a candidate whatever its date.
+    # A pinned record is a candidate regardless of date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    # Both parts of all leads are known before any of them lends.
+    # Rate all leads by words and by meaning before any of them lends.
     matches = rate(anywhere, known.keys())
     threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
-    # Most neighbours of a lead may be outside the window, so the window comes before the rating.
+    # Most neighbours of a lead may be outside the window, so apply the window before rating.
     window = DateRange.ending_at(now, config.window_in_force)
     known |= _load_summaries(space_id, (beside | leads.ids) - known.keys(), window, tokenizer)
     matches |= rate(replace(anywhere, lexical={}, cosines={}), known.keys() - matches.keys())
-    # A lead that was deleted meanwhile is not a candidate.
+    # A lead deleted meanwhile is not a candidate.
     found = {row: match for row, match in matches.items() if row in known}
     relevant = lend_to_neighbours(relevances(found), threads, config)
     ranked = rank_by_query(known.values(), relevant, now, config)
@@ -98,7 +98,7 @@ def load_for_question(
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
-    """Return the window, unless nothing is outside it: a search without filters is a faster one."""
+    """Return the window as a filter. If nothing is outside it, return no filter, which is faster."""
     if not counts.outside_window:
         return SearchFilters()
     window = DateRange.ending_at(now, config.window_in_force)
@@ -112,7 +112,7 @@ def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) ->
     return best[:count] if config.neighbour_share else []
 
 
-# Twice the same index, once in each direction.
+# Uses the same index twice, once in each direction.
 _NEIGHBOURS_SQL = f"""
 WITH hit AS (
     SELECT id, thread, coalesce(position, 0) AS place, date FROM contextopt_record
@@ -134,7 +134,7 @@ SELECT h.id,
 
 
 def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
-    """Return the surroundings of the hits as runs of ids in the order of their threads."""
+    """Return the hits with their neighbours, as runs of ids in thread order."""
     if not hits:
         return []
     with connection.cursor() as cursor:
@@ -144,7 +144,7 @@ def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
 
 
 def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
-    """Join runs that overlap. Each is a gapless part of an order in which an id stands once."""
+    """Join overlapping runs. Each run is a gapless part of an order in which every id occurs once."""
     follows: dict[int, int] = {}
     members: set[int] = set()
     for run in runs:
@@ -186,7 +186,7 @@ def _load_summaries(
 
 
 def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
-    """Return how many records of about these sizes the budget has room for."""
+    """Return about how many records fit the budget, judging by the sizes of the given ones."""
     most = _most_that_fit(config)
     if not records:
         return most
@@ -200,9 +200,9 @@ def _most_that_fit(config: ContextConfig) -> int:
 
 
 def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
-    """Return how many of the ranking could enter: no line is shorter than the summary's is long.
+    """Return how many of the best-ranked texts to read. A record's line is never shorter than its summary.
 
-    A few more stand in for records that repeat another.
+    The spare ones replace records that repeat another.
     """
     room, most = config.context_share(config.stage), _most_that_fit(config)
     if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:

@@ -1,4 +1,4 @@
-"""What an assembly decided, and how the API and the commands say it."""
+"""The result of an assembly, and its JSON form for the API and commands."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, war
 
 @dataclass(frozen=True, slots=True)
 class AssemblyResult:
-    """One decision with its proof. `id` is none for a preview, which is not logged."""
+    """One decision with its proof. `id` is None for a preview, which is not logged."""
 
     id: int | None
     space: str
@@ -41,7 +41,7 @@ class AssemblyResult:
 
     @property
     def saving_counts(self) -> bool:
-        """Whether fewer tokens are a saving: not where the context is empty or may lack the answer."""
+        """Whether saved tokens count: not if the context is empty or may lack the answer."""
         is_enough = INSUFFICIENT.isdisjoint(warning.code for warning in self.warnings)
         return is_enough and bool(self.outcome.stats.records_included)
 
@@ -54,12 +54,12 @@ class AssemblyResult:
         return self.outcome.ledger
 
     def baselines(self) -> list[dict[str, Any]]:
-        """Return what would have been sent otherwise; `saved` is None where the saving does not count."""
+        """Return what would have been sent otherwise. `saved` is None if the saving doesn't count."""
         tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
         return [] if tokens is None else [{"name": LAST_RECORDS, "tokens": tokens, "saved": saved}]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of the API and of `assemble --json`."""
+        """Return the response of the API and of `assemble --json`."""
         stats = asdict(self.stats)
         counts = stats.pop("dropped_by_reason")
         return {

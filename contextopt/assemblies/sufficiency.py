@@ -1,4 +1,4 @@
-"""Whether a context is enough: warnings for one that holds no record, each with its reason and a remedy."""
+"""Warns if a context holds no record, with the reason and a remedy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ QUESTION_NOT_EMBEDDED = ContextWarning(
     NOT_EMBEDDED,
     "The question could not be embedded, so records were matched by words only. See the log for the cause.",
 )
-# A raised budget is a multiple of this many tokens.
+# Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Emptiness:
-    """An assembly of stage 3, 4 or 5 that was asked to hold records, and its outcome."""
+    """Explains why an assembly holds no record."""
 
     space_id: int
     space: SpaceContext
@@ -41,7 +41,9 @@ class Emptiness:
     outcome: Assembled
 
     def warnings(self) -> Iterator[ContextWarning]:
-        """Yield why the context holds no record; nothing where it holds one or the space has none."""
+        """Yield the reason why the context holds no record. Yield nothing if it holds one, the space has
+        none, or the stage takes none.
+        """
         stats = self.outcome.stats
         if self.config.stage == HEADER_STAGE or stats.records_included:
             return
@@ -68,7 +70,7 @@ class Emptiness:
         return ContextWarning(EMPTY_WINDOW, message, self._wider_window(before))
 
     def _wider_window(self, newest: datetime) -> Remedy:
-        """Return the smallest window that would hold the newest record."""
+        """Return the smallest window that holds the newest older record."""
         if self.config.stage == SEARCH_STAGE:
             return Remedy("question_window_days", "all", "Include all records")
         for days, label in WINDOW_CHOICES:
@@ -89,7 +91,7 @@ class Emptiness:
         return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
 
     def _larger_budget(self, needed: int) -> Remedy | None:
-        """Return the setting to raise: the context's share, or the total where other parts took it."""
+        """Return the setting to raise: the context's share, or the total if other parts used it up."""
         stage, allocation = self.config.stage, self.outcome.allocation
         if needed <= self.config.context_share(stage):
             total = allocation.total + _rounded_up(needed - allocation.context)

@@ -1,4 +1,4 @@
-"""Proof after the fact: every stored figure of an assembly, computed again from its payload."""
+"""Recomputes every stored figure of an assembly from its payload, as proof."""
 
 import hashlib
 from collections import Counter as Multiset
@@ -24,7 +24,7 @@ SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stored figure that is not what the payload says."""
+    """A stored figure that differs from the one recomputed from the payload."""
 
     figure: str
     stored: object
@@ -32,13 +32,13 @@ class Difference:
 
 
 def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
-    """Compute every figure of the assembly again; an empty list says that all of them hold.
+    """Recompute every figure of the assembly; an empty list means that all are right.
 
-    Where a record was purged the text is no longer the one that was sent: then what was counted on it
-    cannot be computed again and is left out.
+    If a record was purged, the text is no longer the one that was sent, so figures counted on it are left
+    out.
 
     Raises:
-        UnknownEncoding: the tokenizer of that time is not at hand.
+        UnknownEncoding: the tokenizer used then is not available.
     """
     assembly = payload.assembly
     figures = _from_saving(payload) if assembly.kind in SAVINGS else _from_space(payload)
@@ -57,7 +57,7 @@ def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
-    """Say by the payload alone whether the saving counts; the tokens themselves are other figures."""
+    """Compute from the payload alone whether the saving counts. Other figures check the tokens."""
     before, after = payload.assembly.tokens_before, payload.assembly.tokens_after
     codes = {found.code for found in read_warnings(payload.ledger.get("warnings", ()))}
     counts = not _lacks_content(payload) and not codes & INSUFFICIENT
@@ -65,7 +65,7 @@ def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def _lacks_content(payload: AssemblyPayload) -> bool:
-    """Say that no record is in it, where its stage takes any; or that a retry sent nothing."""
+    """Tell whether no record is in it though its stage takes records, or a retry sent nothing."""
     assembly = payload.assembly
     if assembly.kind == Kind.SPACE:
         return (assembly.stage or 0) >= 3 and not any(entry["kept"] for entry in payload.entries)
@@ -73,7 +73,7 @@ def _lacks_content(payload: AssemblyPayload) -> bool:
 
 
 def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
-    """Return a figure of the row or, where the name says so, a record's tokens in the ledger."""
+    """Return a figure of the row, or a record's tokens in the ledger if the name asks for them."""
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])
@@ -93,7 +93,7 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figur
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A stored text, and the characters of each field in it: the text alone cannot tell those."""
+    """A stored text with the characters of each of its fields, which the text alone cannot tell."""
 
     text: str
     chars: list[int]
@@ -118,7 +118,7 @@ def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def _count_baseline(payload: AssemblyPayload, counter: Counter) -> int | None:
-    """Count what would have been sent; none where there was nothing to compare with."""
+    """Count the tokens of the baseline; None if there was none."""
     if payload.baseline_text is None:
         return None
     return counter.count(_Measured(payload.baseline_text, payload.ledger["chars"]["before"]))
@@ -153,9 +153,9 @@ def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def read_config(stored: dict[str, Any]) -> ContextConfig:
-    """Return the engine's config out of a payload's snapshot, which also says its version and overrides.
+    """Return the engine's config from a payload's snapshot, which also holds its version and overrides.
 
-    Snapshots of before have one window and one record limit, for questions too.
+    Older snapshots have one window and one record limit, used for questions too.
     """
     settings = {name: value for name, value in stored.items() if name not in {"version", "overrides"}}
     if "notes_chars" in settings:
