@@ -1,1 +1,1 @@
-"""Conversations with a model, each message sent once with its context."""
+"""Conversations with a model. Each message goes out with its context and is answered once."""

@@ -1,4 +1,4 @@
-"""Answers of a language model, from any endpoint that speaks the OpenAI chat protocol.
+"""Gets answers from a language model, at any endpoint with the OpenAI chat protocol.
 
 The endpoint is optional: without `LLM_BASE_URL` everything but the answers works.
 """
@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHan
 from contextopt.errors import ServiceUnavailable
 from contextopt.search.embedders.retryafter import read_retry_after
 
-# The library is imported where an endpoint is asked: it takes a fifth of the time that a process takes to
-# start, and a site that was killed is waiting for one.
+# Import the library only to ask an endpoint. It takes a fifth of a process's start time, and a site that was
+# killed has to come back fast.
 if TYPE_CHECKING:
     import openai
     from openai.types.chat import ChatCompletionMessageParam
@@ -28,7 +28,7 @@ CONNECT_SECONDS = 5
 ANSWER_MAX_CHARS = 200_000
 COUNT_MAX = 2**31 - 1
 _RETRYABLE = frozenset({408, 409, 425, 429})
-# An answer that was cut at its length may end in one half of a pair.
+# An answer cut at its maximum length may end in half a surrogate pair.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,7 +49,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer. Token counts are the endpoint's own, None where it gives none."""
+    """An answer. Token counts are the endpoint's own, or None if it sends none."""
 
     text: str
     model: str
@@ -59,9 +59,9 @@ class Completion:
 
 
 class CompletionUnavailable(ServiceUnavailable):
-    """The endpoint is down, slow or busy: the same request may succeed later.
+    """The endpoint is down, slow or busy. The same request may succeed later.
 
-    `retry_after_seconds` is what the endpoint asked to wait, if it did.
+    `retry_after_seconds` is the wait that the endpoint asked for, if any.
     """
 
     def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
@@ -70,11 +70,11 @@ class CompletionUnavailable(ServiceUnavailable):
 
 
 class CompletionRefused(ServiceUnavailable):
-    """The endpoint will not answer this request, however often it is asked: key, model or content."""
+    """The endpoint refuses this request however often it is sent: wrong key, model or content."""
 
 
 def is_configured() -> bool:
-    """Say whether there is an endpoint to ask."""
+    """Tell whether an endpoint is configured."""
     return bool(settings.LLM_BASE_URL)
 
 
@@ -87,10 +87,10 @@ def complete(
     max_tokens: int | None = None,
     temperature: float | None = None,
 ) -> Completion:
-    """Ask the endpoint once; repeating is the caller's matter, under the same idempotency key.
+    """Ask the endpoint once. Callers repeat it themselves, with the same idempotency key.
 
     Raises:
-        CompletionUnavailable: not configured, unreachable, too slow, too busy, or an answer that is none.
+        CompletionUnavailable: not configured, unreachable, too slow, too busy, or no valid answer.
         CompletionRefused: the endpoint refused the request itself.
     """
     if not is_configured():
@@ -126,12 +126,12 @@ def complete(
 def _client(base_url: str, api_key: str) -> "openai.OpenAI":
     import openai
 
-    # An endpoint of one's own often wants no key, the client always wants one.
+    # Self-hosted endpoints often need no key, but the client always requires one.
     return openai.OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=0)
 
 
 def _status_error(error: "openai.APIStatusError") -> ServiceUnavailable:
-    """Tell what will pass from what will not. The endpoint's text may hold the prompt: it stays out."""
+    """Tell temporary errors from permanent ones. Its text may quote the prompt, so leave it out."""
     status = error.status_code
     if status in _RETRYABLE or status >= 500:
         wait = read_retry_after(error.response.headers.get("retry-after"))
@@ -148,7 +148,7 @@ class _Choice(BaseModel):
 
 
 def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int | None:
-    """Do without what is only informative."""
+    """Return None for an invalid count, since counts are only informative."""
     try:
         count: int | None = validate(value)
     except ValidationError:
@@ -165,7 +165,7 @@ class _Usage(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What must be in an answer: the client builds its own types from anything, unchecked."""
+    """The fields an answer must have. The client builds its own types without checking them."""
 
     choices: list[_Choice] = Field(min_length=1)
     model: str | None = None
@@ -173,7 +173,7 @@ class _Answer(BaseModel):
 
 
 def _read(answer: object, duration_ms: float) -> Completion:
-    """Take the text out of an answer whose shape is only hoped for."""
+    """Read an answer, whose shape the client has not checked."""
     try:
         read = _Answer.model_validate(answer, from_attributes=True)
     except ValidationError:
@@ -192,5 +192,5 @@ def _read(answer: object, duration_ms: float) -> Completion:
 
 
 def _storable(text: str) -> str:
-    """Return the text without what PostgreSQL and UTF-8 cannot hold."""
+    """Return the text without characters that PostgreSQL or UTF-8 cannot hold."""
     return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))

@@ -1,4 +1,4 @@
-"""What callers may send of conversations."""
+"""Input types for conversations."""
 
 from typing import Annotated, Literal
 

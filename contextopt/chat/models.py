@@ -1,4 +1,4 @@
-"""Conversations with a model, and the outbox of messages that still wait for their answer."""
+"""Conversations with a model, and the outbox of messages still waiting for their answer."""
 
 from datetime import datetime
 from typing import ClassVar, Self
@@ -29,7 +29,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 
 
 class Conversation(models.Model):
-    """Messages about one space. Each is sent with the space's context, assembled for it."""
+    """Messages about one space. Each is sent with a context assembled from the space for it."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="conversations")
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="conversations")
@@ -40,7 +40,7 @@ class Conversation(models.Model):
     )
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
-    # The moment of the last message: lists are in its order.
+    # The time of the last message, by which lists are sorted.
     active_at = models.DateTimeField(default=timezone.now)
 
     objects = ConversationQuerySet.as_manager()
@@ -50,7 +50,7 @@ class Conversation(models.Model):
             models.CheckConstraint(condition=Q(stage__gte=2, stage__lte=5), name="conversation_stage"),
         ]
         indexes: ClassVar = [
-            # Lists of a team, the last used first.
+            # A team's conversations, last used first.
             models.Index(fields=["team", "-active_at", "-id"], name="conversation_latest"),
         ]
 
@@ -59,7 +59,7 @@ class Conversation(models.Model):
 
     @property
     def name_in_log(self) -> str:
-        """How its assemblies name it."""
+        """The name that its assemblies store for it."""
         return f"chat:{self.pk}"
 
 
@@ -69,9 +69,9 @@ class Author(models.TextChoices):
 
 
 class MessageState(models.TextChoices):
-    """What became of a user's message; an assistant's is there because it arrived, so it is answered.
+    """The state of a user's message. An assistant's message is always answered.
 
-    A held one is not sent by itself: there was no endpoint when it was written.
+    A held message is not sent by itself, because there was no endpoint when it was written.
     """
 
     QUEUED = "queued", "Queued"
@@ -91,20 +91,20 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(conversation__team=team)
 
     def asked(self) -> Self:
-        """What users wrote, each with its answer and its assembly in the same query."""
+        """Return users' messages, each with its answer and its assembly in the same query."""
         return self.filter(author=Author.USER).select_related("answer", "assembly__config")
 
     def due(self, now: datetime) -> Self:
-        """Messages whose next try is due, or whose sender has died, the longest due first."""
+        """Return messages whose next try is due or whose sender has died, longest due first."""
         return self.filter(state__in=WAITING, next_try_at__lte=now).order_by("next_try_at", "id")
 
 
 class Message(models.Model):
-    """What a user wrote, or what was answered to it.
+    """A user's message, or the answer to one.
 
-    A user's message is its own row of the outbox: the transaction that stores it also queues it. While it
-    is being sent, `next_try_at` is when its sender counts as dead. Every try carries the same
-    `idempotency_key`, and `reply_to` being unique keeps one answer whatever the tries bring.
+    A user's message is its own row of the outbox: the transaction that stores it also queues it. While it is
+    being sent, `next_try_at` is the time when its sender counts as dead. Every try has the same
+    `idempotency_key`. As `reply_to` is unique, only one answer is kept, whatever the tries bring.
     """
 
     conversation = models.ForeignKey(Conversation, models.DB_CASCADE, related_name="messages")
@@ -113,7 +113,7 @@ class Message(models.Model):
     reply_to = models.OneToOneField("self", models.DB_CASCADE, null=True, related_name="answer")
     state = models.CharField(max_length=9, choices=MessageState)
     assembly = models.ForeignKey(Assembly, models.DB_SET_NULL, null=True, related_name="messages")
-    # The earlier messages that go along, chosen once: every try must send the same.
+    # The earlier messages sent along. Chosen once, since every try must send the same.
     history_ids = ArrayField(models.BigIntegerField(), default=list)
     idempotency_key = models.CharField(max_length=IDEMPOTENCY_KEY_MAX, unique=True, null=True)  # noqa: DJ001
     tries = models.PositiveIntegerField(default=0)
@@ -146,7 +146,7 @@ class Message(models.Model):
         indexes: ClassVar = [
             # A conversation's messages in order.
             models.Index(fields=["conversation", "id"], name="message_order"),
-            # The outbox: what is due.
+            # The outbox: messages that are due.
             models.Index(fields=["next_try_at", "id"], condition=Q(state__in=WAITING), name="message_due"),
         ]
 

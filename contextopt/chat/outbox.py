@@ -1,8 +1,8 @@
-"""Conversations: each message goes out with the space's context, and is answered once.
+"""Sends conversations' messages with the space's context, so that each is answered once.
 
-A message is stored with its context before anything is sent, and stays in the outbox until it is answered,
-refused for good or cancelled. Whoever sends it claims it first, for longer than a job can live, and holds a
-lock as long as it lives: when the sender dies, another takes it up under the same idempotency key.
+A message is stored with its context before anything is sent. It stays in the outbox until it is answered,
+refused for good or cancelled. A sender claims it for longer than a job can live, and holds a lock while it
+sends. If the sender dies, another sends the message again with the same idempotency key.
 """
 
 import secrets
@@ -46,14 +46,14 @@ from contextopt.spaces.spaces import find_space
 log = structlog.get_logger(__name__)
 
 TIMEOUT_SECONDS = 60
-# A job is killed after 90 seconds (config/celery.py), so nobody still sends when a claim runs out.
+# A job is killed after 90 seconds (config/celery.py), so nobody is still sending when a claim runs out.
 CLAIM_LIFE = timedelta(seconds=100)
-# Between the claim and the lock of its sender.
+# A sender locks the message at most this long after claiming it.
 LOCKED_WITHIN = timedelta(seconds=2)
 LOST_AT_ONCE = 100
 FIRST_WAIT_SECONDS = 2
 LONGEST_WAIT_SECONDS = 600
-# Past this a person says whether the question still stands.
+# After this, a person decides whether the question still matters.
 PATIENCE = timedelta(days=3)
 HISTORY_TURNS_MAX = 100
 BROKEN_OFF = "sending was interrupted"
@@ -67,19 +67,19 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent for a message; `is_complete` is false once a part of it was erased."""
+    """The messages sent for a user's message. `is_complete` is false if a part was erased."""
 
     messages: tuple[ChatMessage, ...]
     is_complete: bool
 
     @property
     def text(self) -> str:
-        """All of it as one text, to be read or copied."""
+        """The whole prompt as one text, to be read or copied."""
         return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
 
 
 def create_conversation(*, team: Team, data: ConversationIn, actor: str) -> Conversation:
-    """Begin a conversation about a space. Without a title it takes its first message's.
+    """Create a conversation about a space. Without a title it takes its first message's text.
 
     Raises:
         NotFound: the team has no such space.
@@ -114,13 +114,13 @@ def find_question(team_id: int, message_id: int) -> Message:
 def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> Message:
     """Assemble the context for a message and put it into the outbox, due now.
 
-    Without an endpoint the message is held: it is stored with its context and not sent by itself.
+    Without an endpoint the message is held: it is stored with its context but not sent by itself.
 
     Raises:
         BudgetExceeded: the message leaves the response less than its reservation.
     """
     hold_space(conversation.space_id)
-    # Messages of one conversation queue up here, so that each sees the ones before it.
+    # Messages of one conversation wait for each other here, so that each sees the ones before it.
     conversation = (
         Conversation.objects.with_space().select_for_update(of=("self",), no_key=True).get(pk=conversation.pk)
     )
@@ -164,7 +164,7 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
 
 @transaction.atomic
 def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, actor: str) -> Message:
-    """Create a conversation with its first message: both or none.
+    """Create a conversation together with its first message, or neither.
 
     Raises:
         NotFound: the team has no such space.
@@ -175,9 +175,9 @@ def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, ac
 
 
 def frame_context(text: str, key: str) -> str:
-    """Return the system message: what the records are, and the records between two marks.
+    """Return the system message: instructions, then the records between two marks.
 
-    The marks carry the message's own random key, so that no record can hold the closing one.
+    The marks contain the message's own random key, so no record can fake the closing one.
     """
     mark = key[:8]
     return f"{INSTRUCTIONS}\n\nBEGIN RECORDS {mark}\n{text}END RECORDS {mark}"
@@ -186,7 +186,7 @@ def frame_context(text: str, key: str) -> str:
 def _choose_history(
     conversation: Conversation, text: str, budget_tokens: int, tokenizer: Tokenizer
 ) -> list[Message]:
-    """Return the latest answered turns that fit beside the new message, oldest first; whole turns only."""
+    """Return the latest answered turns that fit beside the new message, oldest first. Turns stay whole."""
     asked = conversation.messages.asked().filter(state=MessageState.ANSWERED)
     left = budget_tokens - tokenizer.count(text)
     chosen: list[Message] = []
@@ -201,7 +201,7 @@ def _choose_history(
 def build_prompt(message: Message) -> Prompt:
     """Return exactly what every try of a message sends.
 
-    The context is read from its assembly, so that what was purged there is not sent either.
+    The context is read from the stored assembly, so text purged there is not sent.
     """
     payload = AssemblyPayload.objects.filter(assembly=message.assembly).first()
     by_id = Message.objects.in_bulk(message.history_ids)
@@ -221,7 +221,7 @@ def build_prompt(message: Message) -> Prompt:
 
 
 def free_lost_messages() -> None:
-    """Take their claims from senders that have died. Their tries failed, and count as such."""
+    """Release the claims of dead senders. Their tries count as failed."""
     now = timezone.now()
     claimed = Message.objects.filter(
         state=MessageState.SENDING, next_try_at__gt=now, next_try_at__lt=now + CLAIM_LIFE - LOCKED_WITHIN
@@ -233,7 +233,7 @@ def free_lost_messages() -> None:
 
 
 def _free(message: Message, now: datetime) -> None:
-    """Have the message due as if its try had failed at once, unless it has been tried for too long."""
+    """Make the message due as if its try had failed at once, or fail it if it was tried for too long."""
     if _is_past_patience(message, now):
         _settle(message, MessageState.FAILED, BROKEN_OFF)
     elif message.next_try_at is not None:
@@ -243,10 +243,10 @@ def _free(message: Message, now: datetime) -> None:
 
 
 def claim_message(message_id: int | None = None) -> Message | None:
-    """Take the message that is longest due, or the named one if it is due; none when there is none.
+    """Claim the message that is longest due, or the named one if it is due; None if there is none.
 
-    Two workers never get the same one, and neither waits for the other. Where senders died the claims grow
-    as waits do, and the message fails like any other in the end.
+    Two workers never get the same message, and neither waits for the other. If senders die, claims get longer
+    as waits do, and the message finally fails like any other.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -268,7 +268,7 @@ def claim_message(message_id: int | None = None) -> Message | None:
 
 
 def deliver(message: Message) -> bool:
-    """Ask the endpoint for the answer to a claimed message; return whether the endpoint is up."""
+    """Ask the endpoint to answer a claimed message; return whether the endpoint is up."""
     try:
         completion = endpoint.complete(
             build_prompt(message).messages,
@@ -288,7 +288,7 @@ def deliver(message: Message) -> bool:
 
 @transaction.atomic
 def store_answer(message: Message, completion: Completion) -> Message | None:
-    """Keep the answer, the first one that arrives; none is kept for a message that was cancelled."""
+    """Store the first answer that arrives. Drop it if the message was cancelled or has one already."""
     hold_space(message.conversation.space_id)
     current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if not current.is_waiting:
@@ -318,9 +318,9 @@ def store_answer(message: Message, completion: Completion) -> Message | None:
 
 
 def postpone(message: Message, error: str, retry_after_seconds: float | None = None) -> None:
-    """Set a claimed message's next try, each wait twice the one before up to ten minutes.
+    """Set a claimed message's next try. Each wait is twice the one before, up to ten minutes.
 
-    After three days it fails, and a person may send it again.
+    After three days, and at least two tries, it fails. A person may send it again.
     """
     now = timezone.now()
     if _is_past_patience(message, now):
@@ -336,7 +336,7 @@ def _is_past_patience(message: Message, now: datetime) -> bool:
 
 
 def wait_seconds(tries: int) -> int:
-    """Return the wait after so many tries: 2, 4, 8 and so on, at most 600 seconds."""
+    """Return the wait after this many tries: 2, 4, 8 and so on, at most 600 seconds."""
     return int(min(FIRST_WAIT_SECONDS * 2 ** min(tries - 1, 20), LONGEST_WAIT_SECONDS))
 
 
@@ -346,14 +346,14 @@ def _settle(message: Message, state: MessageState, error: str) -> None:
 
 
 def _release(message: Message, *, error: str, **changes: object) -> None:
-    """Give up a claim; one that has run out or was cancelled meanwhile is another's."""
+    """Give up a claim, unless it was taken over or the message was cancelled meanwhile."""
     claimed = Message.objects.filter(pk=message.pk, state=MessageState.SENDING, tries=message.tries)
     claimed.update(error=error[:ERROR_MAX], **changes)
 
 
 @transaction.atomic
 def cancel_message(*, message: Message) -> Message:
-    """Take a message out of the outbox; an answer that is on its way is not kept. Twice is once.
+    """Remove a message from the outbox; an answer already on its way is dropped. Repeating it does nothing.
 
     Raises:
         Conflict: it was answered already.
@@ -368,7 +368,7 @@ def cancel_message(*, message: Message) -> Message:
 
 @transaction.atomic
 def retry_message(*, message: Message) -> Message:
-    """Make a message due now, under the same idempotency key.
+    """Make a message due now, with the same idempotency key.
 
     Raises:
         Conflict: it was answered or is being sent, or there is no endpoint to send it to.
@@ -385,7 +385,7 @@ def retry_message(*, message: Message) -> Message:
 
 
 def count_waiting(team: Team, conversations: Sequence[Conversation]) -> dict[int, int]:
-    """Return how many messages of each of these conversations wait for an answer, in one query."""
+    """Return how many messages of each conversation wait for an answer, in one query."""
     rows = Message.objects.of(team).filter(conversation__in=conversations, state__in=WAITING)
     counted = rows.values("conversation_id").annotate(count=Count("pk"))
     return {row["conversation_id"]: row["count"] for row in counted}
