@@ -1,1 +1,1 @@
-"""What a coding agent is sent: its phases, its retries, and what its phases hand on."""
+"""Decides what coding agents are sent: phase contexts, retries and hand-offs."""

@@ -15,15 +15,15 @@ LEARN_TRIES_MAX = 20
 
 class CompletionQuerySet(models.QuerySet["Completion"]):
     def unlearned(self) -> Self:
-        """What a learner failed on and may be tried again, the longest waiting first."""
+        """Return completions whose learning failed and may be tried again, longest waiting first."""
         return self.filter(learned_at=None, tries__lt=LEARN_TRIES_MAX).order_by("id")
 
 
 class Completion(models.Model):
-    """One ended task as it was reported; `learned` says what was stored of it and why not.
+    """The report of one ended task. `learned` says what was stored from it, and why the rest was not.
 
-    The row is written with the task's end in one transaction. What learning failed on stays unlearned and
-    is tried again: nothing that was learned is lost, and nothing is learned twice.
+    The row is written in the same transaction as the task's end. If learning fails, the row stays unlearned
+    and is tried again, so nothing is lost and nothing is learned twice.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="completions")
@@ -51,9 +51,9 @@ class Completion(models.Model):
             ),
         ]
         indexes: ClassVar = [
-            # The job looks for what is not learned yet.
+            # The job looks for unlearned rows.
             models.Index(fields=["id"], condition=Q(learned_at=None), name="completion_unlearned"),
-            # Strategies are credited by comparing tasks of one pattern, the latest of them.
+            # Strategies are credited by comparing the latest tasks with one pattern.
             models.Index(F("team"), KT("learned__pattern"), F("id").desc(), name="completion_pattern"),
         ]
 

@@ -1,4 +1,4 @@
-"""What coding agents send: contexts, files, diagnoses, tasks and attempts."""
+"""Input types for coding agents: contexts, files, diagnoses, tasks and attempts."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ PLAN_MAX = 100_000
 PLAN_STEPS_MAX = 1_000
 FILES_MAX = 2_000
 ITEMS_MAX = 10_000
-# More than any model reads; past it, counting takes longer than a request may.
+# More than any model reads. Beyond it, counting takes longer than a request may.
 CONTEXT_CHARS_MAX = 4_000_000
 PATHS_MAX = 200_000
 INDEX = re.compile(r"\[(\d+)\]")
@@ -41,7 +41,10 @@ def check_item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
-    """Name the path at fault: a path is no field name. A binary file may come as text with its NULs."""
+    """Check files, naming the path in the error, since it is not a field name.
+
+    NUL characters are allowed, as binary files may be sent as text.
+    """
     if len(files) > FILES_MAX:
         raise ValueError(f"must have at most {FILES_MAX:,} files, not {len(files):,}")
     for path, content in files.items():
@@ -52,7 +55,7 @@ def check_files(files: dict[str, str | None]) -> dict[str, str | None]:
 
 
 def refuse_other_than_text(files: object) -> object:
-    """Name the path at fault here, too: a number or list is no content."""
+    """Refuse content other than text, naming the path in the error."""
     for path, content in files.items() if isinstance(files, dict) else ():
         if not isinstance(content, str | None):
             raise ValueError(f"{flatten(str(path))[:80]!r} must be text or null")
@@ -60,7 +63,7 @@ def refuse_other_than_text(files: object) -> object:
 
 
 def list_files(files: object) -> object:
-    """Take an object of contents by path for a list of files."""
+    """Turn an object of contents by path into a list of files."""
     if not isinstance(files, dict):
         return files
     return [{"path": path, "content": text} for path, text in files.items() if text is not None]
@@ -79,7 +82,7 @@ def _check_file(path: str, content: str) -> None:
 
 
 def json_type(value: object) -> str | None:
-    """Return the name that a union has for values of this type."""
+    """Return the union's tag for values of this type."""
     for kind, name in ((str, "<text>"), (dict, "<object>"), (list, "<list>")):
         if isinstance(value, kind):
             return name
@@ -123,7 +126,7 @@ PhaseField = Literal["tree", "tree_paths", "package_manifest", "files", "memorie
 
 @contextmanager
 def naming(place: str = "") -> Iterator[None]:
-    """Give the engine's refusals the form of all others: `context.files.3.content`."""
+    """Turn the engine's errors into InvalidInput with a dotted field: `context.files.3.content`."""
     try:
         yield
     except InvalidValue as error:
@@ -132,7 +135,7 @@ def naming(place: str = "") -> Iterator[None]:
 
 
 class PhaseNamed(Input):
-    """A phase as an option or form names it."""
+    """A phase named by an option or form."""
 
     phase: Phase
 
@@ -165,7 +168,7 @@ class AgentContextIn(Input):
         """Return the engine's value.
 
         Raises:
-            InvalidInput: a path comes twice, or it is more than can be counted.
+            InvalidInput: a path occurs twice, or the context is too large to count.
         """
         with naming(place):
             context = AgentContext.from_json(self.model_dump(exclude_none=True))
@@ -214,7 +217,7 @@ class TaskIn(Input):
 
 
 class FailureIn(Input):
-    """What is known when an attempt has failed."""
+    """The facts known after an attempt failed."""
 
     plan: Plan | None = None
     error: ErrorText | None = None
@@ -251,7 +254,7 @@ class AttemptIn(FailureIn):
 
 
 class RetryIn(FailureIn):
-    """A retry that hangs on no stored task: the files before the attempt and after it."""
+    """A retry without a stored task: the files before and after the attempt."""
 
     task: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)]
     before: Files
@@ -265,5 +268,5 @@ class CountedRetryIn(RetryIn):
 
 
 def present(files: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the files that are there."""
+    """Return the files that exist."""
     return {path: content for path, content in files.items() if content is not None}

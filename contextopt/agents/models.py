@@ -1,4 +1,4 @@
-"""Tasks of coding agents, their attempts, and the files that each receiver was last sent."""
+"""Tasks of coding agents, their attempts, and the files each receiver was last sent."""
 
 from datetime import datetime, timedelta
 from typing import ClassVar, Self
@@ -30,7 +30,7 @@ PATH_MAX = 500
 FILE_CHARS_MAX = 1_000_000
 BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
 QUALITY_MAX = 10
-# The files of a task are remembered this long after its last attempt.
+# A task's files are remembered this long after its last attempt.
 FILES_LIFE = timedelta(days=30)
 
 
@@ -42,7 +42,7 @@ class TaskState(models.TextChoices):
 
 
 class HandoffPhase(models.TextChoices):
-    """The steps that hand findings on, in their order; none is skipped and none comes back."""
+    """The phases that hand findings on, in order. None is skipped or repeated."""
 
     ANALYSIS = "analysis", "Analysis"
     DESIGN = "design", "Design"
@@ -78,14 +78,14 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.order_by("-created_at", "-id")
 
     def with_expired_files(self) -> Self:
-        """Tasks whose files are due to be forgotten, the longest due first."""
+        """Return tasks whose files are due to be forgotten, longest due first."""
         return self.filter(expires_at__lt=timezone.now()).order_by("expires_at")
 
 
 class Task(models.Model):
-    """What an agent was asked to do. Attempts hang on it, and whatever else is learned of it.
+    """A request to an agent. Its attempts, findings and completion refer to it.
 
-    At `expires_at` the remembered files are forgotten; the task and its attempts stay.
+    At `expires_at` its remembered files are forgotten. The task and its attempts stay.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="tasks")
@@ -119,9 +119,9 @@ class Task(models.Model):
             ),
         ]
         indexes: ClassVar = [
-            # Lists of a team, newest first.
+            # A team's tasks, newest first.
             models.Index(fields=["team", "-created_at", "-id"], name="task_newest"),
-            # The sweep looks for files that are due.
+            # The sweep looks for files to forget.
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="task_expiry"),
         ]
 
@@ -134,7 +134,7 @@ class Task(models.Model):
 
 
 class Action(models.TextChoices):
-    """What the agent does next."""
+    """The agent's next step."""
 
     REPLAN = "replan", "Plan again"
     RETRY = "retry", "Retry with the changes"
@@ -148,21 +148,21 @@ class AttemptState(models.TextChoices):
     WAITING = "waiting", "Waiting"
 
 
-# The tokens of what would have been sent: an attempt that waits or stops sends nothing, and so saves nothing.
+# The tokens that would have been sent. An attempt that waits or stops sends nothing, so it saves nothing.
 COMPARED_TOKENS = Sum("full_tokens", filter=~Q(action__in=UNSENT_ACTIONS), default=0)
 
 
 class AttemptQuerySet(models.QuerySet["Attempt"]):
     def due(self) -> Self:
-        """Attempts that are still marked as waiting though their wait is over, the longest over first."""
+        """Return attempts still marked as waiting after their wait is over, longest over first."""
         waiting = self.filter(state=AttemptState.WAITING, available_at__lte=timezone.now())
         return waiting.order_by("available_at")
 
 
 class Attempt(models.Model):
-    """What a failed attempt was answered with: one retry of a task, numbered from 1 without gaps.
+    """The response to a failed attempt: one retry of a task, numbered from 1 without gaps.
 
-    Rows never change but for the end of a wait; a trigger refuses it.
+    A trigger refuses changes to anything but `state`, set when a wait ends, and `assembly`.
     """
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="attempts")
@@ -214,23 +214,25 @@ class Attempt(models.Model):
 
     @property
     def saved_tokens(self) -> int | None:
-        """Tokens fewer than everything, negative when the delta cost more; none where nothing was sent."""
+        """Tokens saved against sending everything, negative if the delta cost more, or none if nothing was
+        sent.
+        """
         return self.full_tokens - self.delta_tokens if self.is_sent else None
 
     @property
     def saved_percent(self) -> float | None:
-        """The saving in per cent, to one decimal; 0 where there was nothing to save."""
+        """The saving in percent, to one decimal: 0 if there was nothing to save, none if nothing was sent."""
         return percent_of(self.saved_tokens, self.full_tokens)
 
 
 class Blob(models.Model):
-    """A file's content, stored once a team however many tasks and receivers have it."""
+    """A file's content, stored once per team, however many tasks and receivers have it."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="blobs")
     sha256 = models.CharField(max_length=64)
     size = models.PositiveIntegerField(help_text="bytes")
     content = models.BinaryField()
-    # Written by every attempt that brings the content, so that a sweep at the same moment leaves it.
+    # Updated by every attempt with this content, so that a concurrent sweep leaves it.
     used_at = models.DateTimeField()
 
     class Meta:
@@ -246,7 +248,7 @@ class Blob(models.Model):
 
 
 class ReceiverFile(models.Model):
-    """What one receiver has of one file: the content it was last fully sent, if it ever was."""
+    """One receiver's copy of one file: the content last sent in full, if it ever was."""
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="receiver_files")
     receiver = models.CharField(max_length=RECEIVER_MAX)
@@ -266,7 +268,7 @@ class ReceiverFile(models.Model):
         return f"{self.path} at {self.receiver}"
 
     def to_value(self) -> SentFile:
-        """Return the engine's value; the blob is loaded with it."""
+        """Return the engine's value. This loads the blob."""
         content = bytes(self.blob.content).decode() if self.blob else None
         return SentFile(content, self.is_partial)
 
@@ -288,7 +290,7 @@ class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
     ) -> "PhaseProfile":
         """Add the next version and make it the active one.
 
-        Settings that are not given are those in force: of the active version, else the defaults.
+        Settings that are not given come from the active version, or else from the defaults.
         """
         Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         versions = self.filter(team=team, phase=phase)
@@ -314,9 +316,9 @@ class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
 
 
 class PhaseProfile(models.Model):
-    """One immutable version of a phase's settings; a trigger refuses any change but of `is_active`.
+    """One immutable version of a phase's settings. A trigger refuses changes to anything but `is_active`.
 
-    A phase of which the team has no version is as the engine's defaults say.
+    A phase without a version in the team uses the engine's defaults.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="phase_profiles")
@@ -339,7 +341,7 @@ class PhaseProfile(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["team", "phase", "version"], name="phase_version_once"),
-            # Every filtering reads the profile in force.
+            # Every filtering reads the active profile.
             models.UniqueConstraint(
                 fields=["team", "phase"], condition=Q(is_active=True), name="phase_active_once"
             ),
@@ -352,7 +354,7 @@ class PhaseProfile(models.Model):
         return f"{self.phase} v{self.version}"
 
     def clean(self) -> None:
-        """Refuse a field that is named twice."""
+        """Refuse duplicate fields."""
         if len(set(self.fields)) < len(self.fields):
             raise ValidationError({"fields": "must name each field once"})
 

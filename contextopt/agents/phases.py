@@ -1,4 +1,4 @@
-"""The way in for a phase's context: profile in force → engine → log."""
+"""The only way to filter a phase's context: active profile → engine → log."""
 
 from dataclasses import asdict, dataclass
 from time import perf_counter
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What a phase is sent, with its proof. `id` is none where it was not logged."""
+    """The context sent to a phase, with its proof. `id` is None if it was not logged."""
 
     id: int | None
     outcome: PhaseResult
@@ -29,7 +29,7 @@ class FilterResult:
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of the API."""
+        """Return the response of the API."""
         return {
             "id": self.id,
             "phase": self.outcome.phase,
@@ -43,7 +43,7 @@ class FilterResult:
 
 
 def figures(outcome: PhaseResult) -> dict[str, Any]:
-    """Return the answer of `filter_phase --json`."""
+    """Return the output of `filter_phase --json`."""
     return {
         "context": outcome.context.to_json(),
         "full_tokens": outcome.full_tokens,
@@ -64,7 +64,7 @@ def filter_agent_context(
     model: str = "",
     store: bool = True,
 ) -> FilterResult:
-    """Decide what of an agent's context the phase is sent, and log it.
+    """Decide which parts of an agent's context the phase is sent, and log it.
 
     An unknown phase gets the context unchanged, with a warning.
     """

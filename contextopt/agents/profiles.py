@@ -1,4 +1,4 @@
-"""The way in for what phases are sent: profiles are published and activated, never edited."""
+"""Publishes and activates profiles of what phases are sent. Profiles are never edited."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
 
-# Phases that a team may have beside the defaults.
+# The most phases that a team may have profiles for.
 PHASES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileInForce:
-    """A phase's settings; `version` is none for a default that the team has not touched."""
+    """A phase's settings. `version` is None for a default that the team has not changed."""
 
     value: ProfileValue
     version: int | None
 
 
 def profile_in_force(team_id: int, phase: str) -> ProfileInForce | None:
-    """Return the team's active profile of the phase, else the default one; none for an unknown phase."""
+    """Return the team's active profile of the phase, or else the default; None for an unknown phase."""
     stored = PhaseProfile.objects.active().filter(team_id=team_id, phase=phase).first()
     if stored is not None:
         return ProfileInForce(stored.to_value(), stored.version)
@@ -36,7 +36,7 @@ def profile_in_force(team_id: int, phase: str) -> ProfileInForce | None:
 
 
 def profiles_in_force(team_id: int) -> list[ProfileInForce]:
-    """Return every phase that the team's agents may name: the defaults in their order, then its own."""
+    """Return the profile of every phase known to the team: the defaults in order, then its own."""
     found = {name: ProfileInForce(value, None) for name, value in DEFAULT_PROFILES.items()}
     for stored in PhaseProfile.objects.active().filter(team_id=team_id).order_by("phase"):
         found[stored.phase] = ProfileInForce(stored.to_value(), stored.version)
@@ -45,10 +45,10 @@ def profiles_in_force(team_id: int) -> list[ProfileInForce]:
 
 @transaction.atomic
 def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str) -> PhaseProfile:
-    """Add the next version and make it the active one; what is not given is carried over.
+    """Add the next version and make it the active one. Settings not given are carried over.
 
     Raises:
-        InvalidInput: a setting is null, or a phase that has no profile yet lacks one.
+        InvalidInput: a setting is null, or a phase without a profile lacks one.
         Conflict: the team has as many phases as it may.
     """
     given = data.model_dump(exclude_unset=True, exclude={"note"})
@@ -85,7 +85,7 @@ def _settings_of(profile: PhaseProfile) -> dict[str, object]:
 
 
 def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
-    """Refuse a new phase that lacks a setting, or is one too many.
+    """Refuse a new phase that lacks a setting or exceeds the limit.
 
     Raises:
         InvalidInput: a setting is not given, and there is no profile to carry it over from.

@@ -1,4 +1,4 @@
-"""What each receiver has of a task's files: contents stored once a team, forgotten in time."""
+"""Remembers what each receiver has of a task's files. Contents are stored once per team and expire."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from django.utils import timezone
 from contextopt.agents.models import Blob, ReceiverFile, Task
 from contextopt.engine.agents.deltas import SentFile
 
-# A content that no receiver has is kept this long: an attempt may be about to refer to it.
+# Contents without a receiver are kept this long, because an attempt may be about to refer to them.
 ORPHAN_LIFE = timedelta(hours=1)
 EXPIRY_BATCH = 500
 
 
 def load_receiver_files(task: Task, receiver: str) -> dict[str, SentFile]:
-    """Return the receiver's memory by path."""
+    """Return the receiver's remembered files by path."""
     rows = ReceiverFile.objects.filter(task=task, receiver=receiver).select_related("blob")
     return {row.path: row.to_value() for row in rows}
 
@@ -25,7 +25,7 @@ def load_receiver_files(task: Task, receiver: str) -> dict[str, SentFile]:
 def store_receiver_files(
     task: Task, receiver: str, known: Mapping[str, SentFile], files: Mapping[str, SentFile]
 ) -> None:
-    """Make `files` the receiver's memory, which was `known`. The caller holds the task's row."""
+    """Replace the receiver's remembered files, `known`, by `files`. The caller holds the task's row."""
     gone = known.keys() - files.keys()
     if gone:
         ReceiverFile.objects.filter(task=task, receiver=receiver, path__in=gone).delete()
@@ -57,8 +57,8 @@ def _bytes(content: str | bytes) -> bytes:
 def store_blobs(team_id: int, contents: Iterable[bytes]) -> dict[bytes, int]:
     """Store each content once; return the ids by content.
 
-    Rows are taken in the order of their hashes, so that two writers never wait for each other in a
-    circle, and are held until the transaction ends, so that the sweep leaves them.
+    Rows are locked in the order of their hashes, so that two writers never deadlock. They stay locked until
+    the transaction ends, so that the sweep leaves them.
     """
     wanted = {hashlib.sha256(content).hexdigest(): content for content in contents}
     now = timezone.now()
@@ -77,12 +77,12 @@ def store_blobs(team_id: int, contents: Iterable[bytes]) -> dict[bytes, int]:
 
 
 def forget_expired_files() -> int:
-    """Forget the files of tasks whose time is over, a bounded batch; return how many tasks there were.
+    """Forget the files of a batch of expired tasks; return how many tasks there were.
 
     Their next attempt is sent its files as new.
     """
     with transaction.atomic():
-        # An attempt that is being recorded holds its task, and has just moved its time on.
+        # An attempt being recorded holds its task and has just extended its expiry.
         due = Task.objects.with_expired_files().select_for_update(skip_locked=True, no_key=True)
         ids = list(due.values_list("pk", flat=True)[:EXPIRY_BATCH])
         ReceiverFile.objects.filter(task__in=ids).delete()
@@ -91,10 +91,10 @@ def forget_expired_files() -> int:
 
 
 def drop_orphan_blobs() -> int:
-    """Delete contents that no receiver has any more, a bounded batch; return how many."""
+    """Delete a batch of contents that no receiver has any more; return how many."""
     owners = ReceiverFile.objects.filter(blob=OuterRef("pk"))
     orphans = Blob.objects.filter(~Exists(owners), used_at__lt=timezone.now() - ORPHAN_LIFE)
     due = list(orphans.order_by("used_at").values_list("pk", flat=True)[:EXPIRY_BATCH])
-    # Both conditions once more: what was taken up since is held by its writer, and then is young.
+    # Check both conditions again: a writer may have locked and refreshed a content since.
     deleted, _ = orphans.filter(pk__in=due).delete()
     return deleted

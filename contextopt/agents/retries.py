@@ -1,4 +1,4 @@
-"""The way in for tasks and their attempts: what a receiver has → engine → log → what it has now."""
+"""Records tasks and attempts: what a receiver has → engine → log → what it has now."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -48,14 +48,14 @@ class Retry:
 
     @property
     def sent(self) -> RetryContext | FullRetry | None:
-        """What the receiver is sent; nothing while it waits or when it stops."""
+        """What the receiver is sent, or None while it waits or if it stops."""
         if not self.plan.is_sent:
             return None
         return self.plan.everything or self.plan.context
 
     @property
     def baseline(self) -> FullRetry | FullReplan | None:
-        """Return the retry that would be sent without us, where anything is sent."""
+        """The retry that would be sent without us, or None if nothing is sent."""
         if not self.plan.is_sent:
             return None
         if self.plan.action == "replan":
@@ -69,14 +69,14 @@ class Retry:
 
     @property
     def error(self) -> str | None:
-        """Why there is no retry, where there is none."""
+        """The reason why there is no retry, or None if there is one."""
         if self.plan.action != "stop":
             return None
         reason = self.failed.diagnosis.reason
         return f"The task is impossible: {reason}" if reason else "The task is impossible."
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of the API; `retry_delta --json` has the context's fields beside the others."""
+        """Return the API's response. `retry_delta --json` puts the context's fields beside the others."""
         everything = self.plan.everything
         return {
             "retry_context": self.plan.context.to_json(),
@@ -128,7 +128,7 @@ class AttemptResult:
     retry: Retry
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of the API."""
+        """Return the response of the API."""
         attempt = self.attempt
         sent = self.retry.sent
         return {
@@ -145,10 +145,10 @@ class AttemptResult:
 
 
 def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
-    """Add a task; the files given with it are what its receiver is sent whole for the first attempt.
+    """Add a task. Its files are what the receiver is sent in full for the first attempt.
 
     Raises:
-        Conflict: the team has a task of this external id.
+        Conflict: the team has a task with this external id.
     """
     fields = {
         "description": data.description,
@@ -170,7 +170,7 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
 
 
 def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
-    """Plan a retry that hangs on no stored task."""
+    """Plan a retry without a stored task."""
     return _plan(
         data,
         task=data.task,
@@ -182,7 +182,7 @@ def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
 
 
 def log_delta(*, team_id: int, retry: Retry, actor: str) -> Assembly | None:
-    """Log a retry; one that is stopped sends nothing and saves nothing, so there is nothing to log."""
+    """Log a retry, unless it is stopped: then nothing is sent and nothing saved."""
     assembly = None
     if retry.plan.action != "stop":
         assembly = log_saving(team_id=team_id, saving=retry.saving(), actor=actor)
@@ -193,9 +193,9 @@ def log_delta(*, team_id: int, retry: Retry, actor: str) -> Assembly | None:
 def record_attempt(
     *, team_id: int, task_id: int, data: AttemptIn, counter: Counter, actor: str
 ) -> AttemptResult:
-    """Number a failed attempt, decide what its receiver is sent next, and remember that it was sent.
+    """Number a failed attempt, decide what its receiver is sent next, and store that.
 
-    The task's row is held meanwhile: of two attempts posted at once the second builds on the first.
+    The task's row is locked, so that of two concurrent attempts the second builds on the first.
 
     Raises:
         NotFound: the team has no such task.
@@ -255,7 +255,7 @@ def _plan(
 
 
 def _context_of(files: dict[str, str]) -> AgentContext:
-    """Return what everything is where the caller gave no context: the files that are text."""
+    """Return the full context if the caller gave none: all text files."""
     texts = sorted((path, content) for path, content in files.items() if not is_binary(content))
     return AgentContext(files=tuple(ContextFile(path, content) for path, content in texts))
 
@@ -267,7 +267,7 @@ def _store_attempt(
     if plan.action == "stop":
         task.state = TaskState.IMPOSSIBLE
     if plan.wait_seconds:
-        # A second more, since the database's clock and the queue's may differ.
+        # One second more, since the clocks of the database and the queue may differ.
         run_after_commit(END_RETRY_WAITS, delay_seconds=plan.wait_seconds + 1)
     task.expires_at = files_expiry()
     task.save(update_fields=["state", "expires_at", "updated_at"])
@@ -294,7 +294,7 @@ def _store_attempt(
 
 
 def end_waits() -> int:
-    """Make ready the attempts whose wait is over; return how many. Twice is once."""
+    """Mark attempts whose wait is over as ready; return how many. Repeating it does nothing."""
     ended = list(Attempt.objects.due().values_list("pk", "task_id", "number")[:ENDED_AT_ONCE])
     for pk, task_id, number in ended:
         if Attempt.objects.filter(pk=pk, state=AttemptState.WAITING).update(state=AttemptState.READY):

@@ -1,4 +1,4 @@
-"""The task that attempts and findings hang on: found among its team's, and held while more is added."""
+"""Finds a team's tasks, and locks one while attempts or findings are added."""
 
 from contextopt.agents.models import Task
 from contextopt.errors import Conflict
@@ -16,7 +16,7 @@ def find_task(team_id: int, task_id: int) -> Task:
 
 
 def lock_task(team_id: int, task_id: int, *, if_closed: str) -> Task:
-    """Return the team's open task with its row held until the transaction ends.
+    """Return the team's open task. Its row is locked until the transaction ends.
 
     Raises:
         NotFound: the team has no such task.

@@ -1,4 +1,4 @@
-"""What each hand-off phase may weigh: the team's own settings, else the defaults."""
+"""Token budgets of the hand-off phases: the team's own settings, or else the defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ BUNDLE_TOKENS = 35_000
 
 @dataclass(frozen=True, slots=True)
 class HandoffBudgets:
-    """The settings of one phase. `bundle_tokens` is the context that the phase is given."""
+    """The settings of one phase. `bundle_tokens` is the budget of the context given to the phase."""
 
     phase: HandoffPhase
     bundle_tokens: int
@@ -25,7 +25,7 @@ class HandoffBudgets:
 
     @property
     def handed_tokens(self) -> int:
-        """What the phase may hand on: its brief and its critical findings."""
+        """The tokens that the phase may hand on, for its brief and its critical findings."""
         return self.limits.budget_tokens + self.limits.critical_tokens
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def budgets_in_force(team_id: int) -> Mapping[HandoffPhase, HandoffBudgets]:
 
 
 def input_budget(budgets: Mapping[HandoffPhase, HandoffBudgets], phase: HandoffPhase) -> int:
-    """Return what a phase may be given: its context, and what the phase before it may hand on."""
+    """Return the tokens a phase may be given: its context, and the hand-off of the phase before it."""
     before = phase.before
     return budgets[phase].bundle_tokens + (budgets[before].handed_tokens if before else 0)
 

@@ -1,4 +1,4 @@
-"""What a phase is given to begin with: the hand-off of the phase before it, and a context that fits."""
+"""Bundles what a phase starts with: the hand-off of the phase before it, and a context that fits."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,7 +33,7 @@ IN_BRIEF = "in_brief"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A finding that is not given whole, and where it can be had."""
+    """A finding that is not included in full, and the URL where it can be read."""
 
     id: str
     category: str
@@ -44,7 +44,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """All that a phase begins with. `compression` is none for the first phase: nothing came before it."""
+    """Everything a phase starts with. `compression` is None in the first phase, which has no hand-off."""
 
     task: Task
     phase: HandoffPhase
@@ -58,19 +58,19 @@ class Bundle:
 
     @property
     def text(self) -> str:
-        """The text for the agent: critical findings, brief, context. All but our headings is marked."""
+        """The text for the agent: critical findings, brief, context. All of it but our headings is marked."""
         parts = (mark(self.handed_text), self.context.context.render())
         return "\n".join(filter(None, parts))
 
     @property
     def tokens(self) -> int:
-        """The size of the bundle. Findings and brief count as they were handed on, without marks."""
+        """The size of the bundle. Findings and brief count as handed on, without marks."""
         handed = self.compression.tokens_after if self.compression else 0
         return handed + self.context.filtered_tokens
 
     @property
     def tokens_without(self) -> int:
-        """What the phase would have weighed with every finding in full."""
+        """The size of the bundle if every finding were included in full."""
         handed = self.compression.tokens_before if self.compression else 0
         return handed + self.context.filtered_tokens
 
@@ -97,9 +97,10 @@ class Bundle:
 
 
 def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYSTEM) -> Bundle:
-    """Give the task's present phase its bundle. From then on the brief that it was given stays.
+    """Return the bundle of the task's present phase. The brief in it never changes afterwards.
 
-    Findings of earlier phases that came since, or were tagged or linked, give a further version first.
+    If findings of earlier phases were added, tagged or linked since, first make a new version of the
+    hand-off.
 
     Raises:
         NotFound: the team has no such task.
@@ -129,9 +130,9 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
 
 
 def _take(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | None:
-    """Return the hand-off of the phase before, brought up to date, and note that it is read.
+    """Return the up-to-date hand-off of the phase before, and note that it was read.
 
-    Its row is locked after the task's, as everybody does who compresses.
+    Lock its row after the task's, like everything that compresses.
     """
     before = phase.before
     if before is None:
@@ -148,7 +149,7 @@ def _take(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | Non
 
 
 def _references(compression: PhaseCompression) -> tuple[Reference, ...]:
-    """Name every finding that is handed on and not given whole."""
+    """Return a reference to every finding that is handed on but not included in full."""
     reasons = {item["id"]: item["reason"] for item in compression.discarded}
     rows = compression.task.findings.filter(number__in=compression.covered - set(compression.critical))
     return tuple(

@@ -1,4 +1,4 @@
-"""From a phase's findings to what the next phase is handed: the engine's brief, a model's, and the log."""
+"""Compresses a phase's findings into its hand-off, puts briefs in force, and logs the savings."""
 
 import hashlib
 import json
@@ -27,16 +27,16 @@ from contextopt.jobs import WRITE_BRIEF, run_after_commit
 
 log = structlog.get_logger(__name__)
 
-# The budgets of hand-offs are counted with it.
+# Hand-off budgets are counted in this encoding.
 ENCODING = "cl100k_base"
-# Changes when the same findings would give another brief.
+# Change this when the same findings would give another brief.
 WRITER_VERSION = "extract 1"
 NOTE_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A text that is sent as it is."""
+    """A text that is sent unchanged."""
 
     text: str
 
@@ -48,9 +48,9 @@ class PlainText:
 
 
 def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor: str) -> PhaseCompression:
-    """Compress the present phase or an earlier one of a task whose row the caller holds.
+    """Compress the present or an earlier phase of a task whose row the caller holds.
 
-    Findings that have not changed give the stored compression again; else a further version is made.
+    Unchanged findings return the stored compression. Otherwise a new version is made.
 
     Raises:
         OpenDecisions: decisions of the phase are open, and it is not forced.
@@ -83,15 +83,16 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
 
 
 def _await_brief(compression: PhaseCompression) -> None:
-    """Have the model's brief written where it is still to come; the extract stands until then."""
+    """Queue the model's brief if it is still to be written. The extract is used until then."""
     if compression.brief_state == BriefState.PENDING:
         run_after_commit(WRITE_BRIEF, compression.pk)
 
 
 def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
-    """Return the findings of earlier phases that came, or were tagged or linked, too late for this phase.
+    """Return earlier phases' findings that were added, tagged or linked too late for this phase.
 
-    It hands them on to the next. A version that was made after this phase had ended reached nobody in it.
+    This phase hands them on to the next. Versions made after this phase ended don't count, as nobody in it
+    read them.
     """
     before = phase.all_before
     if not before:
@@ -104,7 +105,7 @@ def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
 
 
 def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
-    """Return a hash of everything a compression depends on that can change; what a finding says cannot."""
+    """Return a hash of everything a compression depends on that can change. A finding's content cannot."""
     states = [
         (finding.number, finding.decision, finding.resolution, finding.tags, finding.depends_on)
         for finding in findings
@@ -120,7 +121,7 @@ def _compress(
     started = perf_counter()
     handed = with_needed(task, phase, findings, budgets)
     result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
-    # An example is not worth a model's tokens.
+    # Demo data is not worth a model's tokens.
     is_written = endpoint.is_configured() and task.created_by != DEMO_ACTOR
     return PhaseCompression(
         task=task,
@@ -145,9 +146,9 @@ def _compress(
 def with_needed(
     task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
 ) -> list[values.Finding]:
-    """Return the findings to hand on, and those of earlier phases that its critical ones depend on.
+    """Return the findings to hand on, with earlier phases' findings that critical ones depend on.
 
-    What no critical finding needs of an earlier phase was handed on then, and stays where it is.
+    Other findings of earlier phases were handed on before and are left out.
     """
     own = frozenset(finding.number for finding in findings)
     rows = Finding.objects.filter(task=task, phase__in=phase.all_before).exclude(number__in=own)
@@ -165,30 +166,30 @@ def with_needed(
 
 
 def handed_findings(compression: PhaseCompression) -> list[values.Finding]:
-    """Return the findings that the compression is of."""
+    """Return the findings that the compression covers."""
     found = list(Finding.objects.filter(task=compression.task_id, number__in=compression.covered).in_order())
     numbers = frozenset(finding.number for finding in found)
     return [finding.to_value(numbers) for finding in found]
 
 
 def critical_text(compression: PhaseCompression, findings: Sequence[values.Finding]) -> str:
-    """Return the critical findings whole."""
+    """Return the text of the critical findings in full."""
     wanted = set(compression.critical_findings)
     return "".join(render_finding(finding) for finding in findings if finding.id in wanted)
 
 
 def log_handoff(compression: PhaseCompression) -> None:
-    """Log what the phase hands on, with the brief in force, and tie the log to the compression.
+    """Log what the phase hands on with its present brief, and link the log row to the compression.
 
-    Each finding is sent in full once without us, so a further version is compared with those findings alone
-    that no version before it had: all versions of a phase together never count a finding twice.
+    Without us, each finding would be sent in full once. So a new version is compared only with findings that
+    no earlier version had, and all versions of a phase together count each finding once.
     """
     findings = handed_findings(compression)
     counter = RenderedCounter(get_tokenizer(compression.encoding))
     known = _handed_before(compression)
     new = [finding for finding in findings if number_of(finding.id) not in known]
     before = PlainText("".join(render_finding(finding) for finding in new))
-    # Whole findings end in a line break, so the brief after them is counted as it is alone.
+    # Findings in full end in a line break, so the brief after them counts the same as alone.
     after = PlainText(critical_text(compression, findings) + compression.brief)
     saving = Saving(
         kind=Kind.HANDOFF,
@@ -241,7 +242,7 @@ def _handed_before(compression: PhaseCompression) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBrief:
-    """What a model wrote. `refusal` says why it is not to be used; empty where it is good."""
+    """A brief by a model. `refusal` says why it cannot be used, and is empty if it can."""
 
     text: str
     tokens: int
@@ -250,9 +251,9 @@ class WrittenBrief:
 
 
 def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompression | None:
-    """Put a model's brief in force, or note why it is not; the first answer counts.
+    """Put a model's brief in force, or note why not. Only the first answer counts.
 
-    One that comes after the next phase has begun to read is kept beside the other, to compare.
+    An answer that comes after the next phase began to read is kept beside the extract for comparison.
     """
     with transaction.atomic():
         rows = PhaseCompression.objects.select_for_update(no_key=True).filter(pk=compression_id)
@@ -283,7 +284,7 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
 
 
 def consume(compression: PhaseCompression) -> None:
-    """Note that the next phase has read it: from now on its brief stays. The caller holds its row."""
+    """Note that the next phase has read it, so its brief stays. The caller holds its row."""
     if compression.consumed_at is not None:
         return
     compression.consumed_at = timezone.now()

@@ -1,4 +1,4 @@
-"""The way in for what the phases of a task find, and for handing it on from phase to phase."""
+"""Adds and changes the findings of a task's phases, and hands them on from phase to phase."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,14 +33,14 @@ IF_CLOSED = "its findings can no longer change"
 
 
 def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
-    """Number a finding of the task's present phase, or of the earlier one that it names, and keep it.
+    """Add a finding to the task's present phase, or to the earlier phase that it names.
 
-    The task's row is held meanwhile: of two findings added at once each gets a number of its own.
+    The task's row is locked, so that two findings added at once get different numbers.
 
     Raises:
         NotFound: the team has no such task.
         Conflict: the task is closed, or its phase has as many findings as it may.
-        InvalidInput: names the field that does not fit what the task has.
+        InvalidInput: names the field that does not fit the task.
     """
     with transaction.atomic():
         finding = _build(lock_task(team_id, task_id, if_closed=IF_CLOSED), data, actor)
@@ -57,11 +57,11 @@ def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> F
 
 
 def check_finding(*, task: Task, data: FindingIn) -> Finding:
-    """Return the finding as it would be added now; nothing is written.
+    """Return the finding as it would be added now, without storing it.
 
     Raises:
         Conflict: the task's phase has as many findings as it may.
-        InvalidInput: names the field that does not fit what the task has.
+        InvalidInput: names the field that does not fit the task.
     """
     return _build(task, data, "")
 
@@ -93,7 +93,7 @@ def _count(finding: Finding) -> int:
 
 
 def _in_stored_order(value: Any) -> Any:
-    """Return JSON with its keys as PostgreSQL keeps them, so that what is counted is what is read again."""
+    """Return JSON with its keys in PostgreSQL's order, so that counting and reading see the same text."""
     if isinstance(value, list):
         return [_in_stored_order(item) for item in value]
     if not isinstance(value, dict):
@@ -147,7 +147,7 @@ def find_finding(task: Task, number: int) -> Finding:
     """Return a finding of the task.
 
     Raises:
-        NotFound: it has none of this number.
+        NotFound: it has no finding with this number.
     """
     finding = Finding.objects.filter(task=task, number=number).first()
     if finding is None:
@@ -156,11 +156,11 @@ def find_finding(task: Task, number: int) -> Finding:
 
 
 def resolve_decision(*, team_id: int, task_id: int, number: int, data: ResolutionIn, actor: str) -> Finding:
-    """Say what was decided of a finding whose decision is open; who and when is kept with it.
+    """Resolve a finding's open decision, and store who did so and when.
 
     Raises:
         NotFound: the team has no such task, or the task no such finding.
-        Conflict: the task is closed, or the finding has no decision that is open.
+        Conflict: the task is closed, or the finding has no open decision.
     """
     with transaction.atomic():
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
@@ -178,7 +178,7 @@ def resolve_decision(*, team_id: int, task_id: int, number: int, data: Resolutio
 
 
 def change_finding(*, team_id: int, task_id: int, number: int, data: FindingPatch, actor: str) -> Finding:
-    """Set the tags and dependencies of a finding; what it says stays. The next bundle heeds them.
+    """Set a finding's tags and dependencies; its content stays. The next bundle uses them.
 
     Raises:
         NotFound: the team has no such task, or the task no such finding.
@@ -215,7 +215,7 @@ def change_finding(*, team_id: int, task_id: int, number: int, data: FindingPatc
 
 
 def _refuse_circle(task: Task, finding: Finding) -> None:
-    """Refuse a dependency that, directly or not, depends on the finding itself."""
+    """Refuse a dependency that depends on the finding itself, directly or not."""
     links = dict(task.findings.exclude(pk=finding.pk).values_list("number", "depends_on"))
     for place, needed in enumerate(finding.depends_on):
         waiting, reached = [needed], set[int]()
@@ -230,9 +230,9 @@ def _refuse_circle(task: Task, finding: Finding) -> None:
 
 
 def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) -> PhaseCompression:
-    """Compress the findings of the task's present phase, or again those of an earlier one.
+    """Compress the findings of the task's present phase, or of an earlier one again.
 
-    Unchanged findings give the same compression again; else it is a further version, and the others stay.
+    Unchanged findings return the same compression. Otherwise a new version is made, and the others stay.
 
     Raises:
         NotFound: the team has no such task.
@@ -248,12 +248,12 @@ def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) 
 
 
 def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) -> Task:
-    """Compress the present phase and enter the next one. No phase is skipped, and none comes back.
+    """Compress the present phase and enter the next one. Phases are never skipped or repeated.
 
     Raises:
         NotFound: the team has no such task.
         OpenDecisions: decisions of the phase are open, and it was not forced.
-        Conflict: the task is closed, in its last phase, without findings, or not before the phase expected.
+        Conflict: the task is closed, in its last phase, without findings, or not before the expected phase.
     """
     with transaction.atomic():
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)

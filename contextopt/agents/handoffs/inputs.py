@@ -1,4 +1,4 @@
-"""What callers send about findings and hand-offs."""
+"""Input types for findings and hand-offs."""
 
 import json
 import re
@@ -18,7 +18,7 @@ KEY = re.compile(r"[Ff]-0*([1-9][0-9]{0,9})")
 
 
 def check_content(content: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what cannot be stored, and what no next phase would read."""
+    """Refuse content that cannot be stored, is empty, or is nested too deep or too large."""
     if not content:
         raise ValueError("must be an object with at least one key")
     check_json(content, CONTENT_DEPTH_MAX)
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Take F-1 and f-001 for F-001."""
+    """Return an id such as F-1 or f-001 in its usual form, F-001."""
     match = KEY.fullmatch(key.strip())
     if match is None or int(match[1]) > NUMBER_MAX:
         raise ValueError("must be a finding's id, such as F-001")
@@ -101,7 +101,7 @@ class AdvanceIn(Input):
 
 
 class PhaseFindings(Input):
-    """The findings of one phase that hangs on no stored task; the engine checks each of them."""
+    """The findings of one phase without a stored task. The engine checks each of them."""
 
     phase: PhaseName
     findings: list[Any]

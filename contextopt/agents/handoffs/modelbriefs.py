@@ -1,4 +1,4 @@
-"""Briefs by a language model, where an endpoint is configured: asked, checked, and put aside if they fail."""
+"""Asks a language model for briefs if an endpoint is configured, and checks the answers."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from contextopt.errors import ServiceUnavailable
 
 # Well within the hard time limit of a job.
 WRITE_SECONDS = 45.0
-# A job that has not answered by then was lost with its worker.
+# A job without an answer by then was lost with its worker.
 PENDING_LIFE = timedelta(minutes=5)
 LOST_AT_ONCE = 100
 CLAIMS_NAMED = 5
@@ -68,7 +68,7 @@ def _ask(
 
 
 def build_prompt(findings: Sequence[values.Finding], *, budget: int) -> list[ChatMessage]:
-    """Return the prompt, the same for the same findings. Its fence is a hash of them, so none can hold it."""
+    """Return the prompt. Its fence is a hash of the findings, so none of them can contain it."""
     data = "".join(render_finding(finding) for finding in findings)
     fence = hashlib.sha256(data.encode()).hexdigest()[:FENCE_CHARS]
     return [
@@ -78,7 +78,7 @@ def build_prompt(findings: Sequence[values.Finding], *, budget: int) -> list[Cha
 
 
 def find_fault(text: str, findings: Sequence[values.Finding], *, budget: int, tokenizer: Tokenizer) -> str:
-    """Say why a text cannot be the brief of these findings; nothing where it can."""
+    """Return why the text cannot be the brief of these findings, or an empty text if it can."""
     if (tokens := tokenizer.count(text)) > budget:
         return f"it has {tokens:,} tokens, more than {budget:,}"
     claims = check_claims(text, findings)
@@ -90,7 +90,7 @@ def find_fault(text: str, findings: Sequence[values.Finding], *, budget: int, to
 
 
 def settle_lost_briefs() -> int:
-    """Give up on briefs whose job was lost; return how many. Twice is once."""
+    """Give up on briefs whose job was lost; return how many. Repeating it does nothing."""
     lost = PhaseCompression.objects.filter(
         brief_state=BriefState.PENDING, created_at__lt=timezone.now() - PENDING_LIFE
     )

@@ -1,4 +1,4 @@
-"""What a phase of a task found, and what of it the next phase is handed."""
+"""Findings of a task's phases, and the compressions that hand them to the next phase."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self, cast
@@ -25,19 +25,19 @@ CONTENT_MAX_BYTES = 65_536
 TAG_MAX = 64
 TAGS_MAX = 50
 DEPENDENCIES_MAX = 100
-# More than a phase may hand on many times over; past it, compressing takes longer than a request may.
+# Many times more than a phase may hand on. Beyond it, compressing takes longer than a request may.
 FINDINGS_MAX = 500
 PHASE_TOKENS_MAX = 400_000
 RESOLUTION_MAX = 2_000
 
 
 def finding_key(number: int) -> str:
-    """Return the id by which people and agents know a finding of a task: F-001."""
+    """Return the id that people and agents use for a finding of a task, such as F-001."""
     return f"F-{number:03d}"
 
 
 def number_of(key: str) -> int:
-    """Return the number in an id that was checked."""
+    """Return the number in a checked id."""
     return int(key.removeprefix("F-"))
 
 
@@ -51,15 +51,15 @@ class FindingQuerySet(models.QuerySet["Finding"]):
         return self.order_by("number")
 
     def measure(self) -> int:
-        """Return the tokens of these findings in full, added up."""
+        """Return the total tokens of these findings in full."""
         return int(self.aggregate(total=Sum("tokens", default=0))["total"])
 
 
 class Finding(models.Model):
     """One result of a phase, numbered within its task from 1 without gaps.
 
-    What a finding says never changes; a trigger refuses it. An open decision is resolved, once; tags and
-    dependencies may be set again. `tokens` is the finding alone and in full.
+    A finding's content never changes; a trigger refuses it. An open decision is resolved once. Tags and
+    dependencies may be set again. `tokens` is the size of the finding alone and in full.
     """
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="findings", db_index=False)
@@ -101,7 +101,7 @@ class Finding(models.Model):
                 name="finding_decision",
             ),
         ]
-        # Every list is of one task, and nearly always of one of its phases, in order.
+        # Every list belongs to one task, and nearly always to one of its phases, in order.
         indexes: ClassVar = [models.Index(fields=["task", "phase", "number"], name="finding_of_phase")]
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class Finding(models.Model):
         return self.decision == Decision.OPEN
 
     def to_value(self, known: frozenset[int] | None = None) -> values.Finding:
-        """Return the engine's value; of its dependencies those among `known`, where that is given."""
+        """Return the engine's value. If `known` is given, keep only the dependencies in it."""
         numbers = [number for number in self.depends_on if known is None or number in known]
         return values.Finding(
             id=self.key,
@@ -157,7 +157,7 @@ class Finding(models.Model):
 
 
 class BriefState(models.TextChoices):
-    """How the brief of the language model stands beside the extracted one."""
+    """The state of the model's brief, which may replace the extracted one."""
 
     NONE = "none", "Not requested"
     PENDING = "pending", "In progress"
@@ -168,18 +168,19 @@ class BriefState(models.TextChoices):
 
 class PhaseCompressionQuerySet(models.QuerySet["PhaseCompression"]):
     def latest_versions(self) -> Self:
-        """The compression in force of each phase of each task."""
+        """Return the compression in force for each phase of each task."""
         return self.order_by("task", "phase", "-version").distinct("task", "phase")
 
 
 class PhaseCompression(models.Model):
-    """What a phase handed on: its critical findings whole and a brief of the rest.
+    """A phase's hand-off: its critical findings in full and a brief of the rest.
 
-    Compressed again, a phase gets a further version; the latest is in force and the others stay to be seen.
-    `made_in` is the phase that the task was in, where it was not this one.
+    Compressing again adds a version. The latest is in force, and the others stay readable. `made_in` is the
+    phase that the task was in, if it was another.
 
-    `extract` is the brief put together from the findings' own words, `written` the language model's where one
-    was asked. A trigger refuses any change but of what becomes of the latter.
+    `extract` is the brief made of the findings' own words. `written` is the model's brief, if one was
+    requested. A trigger refuses changes to anything but the model's brief and its state, `consumed_at` and
+    `assembly`.
     """
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="compressions", db_index=False)
@@ -224,7 +225,7 @@ class PhaseCompression(models.Model):
                 name="compression_written",
             ),
         ]
-        # The sweep looks for briefs that no worker is writing any more.
+        # The sweep looks for pending briefs that no worker is writing any more.
         indexes: ClassVar = [
             models.Index(
                 fields=["created_at"], condition=Q(brief_state=BriefState.PENDING), name="compression_pending"
@@ -236,12 +237,12 @@ class PhaseCompression(models.Model):
 
     @property
     def covered(self) -> frozenset[int]:
-        """The numbers of all findings that it is of, whatever became of each."""
+        """The numbers of all findings that it covers, including discarded ones."""
         left_out = (number_of(item["id"]) for item in self.discarded)
         return frozenset((*self.critical, *self.in_brief, *left_out))
 
     def missed(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return those findings that came, or were tagged or linked, after this version was made."""
+        """Return those findings that were added, tagged or linked after this version was made."""
         covered, made_at = self.covered, self.created_at
         return [
             finding
@@ -272,7 +273,7 @@ class PhaseCompression(models.Model):
 
     @property
     def saved_tokens(self) -> int:
-        """Tokens fewer than every finding in full; negative when the compression cost more."""
+        """Tokens saved against every finding in full, negative if the compression cost more."""
         return self.tokens_before - self.tokens_after
 
     @property
@@ -320,7 +321,7 @@ def _share(default: float, **options: Any) -> Any:
 class HandoffSettings(models.Model):
     """A team's own settings of one hand-off phase, in place of the defaults.
 
-    They may be edited: each compression keeps those that it was made with.
+    They can be edited, because each compression keeps the settings it was made with.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="handoff_settings")

@@ -1,4 +1,4 @@
-"""Where a task stands: its phase, what was found, what was handed on, and what that weighs."""
+"""The status of a task: its phase, findings, hand-offs and their sizes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from contextopt.engine.briefs.compression import FINDINGS_OVER_BUDGET, OPEN_DECI
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 
 NOT_COMPRESSED = "not_compressed"
-"""Findings are not in what their phase hands on yet; the next bundle brings them."""
+"""Some findings are not in their phase's hand-off yet; the next bundle adds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseStatus:
-    """One phase in numbers. `input_tokens` is what it is given at most, its hand-over included."""
+    """One phase in numbers. `input_tokens` is the most it is given, including its hand-off."""
 
     phase: HandoffPhase
     budgets: HandoffBudgets
@@ -43,7 +43,7 @@ class PhaseStatus:
 
     @property
     def late(self) -> tuple[str, ...]:
-        """Findings that were added, tagged or linked since the phase was compressed."""
+        """Findings that were added, tagged or linked after the phase was compressed."""
         compression = self.compression
         if compression is None:
             return ()
@@ -51,7 +51,7 @@ class PhaseStatus:
 
     @property
     def warnings(self) -> Iterator[ContextWarning]:
-        """Warnings of the compression, or those it would give. Decisions are the ones open now."""
+        """The compression's warnings, or those it would give. Open decisions are the present ones."""
         for warning in self.compression.read_warnings() if self.compression else ():
             if warning.code != OPEN_DECISIONS:
                 yield warning
@@ -85,7 +85,7 @@ class PhaseStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task with its findings in order and its phases in theirs."""
+    """A task with its findings and phases, both in order."""
 
     task: Task
     findings: tuple[Finding, ...]
@@ -93,7 +93,7 @@ class TaskStatus:
 
     @property
     def warnings(self) -> list[ContextWarning]:
-        """What is wrong with the task's hand-offs, each with its phase."""
+        """Warnings about the task's hand-offs, each with its phase."""
         return [
             replace(warning, message=f"{status.phase}: {warning.message}")
             for status in self.phases
@@ -101,7 +101,7 @@ class TaskStatus:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the task, as the commands and the API give it."""
+        """Return the task as commands and the API show it."""
         task = self.task
         compressions = [status.compression for status in self.phases if status.compression]
         return {
@@ -123,12 +123,12 @@ class TaskStatus:
 
 
 def knowledge_pool(compressions: Sequence[PhaseCompression]) -> dict[str, Any]:
-    """Return what the task's phases have handed on, by phase."""
+    """Return the hand-offs of the task's phases, by phase."""
     return {"phase_compressions": {each.phase: each.to_json() for each in compressions}}
 
 
 def task_status(*, team_id: int, task_id: int) -> TaskStatus:
-    """Return the task as it stands, in four queries.
+    """Return the task's present status, in four queries.
 
     Raises:
         NotFound: the team has no such task.
