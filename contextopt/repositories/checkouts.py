@@ -1,4 +1,4 @@
-"""Files and history of a folder on this machine: a git repository at a revision, or just what lies there."""
+"""Reads files and history of a local folder: a git repository at a revision, or the files lying there."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ from contextopt.spaces.importing.rows import UnusableSource
 HISTORY_COMMITS = 2_000
 MESSAGE_MAX = 4_000
 FILES_MAX = 100_000
-# Made by tools or kept by them, never written by people; git leaves them out by itself.
+# Written or kept by tools, not people. In a repository, git leaves them out itself.
 IGNORED_FOLDERS = frozenset(
     {
         ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
@@ -50,13 +50,13 @@ NOT_READ = {
     "missing": "missing from the repository",
     "many": f"past the first {FILES_MAX:,} files",
 }
-"""Why there is nothing to rank at a path; `too large` is a file and is ranked by its path."""
+"""Reasons why nothing is ranked at a path. A `too large` file is not among them: it is ranked by its path."""
 NO_FILE = frozenset(NOT_READ.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file as it is listed, before its content is read; `oid` is git's name of the content."""
+    """A file as listed, before its content is read. `oid` is git's name of the content."""
 
     path: str
     oid: str
@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All files at one moment, by path. `revision` and `moment` are a commit's, where there is one."""
+    """All files at one moment, by path. `revision` and `moment` are those of the commit, if there is one."""
 
     entries: Mapping[str, Entry]
     revision: str = ""
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 class Checkout(Protocol):
-    """Where files are read from."""
+    """A source of files."""
 
     @property
     def folder(self) -> Path: ...
@@ -88,11 +88,11 @@ class Checkout(Protocol):
         ...
 
     def read(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | None]]:
-        """Yield each file's content; None of one that is gone or may not be read."""
+        """Yield each file's content, or None if it is gone or cannot be read."""
         ...
 
     def changes(self, revision: str, *, since: str = "") -> list[Change]:
-        """Return what the newest commits up to a revision changed, newest first."""
+        """Return the changes of the newest commits up to a revision, newest first."""
         ...
 
     def is_ancestor(self, older: str, newer: str) -> bool: ...
@@ -102,16 +102,16 @@ class Checkout(Protocol):
 
 @contextmanager
 def opened(path: str, *, field: str = "REPO") -> Iterator[Checkout]:
-    """Open a folder for as long as it is read; see `open_checkout`."""
+    """Open a folder and close it after reading; see `open_checkout`."""
     with closing(open_checkout(path, field=field)) as checkout:
         yield checkout
 
 
 def open_checkout(path: str, *, field: str = "REPO") -> Checkout:
-    """Return the folder's git repository, or the folder as it lies there.
+    """Return the folder's git repository, or the folder without history.
 
-    A folder inside a repository is taken for itself, without history, unless it is the repository's top.
-    So is a repository without a commit.
+    A folder within a repository counts as a folder without history, unless it is the repository's top. So
+    does a repository without commits.
 
     Raises:
         InvalidInput: there is no such folder.
@@ -133,7 +133,7 @@ def _commit(folder: Path, rev: str) -> str | None:
 
 @dataclass(slots=True)
 class GitCheckout:
-    """A repository; the work tree and what is not committed play no part."""
+    """A repository. The work tree and uncommitted changes are ignored."""
 
     folder: Path
     _reader: "_BlobReader | None" = field(default=None, repr=False)
@@ -204,7 +204,7 @@ def _checked(entry: Entry) -> Entry:
 
 
 def _bounded(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """Return the entries by path, those past the limit marked as such."""
+    """Return the entries by path, with those past the limit marked."""
     ordered = sorted(entries, key=lambda entry: entry.path)
     return {
         entry.path: entry if place < FILES_MAX else Entry(entry.path, entry.oid, entry.size, NOT_READ["many"])
@@ -213,7 +213,7 @@ def _bounded(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def _change(commit: Commit) -> Change | None:
-    """Return what ranking needs of a commit; None of one that touched too many files to say anything."""
+    """Return the parts of a commit that ranking needs, or None if it touched too many files."""
     date = _moment(commit.header["date"])
     if date is None or not 0 < commit.file_count <= MAX_PATHS_PER_CHANGE:
         return None
@@ -222,7 +222,7 @@ def _change(commit: Commit) -> Change | None:
 
 
 class _BlobReader:
-    """One `git cat-file --batch`, asked for one content after another; it ends with this object."""
+    """A running `git cat-file --batch` that reads one content after another. `close` ends it."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - git, with arguments of our own
@@ -259,7 +259,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 @dataclass(slots=True)
 class FolderCheckout:
-    """A folder without a history. Links are not followed, so no circle of them can hold it up."""
+    """A folder without a history. Links are not followed, so a circle of them does no harm."""
 
     folder: Path
 
@@ -279,7 +279,7 @@ class FolderCheckout:
         return False
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, since nothing is held open."""
 
     def _entries(self) -> Iterator[Entry]:
         count = 0
@@ -325,7 +325,7 @@ class FolderCheckout:
 
 
 def _file_bytes(path: Path) -> bytes | None:
-    """Return a file's bytes, one more than are read at most; None where it is gone or not ours to read."""
+    """Return a file's bytes, cut one past the limit, or None if it is gone or cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)

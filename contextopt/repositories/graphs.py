@@ -1,4 +1,4 @@
-"""Indexes of repositories in memory: made from the database once, and from then on brought up to date."""
+"""Keeps indexes of repositories in memory: loaded from the database once, then brought up to date."""
 
 import gc
 from collections import OrderedDict
@@ -21,15 +21,15 @@ from contextopt.repositories.checkouts import NO_FILE
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.repositories.storedfiles import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
 
-# So often a repository is read again whose contents were replaced meanwhile.
+# Times to read a repository whose contents are replaced meanwhile.
 READ_TRIES = 4
-# One of ten thousand files takes some 300 MB.
+# One with ten thousand files takes some 300 MB.
 KEPT_REPOSITORIES = 4
 LOAD_ROWS = 2_000
 
 
 class IndexedFile(NamedTuple):
-    """Which content a file has; `blob_id` is none of one that was skipped."""
+    """The content of a file. `blob_id` is None if the file was skipped."""
 
     oid: str
     skipped: str
@@ -38,7 +38,7 @@ class IndexedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedIndex:
-    """A repository in one state, ready to be asked."""
+    """The index of a repository in one state, ready for ranking."""
 
     state: UUID
     files: Mapping[str, IndexedFile]
@@ -47,14 +47,14 @@ class LoadedIndex:
 
 
 class ContentGone(Exception):
-    """A content was replaced or deleted after the list of files that names it had been read."""
+    """A content was replaced or deleted after the list of files was read."""
 
 
 def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
-    """Return what `read` gives, of the repository as it is by then where it was changed meanwhile.
+    """Return the result of `read`, and read again if the repository was changed meanwhile.
 
     Raises:
-        Conflict: it changes faster than it is read.
+        Conflict: it changes faster than it can be read.
         Repository.DoesNotExist: it was deleted.
     """
     for _ in range(READ_TRIES):
@@ -66,12 +66,12 @@ def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
 
 
 _kept: OrderedDict[int, LoadedIndex] = OrderedDict()
-# Building takes seconds; requests that come meanwhile wait for the one that builds.
+# Building takes seconds. Requests that come meanwhile wait for it.
 _lock = RLock()
 
 
 def load_index(repository: Repository) -> LoadedIndex:
-    """Return the index of a repository's present state; what has not changed since is not loaded again.
+    """Return the index of a repository's present state. Unchanged files are not loaded again.
 
     Raises:
         Conflict, Repository.DoesNotExist: as `read_unchanged`.
@@ -111,7 +111,7 @@ def _readings(files: Mapping[str, IndexedFile]) -> dict[str, Reading]:
 
 
 def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
-    """Return what the contents say, by id; what another version of the parser read is read again."""
+    """Return the readings of contents by id. Parse again those read by another version of the parser."""
     paths = {blob: path for path, blob in wanted.items()}
     numbers = sorted(paths)
     loaded: dict[int, Reading] = {}
@@ -129,7 +129,7 @@ def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
 
 
 def load_graph(repository: Repository) -> CodeGraph:
-    """Return the graph of the stored files, by way of the index where one is in memory.
+    """Return the graph of the stored files, from the index if it is in memory.
 
     Its files may lack their symbols.
 
@@ -164,7 +164,7 @@ def _load_graph(repository: Repository) -> CodeGraph:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the collector of circles from looking again and again through objects that are all kept."""
+    """Keep the garbage collector from scanning many new objects that are all kept."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -179,7 +179,7 @@ def dump_changes(changes: Iterable[Change]) -> str:
 
 
 def load_changes(text: str) -> list[Change]:
-    """Return what `dump_changes` wrote."""
+    """Return the changes that `dump_changes` wrote."""
     return [
         Change(datetime.fromisoformat(date), message, tuple(paths))
         for date, message, paths in from_json(text)

@@ -1,7 +1,7 @@
-"""Reading a repository's files into the database: only what is new or changed is parsed.
+"""Reads repositories' files into the database, and parses only those that are new or changed.
 
-All writes of a team's repositories take turns, so that a content is never dropped while another
-repository takes it up.
+All writers of a team's repositories take turns, so that no content is dropped while another repository starts
+to use it.
 """
 
 import os
@@ -39,7 +39,7 @@ from contextopt.repositories.models import (
 from contextopt.repositories.storedfiles import blob_id, kind_of
 from contextopt.repositories.workers import parse_contents
 
-# Fewer are read sooner than other processes are started.
+# Reading fewer files is faster than starting other processes.
 PARALLEL_FROM = 300
 PROCESSES_MAX = 4
 WRITE_ROWS = 500
@@ -51,12 +51,12 @@ type Progress = Callable[[str], None]
 
 
 def say_nothing(_text: str) -> None:
-    """Take progress that nobody is told of."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What an indexing found; `parsed` are the contents that had not been seen before."""
+    """The result of an indexing. `parsed` in its JSON counts the contents not seen before."""
 
     repository: Repository
     graph: CodeGraph
@@ -86,7 +86,7 @@ class IndexReport:
 
 
 class _Stored(NamedTuple):
-    """A file as the database has it."""
+    """A file as stored in the database."""
 
     oid: str
     size: int
@@ -97,7 +97,7 @@ class _Stored(NamedTuple):
 def index_checkout(
     *, team: Team, checkout: Checkout, rev: str | None, actor: str, on_progress: Progress = say_nothing
 ) -> IndexReport:
-    """Bring the repository of a folder up to a revision, made if it is not there; see `Snapshot`.
+    """Bring a folder's repository up to a revision, creating it if it is missing; see `Snapshot`.
 
     Raises:
         InvalidInput: there is no such revision.
@@ -108,7 +108,7 @@ def index_checkout(
     repository = ensure_repository(team=team, folder=str(checkout.folder), actor=actor)
     changes = _changes_up_to(checkout, snapshot, repository)
     writing = _Writing(repository, dict(snapshot.entries), checkout.read, on_progress)
-    # Outside the turn: it may take minutes, and what is parsed when it is interrupted stays.
+    # Prepare before taking the turn: it may take minutes, and parsed contents survive an interruption.
     writing.prepare()
     with team_turn(team.pk):
         repository.refresh_from_db()
@@ -120,10 +120,10 @@ def index_checkout(
 
 @transaction.atomic
 def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str) -> IndexReport:
-    """Make a repository of posted files.
+    """Create a repository from posted files.
 
     Raises:
-        Conflict: the team has one of that name.
+        Conflict: the team has one with that name.
     """
     started = perf_counter()
     with team_turn(team.pk):
@@ -135,7 +135,7 @@ def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str
 
 @transaction.atomic
 def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: Iterable[str]) -> IndexReport:
-    """Replace, add and remove files of a posted repository; what is not there need not be removed.
+    """Replace, add and remove files of a posted repository. Removing a missing file does nothing.
 
     Raises:
         Conflict: the repository is read from a folder.
@@ -150,10 +150,10 @@ def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: 
 
 
 def delete_repository(*, repository: Repository, actor: str = SYSTEM) -> None:
-    """Remove a repository, and the contents that no other has."""
+    """Delete a repository, and contents that no other repository has."""
     with team_turn(repository.team_id):
         Repository.objects.filter(pk=repository.pk).delete()
-        # Those of an indexing that was interrupted go too.
+        # This includes contents left by an interrupted indexing.
         CodeBlob.objects.filter(team=repository.team_id, files=None).delete()
         note_event(
             team_id=repository.team_id, actor=actor, action="repository.deleted", subject=repository.name
@@ -184,7 +184,7 @@ def _write_posted(
 def stored_files(repository: Repository) -> dict[str, _Stored]:
     rows = RepositoryFile.objects.filter(repository=repository)
     listed = rows.values_list("path", "oid", "size", "skipped", "blob_id", "blob__parser")
-    # What another version of the parser read counts as changed.
+    # Files read by another version of the parser count as changed.
     return {
         path: _Stored(oid if parser in (None, PARSER_VERSION) else "", size, skipped, blob)
         for path, oid, size, skipped, blob, parser in listed
@@ -193,7 +193,7 @@ def stored_files(repository: Repository) -> dict[str, _Stored]:
 
 @contextmanager
 def team_turn(team_id: int) -> Iterator[None]:
-    """Open a transaction that no other writer of the team's repositories runs beside.
+    """Open a transaction in which nobody else writes the team's repositories.
 
     Raises:
         NotFound: the team was deleted meanwhile.
@@ -205,7 +205,7 @@ def team_turn(team_id: int) -> Iterator[None]:
 
 
 def ensure_repository(*, team: Team, folder: str, actor: str) -> Repository:
-    """Return the team's repository of a folder, made under a free name if it is not there."""
+    """Return the team's repository of a folder, creating it with a free name if it is missing."""
     with team_turn(team.pk):
         found = Repository.objects.filter(team=team, folder=folder).first()
         if found is not None:
@@ -220,14 +220,14 @@ def ensure_repository(*, team: Team, folder: str, actor: str) -> Repository:
 
 
 def name_of(folder: str) -> str:
-    """Return the name that a folder's repository gets: its last part, in plain characters."""
+    """Return the name for a folder's repository: the folder's last part, in plain characters."""
     last = os.path.basename(folder.rstrip("/")).removesuffix(".git")  # noqa: PTH119 - it need not exist here
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[: REPOSITORY_NAME_MAX - 8] or "repository"
 
 
 @dataclass(slots=True)
 class _Writing:
-    """One change of a repository's files: what is wanted, against what is stored."""
+    """One change of a repository's files, from the stored entries to the wanted ones."""
 
     repository: Repository
     entries: dict[str, Entry]
@@ -241,7 +241,7 @@ class _Writing:
     removed: list[str] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Parse and store what is new, without changing the repository."""
+        """Parse and store new contents, without changing the repository."""
         if self.stored_state != self.repository.state:
             self._compare()
         self._write_blobs()
@@ -256,7 +256,7 @@ class _Writing:
         self.removed = sorted(self.stored.keys() - self.entries.keys())
 
     def write(self) -> None:
-        # A content that was prepared may have been dropped since; here none can be any more.
+        # Prepared contents may have been dropped since. During the turn, none can be.
         self.prepare()
         before = {self.stored[path].blob_id for path in (*self.changed, *self.removed) if path in self.stored}
         self._write_files()
@@ -285,7 +285,7 @@ class _Writing:
         save_blobs(rows)
         for path, entry in self.changed.items():
             if not entry.skipped and (reason := reasons.get(self._key(entry))):
-                # Noted among the entries too: it need not be read a second time.
+                # Store it with the entries too, so that the file is not read a second time.
                 self.changed[path] = self.entries[path] = Entry(path, entry.oid, entry.size, reason)
 
     def _processes_for(self, missing: Sequence[Entry]) -> int:
@@ -317,7 +317,7 @@ class _Writing:
             RepositoryFile.objects.filter(repository=self.repository, path__in=gone).delete()
 
     def finish(self, started: float) -> IndexReport:
-        """Count what there is now and note it with the repository."""
+        """Update the repository's counts and return the report."""
         if self.changed or self.removed or self.parsed:
             self.repository.state = uuid4()
         graph = load_graph(self.repository)
@@ -344,7 +344,7 @@ class _Writing:
 
 
 def _is_same(entry: Entry, known: _Stored) -> bool:
-    # What was found unreadable once its content was seen is not looked at again.
+    # A file whose content was found unreadable is not read again.
     return (
         known.oid == entry.oid
         and (known.skipped == entry.skipped or not entry.skipped)
@@ -353,7 +353,7 @@ def _is_same(entry: Entry, known: _Stored) -> bool:
 
 
 def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:
-    """Return the newest changes up to a revision; None if those are stored already."""
+    """Return the newest changes up to a revision, or None if they are stored already."""
     stored = RepositoryHistory.objects.filter(repository=repository).first()
     if not snapshot.revision or (stored is not None and stored.revision == snapshot.revision):
         return None

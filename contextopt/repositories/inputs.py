@@ -1,4 +1,4 @@
-"""What callers send of repositories: their files, and the tasks that files are looked for."""
+"""Input types for repositories: their files, and tasks to find files for."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from contextopt.inputs import NUMBER, Input, Text, Tokens, has_surrogate
 from contextopt.repositories.models import REPOSITORY_NAME_MAX, REPOSITORY_PATH_MAX
 
 POSTED_FILES_MAX = 2_000
-"""Files of one request."""
+"""The most files in one request."""
 POSTED_CHARS_MAX = 16_000_000
 REPOSITORY_FILES_MAX = 20_000
 TASK_MAX = 100_000
@@ -25,7 +25,10 @@ def check_repository_path(path: str) -> str:
 
 
 def check_posted(files: dict[str, str]) -> dict[str, str]:
-    """Name the path at fault: a path is no field name. A binary file may come as text, and is skipped."""
+    """Check posted files, naming the path in the error, since it is not a field name.
+
+    A binary file may be posted as text; it is skipped later.
+    """
     if len(files) > POSTED_FILES_MAX:
         raise ValueError(f"must have at most {POSTED_FILES_MAX:,} files per request, not {len(files):,}")
     for path, content in files.items():

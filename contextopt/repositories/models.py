@@ -1,4 +1,4 @@
-"""Repositories: their files as last read, what each content says, and what their history tells."""
+"""Repositories: their files as last read, parsed contents, and recent history."""
 
 from typing import ClassVar, Self
 from uuid import uuid4
@@ -23,15 +23,15 @@ SKIPPED_MAX = 80
 
 class RepositoryQuerySet(models.QuerySet["Repository"]):
     def of(self, team: Team) -> Self:
-        """The team's repositories, by name."""
+        """Return the team's repositories, by name."""
         return self.filter(team=team).order_by("name")
 
 
 class Repository(models.Model):
-    """A tree of files that tasks are about: read from a folder of this machine, or posted.
+    """A tree of files that tasks are about, read from a local folder or posted.
 
-    `state` is another after every change of the files, so that what was computed from them is known to be
-    old. The counts are those of that state.
+    `state` changes with every change of the files, so that results computed from them are known to be
+    outdated. The counts belong to the present state.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="repositories")
@@ -72,12 +72,12 @@ class Repository(models.Model):
 
 
 class RepositoryHistory(models.Model):
-    """The recent commits of a repository: when, what they say, which files they touched."""
+    """The recent commits of a repository: their dates, messages and changed files."""
 
     repository = models.OneToOneField(Repository, models.DB_CASCADE, related_name="history", primary_key=True)
     revision = models.CharField(max_length=OID_MAX)
     commits = models.PositiveIntegerField()
-    # JSON as text: jsonb refuses a NUL in a message and takes longer to read.
+    # JSON as text, because jsonb refuses a NUL in a message and takes longer to read.
     changes = models.TextField()
 
     class Meta:
@@ -88,10 +88,10 @@ class RepositoryHistory(models.Model):
 
 
 class CodeBlob(models.Model):
-    """One content and what it says, parsed once however many files, repositories and revisions have it.
+    """One content with its parsed form, stored once for all files, repositories and revisions that have it.
 
-    What it says depends on its kind too: its language, or which manifest it is. `oid` is git's name of the
-    content. `parser` is the version of the parser that read it; another one reads it again.
+    How it is parsed depends on its kind: its language, or which manifest it is. `oid` is git's name of the
+    content. `parser` is the version of the parser that read it; another version reads it again.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="code_blobs")
@@ -100,7 +100,7 @@ class CodeBlob(models.Model):
     parser = models.PositiveSmallIntegerField()
     symbols = models.PositiveIntegerField(default=0)
     content = models.BinaryField()
-    # JSON as text, as above. What is defined is the larger part and is asked for less often.
+    # JSON as text, as above. Definitions are the larger part and needed less often.
     parsed = models.TextField()
     definitions = models.TextField()
     terms = models.TextField()
@@ -117,19 +117,19 @@ class CodeBlob(models.Model):
 
 class RepositoryFileQuerySet(models.QuerySet["RepositoryFile"]):
     def of(self, repository: Repository) -> Self:
-        """The repository's files, by path."""
+        """Return the repository's files, by path."""
         return self.filter(repository=repository).order_by("path")
 
 
 class RepositoryFile(models.Model):
-    """A file as last read. One that was skipped says why and has no blob."""
+    """A file as last read. A skipped file has a reason and no blob."""
 
     repository = models.ForeignKey(Repository, models.DB_CASCADE, related_name="paths")
     path = models.CharField(max_length=REPOSITORY_PATH_MAX)
     oid = models.CharField(max_length=OID_MAX, blank=True)
     size = models.PositiveBigIntegerField(default=0, help_text="bytes")
     skipped = models.CharField(max_length=SKIPPED_MAX, blank=True)
-    # Blobs go when no file has them; the database sees to it that none goes before.
+    # A blob is dropped once no file has it; the database refuses to drop it earlier.
     blob = models.ForeignKey(CodeBlob, models.DO_NOTHING, null=True, blank=True, related_name="files")
 
     objects = RepositoryFileQuerySet.as_manager()

@@ -1,4 +1,4 @@
-"""Which files of a repository a task needs, as a list and as a text that fits a budget."""
+"""Ranks a repository's files for a task, as a list and as a text within a token budget."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +25,10 @@ from contextopt.repositories.models import CodeBlob, Repository
 from contextopt.repositories.storedfiles import kind_of, skipped_reading
 
 RANKED_MAX = 200
-"""So many of the best are looked at when the text is packed."""
+"""Pack the text from this many of the best files."""
 FETCHED_AT_ONCE = 24
 READINGS_KEPT = 50_000
-# Files without a history have no age; any moment ranks them alike.
+# Without a history, files have no age, so any moment ranks them alike.
 NO_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 type Fetch = Callable[[Sequence[str]], Mapping[str, bytes]]
@@ -36,7 +36,7 @@ type Fetch = Callable[[Sequence[str]], Mapping[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Relevant:
-    """The answer to one task."""
+    """The result for one task."""
 
     revision: str
     encoding: str
@@ -46,7 +46,7 @@ class Relevant:
     contents: Sequence[tuple[str, str]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer; its `files` are what a phase takes as its `files`."""
+        """Return the result as JSON. A phase accepts its `files` as they are."""
         return {
             "revision": self.revision,
             "ranked": [
@@ -64,12 +64,12 @@ class Relevant:
 
 
 def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
-    """Rank the files of a repository as it was last indexed.
+    """Rank the files of a repository as last indexed.
 
     Raises:
-        InvalidInput: a seed is none of its files.
-        Conflict: it changes faster than it is read.
-        UnknownEncoding: the tokenizer is not at hand.
+        InvalidInput: a seed is not among its files.
+        Conflict: it changes faster than it can be read.
+        UnknownEncoding: the tokenizer is not available.
     """
     return read_unchanged(repository, lambda: _rank_stored(repository, request))
 
@@ -119,7 +119,7 @@ def _check_seeds(seeds: Sequence[str], files: Container[str], revision: str) -> 
 
 
 class _Sources(Mapping[str, Source]):
-    """The ranked files' texts, fetched some at a time: packing seldom looks past the best few."""
+    """The ranked files' texts, fetched in batches, because packing seldom needs more than the best few."""
 
     def __init__(self, order: Sequence[str], files: Mapping[str, ParsedFile], fetch: Fetch) -> None:
         self._order = [path for path in order if not files[path].skipped]
@@ -143,7 +143,7 @@ class _Sources(Mapping[str, Source]):
 
 
 def shown_contents(packed: Packed, sources: Mapping[str, Source]) -> Iterator[tuple[str, str]]:
-    """Yield what the text shows of each file, without the headings."""
+    """Yield each file's path and the part of it that the text shows, without headings."""
     shown = [file for file in packed.files if file.mode != PATH]
     heads = [_heading(file, sources[file.path].text) for file in shown]
     at = 0
@@ -169,10 +169,10 @@ def _heading(file: PackedFile, text: str) -> str:
 
 @dataclass(slots=True)
 class RevisionRanker:
-    """Ranks the files of a checkout as they were at one revision after another.
+    """Ranks the files of a checkout as they were at a series of revisions.
 
-    History is that before the revision. Going from one revision to the next reads what differs alone, and
-    nothing is stored: `start` may be the stored index, so that little has to be read at first.
+    History is that before the revision. Only files that differ from the last revision are read, and nothing
+    is stored. `start` may be the stored index, so that little is read at first.
     """
 
     checkout: Checkout
@@ -194,8 +194,8 @@ class RevisionRanker:
         """Rank the files for a task at a revision.
 
         Raises:
-            InvalidInput: there is no such revision, or it has no file that is a seed.
-            UnknownEncoding: the tokenizer is not at hand.
+            InvalidInput: there is no such revision, or a seed is not among its files.
+            UnknownEncoding: the tokenizer is not available.
         """
         tokenizer = get_tokenizer(request.encoding)
         index, ranker = self._at(rev)

@@ -1,7 +1,7 @@
-"""What one content says, as it is stored; pure, so that many can be read side by side in processes.
+"""The stored form of a parsed content. Pure functions, so that processes can run them in parallel.
 
-Fields are written by their place and not by name: a repository has a hundred thousand symbols, and their
-names would take most of the time to read them.
+Fields are stored by position, not by name. A repository has a hundred thousand symbols, and reading their
+field names would take most of the time.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from contextopt.engine.code.graph.manifests import read_manifest
 from contextopt.engine.code.relevance import FileTerms
 from contextopt.engine.code.repository import Reading, read_file
 
-# Files of one package see what the others define without an import.
+# Files in one package of these languages see each other's definitions without an import.
 PACKAGE_KINDS = ("go", "java")
 
 _IMPORT = attrgetter("target", "line", "kind", "names", "level")
@@ -31,7 +31,7 @@ _PARSED = attrgetter(
 
 @dataclass(frozen=True, slots=True)
 class StoredReading:
-    """A reading as the database keeps it. One that was skipped has a reason and nothing else."""
+    """A reading as stored in the database. A skipped one has only a reason."""
 
     skipped: str
     symbols: int = 0
@@ -55,7 +55,7 @@ class StoredReading:
 
 
 def load_parsed(text: str, definitions: str) -> ParsedFile:
-    """Return what `StoredReading.of` wrote as `parsed` and `definitions`; those may be left out as ""."""
+    """Return the file that `StoredReading.of` wrote as `parsed` and `definitions`, which may be ""."""
     imports, language, digest, lines, package, references, settings, problems, version = from_json(
         text, cache_strings="all"
     )
@@ -78,18 +78,18 @@ def _import(target: str, line: int, kind: str, names: list[str], level: int) -> 
 
 
 def load_terms(text: str) -> FileTerms:
-    """Return what `StoredReading.of` wrote as `terms`."""
+    """Return the terms that `StoredReading.of` wrote as `terms`."""
     content, symbols = from_json(text, cache_strings="all")
     return FileTerms(content, symbols)
 
 
 def skipped_reading(path: str, reason: str) -> Reading:
-    """Return what is known of a file that was not read: that it is there."""
+    """Return the reading of a file that was not read: only its language and the reason."""
     return Reading(ParsedFile(language_of(path), "", skipped=reason), FileTerms({}, {}))
 
 
 def kind_of(path: str) -> str:
-    """Return what of a path decides how a content is read: its language, or which manifest it is."""
+    """Return how a content at this path is read: its language, or the name of its manifest, or ""."""
     name = path.rpartition("/")[2]
     return language_of(path) or (name[:80] if read_manifest(name, "") is not None else "")
 
@@ -100,12 +100,12 @@ def blob_id(content: bytes) -> str:
 
 
 def read_contents(files: Sequence[tuple[str, bytes]]) -> list[StoredReading]:
-    """Read some files; a job for one process of several."""
+    """Read a batch of files, as a job for one of several processes."""
     return [StoredReading.of(read_file(path, content)) for path, content in files]
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is gone; a killed one cannot say so itself."""
+    """End this process when its parent is gone, because a killed parent cannot end it."""
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 

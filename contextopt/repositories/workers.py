@@ -1,4 +1,4 @@
-"""Contents read in this process or side by side in several, a bounded number of them at a time."""
+"""Reads contents in this process or in several, a bounded number at a time."""
 
 import multiprocessing
 from collections import deque
@@ -15,7 +15,7 @@ PARSE_FILES = 50
 def parse_contents(
     contents: Iterable[tuple[Entry, bytes | None]], processes: int
 ) -> Iterator[tuple[Entry, bytes, StoredReading]]:
-    """Read contents, side by side where it pays; few of them are in memory at any time."""
+    """Read contents with up to this many processes. Only a few contents are in memory at a time."""
     with _executor(processes) as executor:
         waiting: deque[tuple[list[tuple[Entry, bytes]], Future[list[StoredReading]]]] = deque()
         for batch in _batches(contents):
@@ -49,7 +49,7 @@ def _batches(contents: Iterable[tuple[Entry, bytes | None]]) -> Iterator[list[tu
 
 
 class _Here(Executor):
-    """Does each job at once, in this process."""
+    """An executor that runs each job at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -60,6 +60,6 @@ class _Here(Executor):
 def _executor(processes: int) -> Executor:
     if processes == 1:
         return _Here()
-    # A fork would copy the database pool's threads in the middle of whatever they do.
+    # A fork would copy the database pool's threads in the middle of their work.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
