@@ -1,4 +1,4 @@
-"""The admin's site: unfold's, under a content security policy of its own."""
+"""The admin site: unfold's, with its own content security policy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
 
-# Unfold evaluates expressions in attributes and styles inline. Nothing outside the admin may.
+# Unfold evaluates expressions in attributes and uses inline styles. Nothing outside the admin may.
 ADMIN_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],
     "script-src": [CSP.SELF, CSP.UNSAFE_EVAL, CSP.UNSAFE_INLINE],
@@ -30,6 +30,6 @@ class ContextoptAdminSite(UnfoldAdminSite):  # type: ignore[misc]
         return csp_override(ADMIN_POLICY)(super().admin_view(view, cacheable))
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
-        # The one page of the admin that is not wrapped by admin_view.
+        # The only admin page that admin_view does not wrap.
         page: HttpResponseBase = csp_override(ADMIN_POLICY)(super().login)(request, extra_context)
         return page

@@ -7,7 +7,7 @@ class ContextoptConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        # Models can be imported only now.
+        # Models cannot be imported before the apps are ready.
         from django.contrib.auth.signals import user_logged_in
 
         from contextopt.models import Record, RecordEmbedding

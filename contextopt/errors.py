@@ -1,14 +1,14 @@
-"""What can go wrong, as one tree.
+"""All errors of the product, as one tree.
 
 ContextoptError
 ├── InvalidInput          a field is missing, malformed or past its limit
-├── NotFound              the thing is not there, or not the caller's to see
-├── Conflict              the thing is in a state that does not allow this
-│   ├── DuplicateRecord   a record of this source and external id exists
+├── NotFound              the thing does not exist, or the caller may not see it
+├── Conflict              the thing's state does not allow this
+│   ├── DuplicateRecord   a record with this source and external id exists
 │   ├── OpenDecisions     findings wait for somebody to decide
 │   └── PurgedRecord      the record's text was erased for good
-├── ServiceUnavailable    something the answer needs is down; trying later may help
-└── TooManyAttempts       to log in, or with a wrong key; the right one is not looked at meanwhile
+├── ServiceUnavailable    a service that the answer needs is down; trying later may help
+└── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One field that was refused, and the rule it broke."""
+    """A refused field and the rule it broke."""
 
     field: str
     message: str
@@ -39,15 +39,15 @@ class InvalidInput(ContextoptError):
 
 
 class NotFound(ContextoptError):
-    """The named thing is not there, or belongs to somebody else."""
+    """The named thing does not exist, or belongs to somebody else."""
 
 
 class Conflict(ContextoptError):
-    """The named thing is in a state that does not allow this."""
+    """The state of the named thing does not allow this."""
 
 
 class DuplicateRecord(Conflict):
-    """A record of this source and external id exists in the space."""
+    """The space has a record with this source and external id."""
 
     def __init__(self, record_id: int) -> None:
         super().__init__(f"record {record_id} already has this source and external_id")
@@ -55,7 +55,7 @@ class DuplicateRecord(Conflict):
 
 
 class OpenDecisions(Conflict):
-    """A phase cannot be handed on while its decisions are open; it may be forced."""
+    """The phase has open decisions, so it cannot be handed on unless forced."""
 
     def __init__(self, findings: list[str], phase: str) -> None:
         named = ", ".join(findings[:20]) + (f" and {len(findings) - 20} more" if len(findings) > 20 else "")
@@ -70,11 +70,11 @@ class PurgedRecord(Conflict):
 
 
 class ServiceUnavailable(ContextoptError):
-    """Something the answer needs is down."""
+    """A service that the answer needs is down."""
 
 
 class TooManyAttempts(ContextoptError):
-    """Too many attempts failed; the next one is allowed after `seconds`."""
+    """Too many attempts failed. The next one is allowed after `seconds`."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"Too many failed attempts. Try again in {seconds} second{'s' * (seconds != 1)}.")

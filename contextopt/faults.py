@@ -1,4 +1,4 @@
-"""Faults of an input, field by field, in the caller's words and not in those of Python."""
+"""Describes faults of an input field by field, in the caller's words instead of Python's."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from contextopt.errors import FieldProblem
 NAMED_MAX = 100
 NAME_MAX = 200
 WHOLE_INPUT = "body"
-"""The name of a fault that is of no one field."""
+"""The field name of faults that concern no single field."""
 
 _OBJECT, _NUMBER, _WHOLE = "must be an object", "must be a number", "must be a whole number"
 _TRUTH, _MOMENT = "must be true or false", "must be a date-time, such as 2026-01-31T12:00:00Z"
@@ -44,15 +44,15 @@ _WORDS: Mapping[str, str] = {
     "less_than_equal": "must be at most {le:,}",
     "literal_error": "must be {expected}",
 }
-# Where a value may be of several types, pydantic puts the type into the place of the fault. Our own unions
-# have names in angle brackets.
+# If a value may have several types, pydantic adds the type to the place of the fault. Our own unions have
+# names in angle brackets.
 _TYPE = re.compile(r"<\w+>|(?:constrained-|function-|literal\[|nullable\[).*", re.DOTALL)
 
 
 def describe_faults(errors: Iterable[Mapping[str, Any]], *, skip: int = 0) -> list[FieldProblem]:
-    """Name each refused field once, dotted for nested ones, with every rule it broke.
+    """Return each refused field once, dotted if nested, with every rule it broke.
 
-    `skip` leaves out the first parts of a place, which say where in a request it was.
+    `skip` drops the first parts of a place, which say where in a request it was.
     """
     rules: dict[str, list[str]] = {}
     for error in errors:
@@ -73,7 +73,7 @@ def _parts(place: Sequence[int | str]) -> Iterator[str]:
 
 
 def describe_rule(error: Mapping[str, Any]) -> str:
-    """Say which rule an error of pydantic is about."""
+    """Return the rule that a pydantic error is about, in words."""
     kind, limits = error["type"], error.get("ctx", {})
     if kind in ("too_long", "too_short", "string_too_long", "string_too_short"):
         return _describe_size(limits)
@@ -83,7 +83,7 @@ def describe_rule(error: Mapping[str, Any]) -> str:
 
 
 def _describe_size(limits: Mapping[str, Any]) -> str:
-    """Count texts in characters, lists in items and objects in fields. Pydantic calls our texts values."""
+    """Describe a size limit: characters of texts, items of lists, fields of objects."""
     unit = {"List": "item", "Dictionary": "field"}.get(limits.get("field_type", ""), "character")
     is_long = "max_length" in limits
     limit = limits["max_length" if is_long else "min_length"]

@@ -1,7 +1,7 @@
-"""What callers may send: one set of types for the API, imports and forms.
+"""Input types shared by the API, imports and forms.
 
-Every text refuses NUL and lone surrogates and every number stays within 64 bits, because PostgreSQL
-can store neither: what passes here can be written.
+Texts refuse NUL and lone surrogates, and numbers stay within 64 bits, because PostgreSQL can store neither.
+So whatever passes here can be stored.
 """
 
 import json
@@ -46,9 +46,9 @@ def refuse_blank(text: str) -> str:
 
 
 def read_moment(value: object) -> object:
-    """Take a bare date as midnight UTC; everything else is left to the datetime type.
+    """Read a bare date as midnight UTC; leave everything else to the datetime type.
 
-    Numbers are refused: seconds and milliseconds cannot be told apart.
+    Numbers are refused, because seconds and milliseconds cannot be told apart.
     """
     is_number = isinstance(value, bool | int | float | Decimal)
     if is_number or (isinstance(value, str) and value.strip().replace(".", "", 1).lstrip("+-").isdigit()):
@@ -68,7 +68,7 @@ def _read_date(text: str) -> date:
 
 
 def check_moment(moment: datetime) -> datetime:
-    """Return the moment in UTC, which is what is stored and so what must lie in the range."""
+    """Return the moment in UTC. The range applies to UTC, since that is stored."""
     if moment.tzinfo is None:
         raise ValueError("needs an offset from UTC, such as 2026-01-31T12:00:00Z")
     if not DATE_MIN <= moment < YEARS_END:
@@ -77,7 +77,7 @@ def check_moment(moment: datetime) -> datetime:
 
 
 def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what PostgreSQL cannot store as JSON, or what is too big or too deep to be looked at."""
+    """Refuse metadata that PostgreSQL cannot store as JSON, or that is too large or too deep."""
     check_json(metadata, METADATA_DEPTH_MAX)
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > METADATA_MAX_BYTES:
@@ -86,7 +86,7 @@ def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_json(value: object, depth: int, deepest: int | None = None) -> None:
-    """Refuse what PostgreSQL cannot store as JSON, and what is nested deeper than `depth`."""
+    """Refuse values that PostgreSQL cannot store as JSON, or that are nested deeper than `depth`."""
     deepest = depth if deepest is None else deepest
     if depth < 0:
         raise ValueError(f"must be nested at most {deepest} deep")
@@ -107,14 +107,14 @@ def check_json(value: object, depth: int, deepest: int | None = None) -> None:
 
 
 def refuse_truth(value: object) -> object:
-    """Python takes true for the number 1; a caller who sends it meant something else."""
+    """Refuse true and false as numbers. Python takes true for 1, but a caller means something else."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not true or false")
     return value
 
 
 NUMBER = BeforeValidator(refuse_truth)
-"""Stands last in the type of a number, after its limits."""
+"""Put this last in the type of a number, after its limits."""
 Text = Annotated[str, AfterValidator(refuse_unstorable)]
 Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
@@ -128,11 +128,11 @@ Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 
 class Input(BaseModel):
-    """A body or row: unknown fields are refused, so that a misspelt one is not lost in silence."""
+    """A request body or row. Unknown fields are refused, so that a misspelt one is not silently lost."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Name each refused field, dotted for nested ones, with the rules it broke."""
+    """Return each refused field, dotted if nested, with the rules it broke."""
     return describe_faults(error.errors(include_url=False))

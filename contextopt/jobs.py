@@ -1,4 +1,4 @@
-"""Jobs that a write makes due. They are sent by name, since what does them stands above what writes."""
+"""Queues the jobs that a write makes due, by name, so that writers don't import the jobs' modules."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ END_RETRY_WAITS = "contextopt.tasks.end_retry_waits"
 
 
 def run_after_commit(job: str, *args: int, delay_seconds: int = 0) -> None:
-    """Queue the job as soon as this transaction is stored.
+    """Queue the job once this transaction is stored.
 
-    A queue that is down fails no request: the error is logged, and the schedule does what is due.
+    If the queue is down, no request fails: the error is logged, and the schedule runs the job.
     """
     delay: dict[str, Any] = {}
     if delay_seconds:
-        # A countdown would hold the job back in a worker, past the visibility timeout of our own queue.
+        # With a countdown, a worker would hold the job past the visibility timeout of our own queue.
         delay["countdown" if settings.CELERY_BROKER_URL else "DelaySeconds"] = delay_seconds
     transaction.on_commit(lambda: signature(job, args=args).apply_async(**delay), robust=True)

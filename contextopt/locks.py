@@ -1,10 +1,10 @@
-"""Locks: what only one process should do at a time, and writers beside those who delete what they write to.
+"""Locks that let one process run at a time, and let writers and deleters work side by side.
 
 Every advisory lock of the product is named in `Lock` and taken through a function of this module.
 
-A team or a space is deleted with all that it owns, and its row is the first that is locked. Who locks what it
-owns, to write more, holds that row before: so the two never wait for each other in a circle. Keys of rows
-never change, so rows are locked with `no_key`: who only refers to a row does not wait for its writer.
+Deleting a team or a space deletes everything it owns, and locks the owner's row first. Whoever locks owned
+rows, to write more, holds the owner's row before. So the two never deadlock. Keys of rows never change, so
+rows are locked with `no_key`: writers that only refer to a row don't wait for the row's own writer.
 """
 
 import random
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 DEADLOCK_TRIES = 5
 DEADLOCK_PAUSE_SECONDS = 0.2
 
-# Locks are taken in the order in which the tables are named.
+# Tables are locked in the order in which they are named.
 HOLD_SPACE = """
 SELECT s.id FROM contextopt_team t JOIN contextopt_space s ON s.team_id = t.id
  WHERE s.id = %(space_id)s FOR KEY SHARE OF t, s
@@ -37,7 +37,7 @@ SELECT s.id FROM contextopt_team t JOIN contextopt_space s ON s.team_id = t.id
 
 
 class Lock(StrEnum):
-    """Every advisory lock of the product. Where keys are named, each of their values is a lock of its own."""
+    """Every advisory lock of the product. If a lock has keys, each of their values is a lock of its own."""
 
     BENCHMARKS = "benchmarks"
     COUNT_WORDS = "count_words"
@@ -65,14 +65,14 @@ class Lock(StrEnum):
     WORDS = "words"
 
     def number(self, *keys: object) -> int:
-        """Return the signed 64-bit number that PostgreSQL knows the lock by: a hash of name and keys."""
+        """Return PostgreSQL's number for the lock: a signed 64-bit hash of its name and keys."""
         text = "\0".join(map(str, (self.value, *keys)))
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
 @contextmanager
 def only_here(lock: Lock, *keys: object) -> Iterator[bool]:
-    """Take a lock for the database session; says whether nobody else has it."""
+    """Try to take a lock for the database session; yield whether nobody else has it."""
     number = lock.number(*keys)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s::bigint)", [number])
@@ -86,7 +86,7 @@ def only_here(lock: Lock, *keys: object) -> Iterator[bool]:
 
 @contextmanager
 def one_after_another(lock: Lock) -> Iterator[None]:
-    """Wait for a lock and hold it for the database session, which gives it back however it ends."""
+    """Wait for a lock and hold it for the block. The database frees it if the session ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s::bigint)", [lock.number()])
         try:
@@ -109,13 +109,13 @@ def take_turn(lock: Lock, *keys: object) -> bool:
 
 
 def take_for_session(session: psycopg.Connection[Any], lock: Lock, *keys: object) -> bool:
-    """Hold a lock for as long as the session lives; return false when somebody else has it."""
+    """Hold a lock while the session lives; return false when somebody else has it."""
     row = session.execute("SELECT pg_try_advisory_lock(%s::bigint)", [lock.number(*keys)]).fetchone()
     return row is not None and bool(row[0])
 
 
 def hold_team(team_id: int) -> None:
-    """Keep the team from being deleted until the transaction ends. Nobody else waits for it.
+    """Keep the team from being deleted until the transaction ends. Only its deletion waits for this.
 
     Raises:
         NotFound: the team was deleted meanwhile.
@@ -127,7 +127,8 @@ def hold_team(team_id: int) -> None:
 
 
 def hold_space(space_id: int) -> None:
-    """Keep the space and its team from being deleted until the transaction ends. Nobody else waits for it.
+    """Keep the space and its team from being deleted until the transaction ends. Only deletions wait for
+    this.
 
     Raises:
         NotFound: the space was deleted meanwhile.
@@ -139,10 +140,10 @@ def hold_space(space_id: int) -> None:
 
 
 def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:
-    """Make a write one transaction that is tried again when it was chosen to end a deadlock.
+    """Run a write in one transaction, and repeat it if PostgreSQL ends it to break a deadlock.
 
-    For what deletes much: it meets writers of every kind. Inside a transaction it is a savepoint, whose locks
-    are given back as well. The write must change nothing but the database.
+    Use it for large deletions, which meet writers of every kind. Inside a transaction it is a savepoint, and
+    its locks are freed as well. The write must change nothing but the database.
     """
 
     @wraps(write)
@@ -161,7 +162,7 @@ def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:
 
 
 def is_about_deleted(error: Exception) -> bool:
-    """Tell whether a write failed because somebody deleted what it is about after it had been looked up."""
+    """Tell whether a write failed because its subject was deleted after it was looked up."""
     if isinstance(error, IntegrityError):
         return isinstance(error.__cause__, ForeignKeyViolation)
     return isinstance(error, (NotFound, ObjectDoesNotExist))
@@ -169,7 +170,7 @@ def is_about_deleted(error: Exception) -> bool:
 
 @contextmanager
 def unless_deleted() -> Iterator[None]:
-    """End quietly what a job does with something that is deleted meanwhile."""
+    """End a job's block quietly if its subject was deleted meanwhile."""
     try:
         yield
     except (IntegrityError, NotFound, ObjectDoesNotExist) as error:

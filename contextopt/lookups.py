@@ -1,4 +1,4 @@
-"""How a caller's id becomes a row: of the team's own, or an error that names what there is not."""
+"""Looks up one row by a caller's id, with an error that names what is missing."""
 
 from django.db.models import Model, QuerySet
 
@@ -9,7 +9,7 @@ def find_one[Row: Model](rows: QuerySet[Row], what: str) -> Row:
     """Return the first of the rows, of which there should be one.
 
     Raises:
-        NotFound: there is none; it says that there is no `what`, such as `task 7`.
+        NotFound: there is none; the message names `what`, such as `task 7`.
     """
     row = rows.first()
     if row is None:

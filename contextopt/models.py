@@ -1,4 +1,4 @@
-"""The tables, by concept."""
+"""All models, gathered from their packages."""
 
 from contextopt.agents.completions import Completion
 from contextopt.agents.handoffs.models import BriefState, Decision, Finding, HandoffSettings, PhaseCompression

@@ -1,4 +1,4 @@
-"""Pages by keyset: each begins after the last row of the one before, however many were added meanwhile."""
+"""Keyset paging. Each page begins after the last row of the one before, whatever was added since."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from contextopt.inputs import BigInt, Text
 
 @dataclass(frozen=True, slots=True)
 class Keyset:
-    """A total order of rows. `name` keeps a cursor of one list from being read by another."""
+    """A total order of rows. `name` keeps one list's cursors out of other lists."""
 
     name: str
     fields: tuple[str, ...]
@@ -30,7 +30,7 @@ class Keyset:
         return base64.urlsafe_b64encode(to_json([self.name, *values])).decode().rstrip("=")
 
     def decode(self, cursor: str) -> tuple[Any, ...]:
-        """Return the key that a cursor holds.
+        """Return the key in a cursor.
 
         Raises:
             InvalidInput: it is not a cursor of this list.
@@ -46,16 +46,16 @@ class Keyset:
     def page[Row: Model](
         self, rows: QuerySet[Row], key: tuple[Any, ...] | None, limit: int
     ) -> tuple[Sequence[Row], str | None]:
-        """Return the rows after a key, None being before the first, and the cursor of the next page."""
+        """Return the rows after a key, or the first ones if it is None, and the cursor of the next page."""
         ordered = rows.order_by(*(f"-{field}" if self.is_descending else field for field in self.fields))
-        # One row more than asked for tells whether there is a next page, without counting.
+        # One extra row tells whether there is a next page, without counting.
         found = list((self._after(ordered, key) if key else ordered)[: limit + 1])
         return found[:limit], self.encode(found[limit - 1]) if len(found) > limit else None
 
     def _after[Row: Model](self, rows: QuerySet[Row], key: tuple[Any, ...]) -> QuerySet[Row]:
         if len(self.fields) == 1:
             return rows.filter(**{f"{self.fields[0]}__{'lt' if self.is_descending else 'gt'}": key[0]})
-        # A comparison of rows is one range of an index over the same columns.
+        # A row comparison reads one range of an index over the same columns.
         lookup = TupleLessThan if self.is_descending else TupleGreaterThan
         return rows.filter(lookup(tuple(F(field) for field in self.fields), key))
 
@@ -79,15 +79,15 @@ _BY_TEXT: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[Text])
 
 
 def by_moment(name: str, field: str) -> Keyset:
-    """Newest first, ties by the higher id."""
+    """Return the order newest first; ties go by the higher id."""
     return Keyset(name, (field, "id"), is_descending=True, key=_BY_MOMENT)
 
 
 def by_number(name: str, field: str) -> Keyset:
-    """The highest number first."""
+    """Return the order highest number first."""
     return Keyset(name, (field,), is_descending=True, key=_BY_NUMBER)
 
 
 def by_text(name: str, field: str) -> Keyset:
-    """In the order of a unique text."""
+    """Return the order of a unique text."""
     return Keyset(name, (field,), is_descending=False, key=_BY_TEXT)

@@ -1,4 +1,4 @@
-"""What Django's cursor does not know of PostgreSQL: COPY, arrays of ids, and the planner."""
+"""PostgreSQL features that Django's cursor lacks: COPY, arrays of ids, and control of the planner."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ _AS_BEFORE = "SELECT set_config('plan_cache_mode', 'auto', true)"
 
 
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-    """Return the statement's rows, each made of its columns by their names."""
+    """Return the statement's rows, each built by passing its columns to `make` by name."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         names = [column.name for column in cursor.description]
@@ -21,13 +21,13 @@ def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mappin
 
 
 def id_array(ids: Iterable[int]) -> str:
-    """Return the ids as PostgreSQL writes an array: of a list the driver looks at each one, for longer."""
+    """Return the ids as a PostgreSQL array literal. The driver takes longer for a list, checking each id."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
 @contextmanager
 def copy_in(cursor: CursorWrapper, statement: str) -> Iterator[Copy]:
-    """Begin a COPY. Django wraps the errors of all cursor methods but this one.
+    """Begin a COPY. Django wraps the database errors of every cursor method except this one.
 
     Raises:
         OperationalError: the server has no room or memory for the rows, or is gone.
@@ -41,20 +41,20 @@ def copy_in(cursor: CursorWrapper, statement: str) -> Iterator[Copy]:
 def planned_anew() -> Iterator[None]:
     """Have each statement planned for its own parameters, in one transaction.
 
-    A plan for any words and any dates reads what most questions never need: it takes several times as long
-    as planning does. Elsewhere prepared plans are the faster way.
+    A generic plan reads far more than most questions need, so it takes several times as long as planning
+    does. In other places prepared plans are faster.
     """
     is_inside = connection.in_atomic_block
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute(_ANEW)
         yield
-        # The end of its own transaction takes the setting back.
+        # When its own transaction ends, the setting is reset anyway.
         if is_inside:
             cursor.execute(_AS_BEFORE)
 
 
 def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:
-    """Return how many rows the planner, who keeps statistics of each column, expects of the statement."""
+    """Return how many rows the planner expects, from its statistics of the columns."""
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
         rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]

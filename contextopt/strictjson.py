@@ -1,18 +1,18 @@
-"""JSON as RFC 8259 means it: no NaN, no infinities, and no key twice in one object."""
+"""Reads JSON strictly by RFC 8259: no NaN, no infinities, and no duplicate keys in an object."""
 
 import json
 from typing import Any, NoReturn
 
 
 class NotFinite(ValueError):
-    """NaN or an infinity, which JSON does not have."""
+    """The text contains NaN or an infinity, which JSON does not have."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is not JSON")
 
 
 class DuplicateKey(ValueError):
-    """An object has a key twice, so one of the two values would be lost in silence."""
+    """An object has a key twice, so one of the values would be silently lost."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"has the key {json.dumps(key[:80])} twice in one object")
@@ -32,7 +32,7 @@ def read_json(text: str) -> Any:
 
 
 def check_keys(body: bytes) -> None:
-    """Refuse a JSON text in which an object has a key twice; nothing is kept of it.
+    """Refuse a JSON text in which an object has a key twice, without keeping its values.
 
     Raises:
         DuplicateKey: names the key.

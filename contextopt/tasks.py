@@ -1,4 +1,4 @@
-"""Background jobs. Each is a bounded batch that may run twice, or again after a worker died in it."""
+"""Background jobs. Each is a bounded batch that may run twice, or again after its worker died."""
 
 import time
 from datetime import timedelta
@@ -25,20 +25,20 @@ from contextopt.spaces.keptanswers import erase_named
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views
 
-# An answer to a repeated write is kept this long.
+# The response to a write with an Idempotency-Key is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
-# No assembly takes longer than this from reading a record to being stored.
+# Every assembly is stored sooner than this after it read a record.
 PURGE_RACE = timedelta(minutes=10)
 RECOUNT_BATCH = 5_000
-# A batch ends early enough for the hard time limit of a job.
+# So few that the job ends well within its hard time limit.
 RECOUNT_BATCHES = 20
-# A job begins no further message after this, so that the last one still ends within its time limit.
+# Start no message after this, so that the last one still ends within the job's time limit.
 SENDING_SECONDS = 20
-# Short, since one worker does all jobs but the chat's: after an import of a million records, what was
-# logged is still to be seen on the pages seconds later.
+# Short, because one worker runs all jobs except the chat's. After an import of a million records, pages must
+# still show what was logged within seconds.
 EMBED_SECONDS = 2
 EMBED_INDEX_SECONDS = 1
-# The largest corpus takes a few seconds more.
+# The largest corpus takes a few seconds longer.
 COUNT_SECONDS = 30
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def sweep() -> None:
-    """Do what is due: drop what is old, finish purges, end waits, give up lost briefs, recount summaries."""
+    """Run what is due: delete old rows, finish purges, end waits, give up lost briefs, recount summaries."""
     with only_here(Lock.SWEEP) as is_ours:
         if not is_ours:
             return
@@ -63,7 +63,7 @@ def sweep() -> None:
 
 @shared_task
 def count_words() -> None:
-    """Count the words of spaces and memories that have changed. What is left over comes next time."""
+    """Count the words of changed spaces and memories. The next run does the rest."""
     with only_here(Lock.COUNT_WORDS) as is_ours:
         if is_ours:
             ends_at = timezone.now() + timedelta(seconds=COUNT_SECONDS)
@@ -73,13 +73,13 @@ def count_words() -> None:
 
 @shared_task
 def end_retry_waits() -> None:
-    """Make ready the attempts whose wait is over. What a lost job leaves, the sweep does."""
+    """Mark attempts whose wait is over as ready. If this job is lost, the sweep does it."""
     end_waits()
 
 
 @shared_task
 def send_messages(message_id: int | None = None) -> None:
-    """Send the named message, or those that are due until the endpoint is found to be down."""
+    """Send the named message, or all due messages until the endpoint turns out to be down."""
     until = time.monotonic() + SENDING_SECONDS
     is_up = True
     free_lost_messages()
@@ -90,7 +90,7 @@ def send_messages(message_id: int | None = None) -> None:
 
 @shared_task
 def embed() -> None:
-    """Make the vectors that are missing, for some seconds; what is left, the next one does."""
+    """Compute missing vectors for a few seconds. The next run does the rest."""
     with only_here(Lock.EMBED) as is_ours:
         if not is_ours:
             return
@@ -102,7 +102,7 @@ def embed() -> None:
 
 @shared_task
 def write_brief(compression_id: int) -> None:
-    """Ask the model for a compression's brief. Run twice, it asks under the same key and settles once."""
+    """Ask the model for a compression's brief. If run twice, it uses the same key and settles once."""
     modelbriefs.write_brief(compression_id)
 
 
@@ -115,7 +115,7 @@ def drop_contents() -> None:
 
 @shared_task
 def recount_summaries(space_id: int) -> None:
-    """Count stored summaries again after the active config changed its encoding, from where it stopped."""
+    """Resume recounting stored summaries after the active config changed its encoding."""
     with only_here(Lock.RECOUNT, space_id) as is_ours:
         if not is_ours:
             return
@@ -146,7 +146,7 @@ def recount_batch(space_id: int) -> bool:
 
 
 def finish_purges() -> int:
-    """Erase once more from what was stored while its record was being purged; return how much there was."""
+    """Erase again what was stored during a record's purge; return how many rows held a text of it."""
     purged = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
     recent = list(purged.order_by("pk")[:1_000])
     erased = 0

@@ -1,6 +1,6 @@
 """A clock that stands still while a model or a tokenizer is loaded.
 
-Loading is done once a process. On a plain clock, the request that happens to need it first is logged as slow.
+Each process loads them once. On a plain clock, the request that happens to load them would be logged as slow.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ _loading_seconds = ContextVar("loading_seconds", default=0.0)
 
 
 def work_seconds() -> float:
-    """Return the clock's time; only differences have a meaning, and only within one thread."""
+    """Return the clock's time. Only differences within one thread have a meaning."""
     return perf_counter() - _loading_seconds.get()
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Stop the clock, also while another thread loads the same."""
+    """Stop the clock, even if another thread is loading the same thing."""
     started = work_seconds()
     try:
         yield
