@@ -202,7 +202,7 @@ def _log_events(assembly_id: int, result: AssemblyResult) -> None:
 
 @dataclass(frozen=True)
 class Saving:
-    """What would have been sent, what was sent instead, and why.
+    """One saving: the baseline, what was sent instead, and why.
 
     If `before` and `tokens_before` are None, there is nothing to compare with. If `tokens_available` is None,
     there was no budget, and the larger of the two token counts is stored.

@@ -35,7 +35,7 @@ BASELINES = {
     Kind.RETRY: FULL_CONTEXT,
     Kind.HANDOFF: ALL_FINDINGS,
 }
-"""Names of what each kind is compared with. A ledger with a `baseline` of its own says another."""
+"""The name of each kind's baseline. A ledger may name another in its own `baseline`."""
 
 SLOW_MS = 500
 """The target for an assembly, in milliseconds."""

@@ -1,4 +1,4 @@
-"""Compresses a phase's findings into its hand-off, puts briefs in force, and logs the savings."""
+"""Compresses a phase's findings into its hand-off, chooses its brief, and logs the savings."""
 
 import hashlib
 import json

@@ -104,7 +104,7 @@ def find_repository(path: str) -> Path:
 def read_commit_dates(folder: Path) -> dict[str, str]:
     """Return the last commit date of each Markdown file below a folder, by its path relative to it.
 
-    Return nothing outside a repository or without git; the file's own date is used then.
+    The result is empty outside a repository or without git; the files' own dates are used then.
     """
     if git_line(folder, ["rev-parse", "--is-inside-work-tree"]) != "true":
         return {}
