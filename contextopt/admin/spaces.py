@@ -196,7 +196,7 @@ class RecordAdmin(OwnerAdmin):
         variant=ActionVariant.DANGER,
         dialog={
             "title": "Purge this record?",
-            "description": "Erases its text from the record, its history and all assemblies. There is no undo.",
+            "description": "Erases its text from the record, its history and all assemblies. No undo.",
             "form_class": PurgeForm,
             "form_submit_text": "Purge",
         },

@@ -44,8 +44,8 @@ OPTIONS = (
 
 class Command(AnsweringCommand):
     help = (
-        "Decide what of a space goes into a prompt, and say why. What is not given is as the space's own "
-        "settings say. The assembly is logged."
+        "Build the context that a space gives a prompt, and show why each record was kept or dropped. "
+        "Options override the space's settings. The assembly is logged unless you pass --no-log."
     )
 
     _is_searchable = False

@@ -17,8 +17,8 @@ NAMES = {"tags": "--tags", "depends_on": "--depends-on"}
 
 class Command(TaskCommand):
     help = (
-        "Tag a finding afterwards, or link it to those that it depends on; what it says stays. Each option "
-        "takes the place of what the finding had; an empty one removes it."
+        "Change a finding's tags or dependencies. Its content stays the same. Each option replaces the "
+        "previous value; an empty value removes it."
     )
 
     def add_options(self, parser: CommandParser) -> None:

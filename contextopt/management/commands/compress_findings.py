@@ -18,10 +18,10 @@ from contextopt.management.documents import read_document
 
 class Command(ReportingCommand):
     help = (
-        "Compress the findings of a phase to what the next one needs: the critical ones whole, and a brief "
-        "of the rest. FILE.json is an object with phase (analysis, design or implementation) and findings, a "
-        "list of objects with category, content (an object, or text) and any of id, tags, confidence, "
-        "depends_on, implementation_ready, decision. Nothing is stored."
+        "Compress findings without a task: critical ones in full and a brief of the rest. FILE.json is an "
+        "object with phase (analysis, design or implementation) and findings, a list of objects with "
+        "category, content (an object or text) and any of id, tags, confidence, depends_on, "
+        "implementation_ready, decision. Nothing is stored."
     )
 
     def add_options(self, parser: CommandParser) -> None:

@@ -14,8 +14,8 @@ from contextopt.models import HandoffPhase
 
 class Command(TaskCommand):
     help = (
-        "Compress the findings of a phase of a task: critical ones whole, a brief of the rest. Findings that "
-        "came since, or were tagged or linked, give a further version; the ones before are kept."
+        "Compress a phase of a task: critical findings in full and a brief of the rest. If findings were "
+        "added, tagged or linked since, this creates a new version. Earlier versions are kept."
     )
 
     def add_options(self, parser: CommandParser) -> None:

@@ -20,8 +20,9 @@ WAIT_SECONDS = 0.5
 
 class Command(ReportingCommand):
     help = (
-        "Make the vectors that are missing, here and now, and the index over them. After a change of the "
-        "model, embed everything with the new one and put it in force."
+        "Create missing vectors now, with progress, and build the index over them. After a change of the "
+        "embedding model, embed everything with the new model and switch to it. Without this command the "
+        "worker does it in the background."
     )
 
     def add_options(self, parser: CommandParser) -> None:

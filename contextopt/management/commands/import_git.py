@@ -12,8 +12,9 @@ from contextopt.spaces.importing import Found, read_commits
 
 class Command(ImportCommand):
     help = (
-        "Import the commits of a git repository on this machine as records: subject, date, message, author "
-        "and files; the tags are the top-level folders touched. Importing again adds what is new."
+        "Import the commits of a git repository on this machine as records: subject, date, message, "
+        "author and files. The top-level folders a commit touches become its tags. Importing again adds "
+        "new commits only."
     )
 
     def add_options(self, parser: CommandParser) -> None:

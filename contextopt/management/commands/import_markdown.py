@@ -11,8 +11,9 @@ from contextopt.spaces.importing import Found, read_folder
 
 class Command(ImportCommand):
     help = (
-        "Import every Markdown file below a folder as a record. Front matter gives title, date, tags, type "
-        "and pinned; without it the first heading is the title, and the last commit or change the date."
+        "Import every Markdown file in a folder as a record. Front matter sets title, date, tags, type "
+        "and pinned. Without it, the title is the first heading and the date is that of the last commit "
+        "or change."
     )
 
     def add_options(self, parser: CommandParser) -> None:

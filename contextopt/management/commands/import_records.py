@@ -11,9 +11,9 @@ from contextopt.spaces.importing import Found, check_input, open_input, read_fil
 
 class Command(ImportCommand):
     help = (
-        "Import records from JSONL or CSV files. The space is made if it is missing. A row is known again by "
-        "source and external_id, or by its content when it has none, so importing twice changes nothing. "
-        "Fields that records do not have are kept in their metadata."
+        "Import records from JSONL or CSV files. The space is created if it does not exist. Rows are "
+        "matched by source and external_id, or by content if they have none, so importing twice changes "
+        "nothing. Unknown fields are stored in the metadata."
     )
 
     def add_options(self, parser: CommandParser) -> None:

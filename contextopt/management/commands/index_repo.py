@@ -15,9 +15,9 @@ LISTED = 20
 
 class Command(ReportingCommand):
     help = (
-        "Read the files of a git repository on this machine: what they define, who imports whom, and what "
-        "its history tells. Only contents that are new are parsed. A folder that is not the top of a "
-        "repository is read as it lies there."
+        "Index a git repository or folder on this machine: definitions, imports and history. Later runs "
+        "parse only changed files. A folder inside a repository is indexed as plain files, without "
+        "history."
     )
 
     def add_options(self, parser: CommandParser) -> None:

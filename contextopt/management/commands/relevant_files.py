@@ -40,9 +40,9 @@ class Line(BaseModel):
 
 class Command(AnsweringCommand):
     help = (
-        "Rank the files of a repository by what a task needs, and show as much of the best as fits a budget. "
-        "A folder is brought up to its HEAD first, a name stands for what was indexed. With --rev the files "
-        "and the history are those of that revision, and nothing is stored."
+        "Rank the files of a repository for a task and pack the best into a token budget. A folder is "
+        "indexed up to its HEAD first; a name uses the existing index. With --rev, files and history are "
+        "those of that revision and nothing is stored."
     )
 
     def add_options(self, parser: CommandParser) -> None:

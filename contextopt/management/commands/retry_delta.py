@@ -11,9 +11,10 @@ from contextopt.management.documents import DocumentCommand, counter_of, read_do
 
 class Command(DocumentCommand):
     help = (
-        "Decide what a retry is sent after a failed attempt. FILE.json is an object with task, plan, error, "
-        "before and after (objects of contents by path), diagnosis {root_cause, reason, suggested_action}, "
-        "attempt (a number) and, if you like, context: all that the agent could be sent."
+        "Compute what to send an agent after a failed attempt. FILE.json is an object with task, plan, "
+        "error, before and after (objects of file contents by path), diagnosis {root_cause, reason, "
+        "suggested_action}, attempt (a number) and optionally context, the full context the agent would "
+        "otherwise get."
     )
 
     def run(self, options: Mapping[str, Any]) -> int:

@@ -30,8 +30,8 @@ class Since(BaseModel):
 
 class Command(ReportingCommand):
     help = (
-        "Compute every stored figure of the logged assemblies again from the text and ledger stored with "
-        "them, and list what differs. Nothing is changed."
+        "Recompute every stored figure of the logged assemblies from the stored text and ledger, and list "
+        "differences. Nothing is changed."
     )
     checked = 0
 

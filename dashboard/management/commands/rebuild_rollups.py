@@ -10,8 +10,8 @@ from dashboard.rollups.fold import rebuild
 
 class Command(ReportingCommand):
     help = (
-        "Make the rollups that the Overview reads again from the log, a day at a time. Nothing is lost when "
-        "it is interrupted, and pages stay right meanwhile."
+        "Rebuild the rollups behind the Overview from the log, one day at a time. It can be interrupted "
+        "safely, and pages stay correct while it runs."
     )
     days = 0
 

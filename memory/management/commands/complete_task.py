@@ -15,8 +15,9 @@ class Command(ReportingCommand):
     help = (
         "End a task and learn from it. FILE.json is an object with quality_score (0 to 10), task_id or "
         "description, and any of repository, plan, attempts [{step_index, action, result, error}], "
-        "total_attempts, files_changed, model, decisions, error_patterns, tokens_saved. Exit status 1: "
-        "the task has ended, but its lessons could not be stored yet. A background job tries again."
+        "total_attempts, files_changed, model, decisions, error_patterns, tokens_saved. Exit status 1 "
+        "means that the task has ended but its lessons could not be stored yet. A background job tries "
+        "again."
     )
 
     def add_options(self, parser: CommandParser) -> None:

@@ -39,8 +39,8 @@ EXCERPT = 200
 
 class Command(AnsweringCommand):
     help = (
-        "Search a space's records and the team's memories by words and by meaning. What was just imported is "
-        "made searchable first."
+        "Search a space's records and the team's memories by words and meaning. Newly imported texts are "
+        "embedded first."
     )
 
     def add_options(self, parser: CommandParser) -> None:
