@@ -1,4 +1,4 @@
-"""The admin, by concept. What a page or the API decides by rules, the admin decides by the same functions."""
+"""The admin, by concept. Where pages or the API apply rules, the admin calls the same functions."""
 
 from contextopt.admin import (
     access,

@@ -68,7 +68,7 @@ class MembershipForm(ModelForm):  # type: ignore[type-arg]
 
 
 def gives_admin(form: "ModelForm[Membership]") -> bool:
-    """Say whether the form's member is an admin who can log in."""
+    """Return whether the form's member is an admin who can log in."""
     user: User | None = form.cleaned_data.get("user")
     return form.cleaned_data.get("role") == Role.ADMIN and user is not None and user.is_active
 
@@ -78,16 +78,16 @@ def _ids(members: QuerySet[Membership]) -> list[int]:
 
 
 class AdminKeeper(BaseAdmin):
-    """Rows that stay while a team would have no admin without them."""
+    """Refuses to delete rows if that would leave a team without an admin."""
 
     def memberships_of(self, rows: Sequence[Any]) -> QuerySet[Membership]:
-        """Return the memberships that go with the rows."""
+        """Return the memberships that are deleted with the rows."""
         raise NotImplementedError
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        # Django checks and deletes the selected rows without a transaction around both.
+        # Django checks the selected rows and deletes them without a transaction around both.
         with transaction.atomic():
             response: HttpResponse = super().changelist_view(request, extra_context)
         return response
@@ -131,7 +131,7 @@ class MembershipFormSet(PaginationInlineFormSet):  # type: ignore[misc]
                 self._refuse(form)
 
     def _refuse(self, form: "ModelForm[Membership]") -> None:
-        # What a form that is to be deleted has to say, nobody is shown.
+        # Errors of a form marked for deletion are not displayed.
         if self._should_delete_form(form):
             raise ValidationError(LAST_ADMIN)
         form.add_error("role", LAST_ADMIN)
@@ -147,7 +147,7 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 @admin.register(Team)
 class TeamAdmin(OwnerAdmin):
     list_display = ("name", "slug", "time_zone", "member_count", "space_count", "created_at")
-    # Also of the choices that other forms offer, which come in pages.
+    # Also orders the choices in other forms, which load in pages.
     ordering = ("name",)
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
@@ -225,9 +225,9 @@ class MembershipAdmin(AdminKeeper):
 
 
 def _as_it_was(form: "ModelForm[Membership]") -> Membership:
-    """Return the form's membership as it was before it was filled in."""
+    """Return the form's membership as it was before the form was filled in."""
     now, then = form.instance, form.initial
-    # The form in a team's page has no team of its own.
+    # The inline form on a team's page has no team field.
     team_id = then.get("team", now.team_id)
     return Membership(user_id=then["user"], team_id=team_id, role=then["role"])
 
@@ -246,9 +246,9 @@ class KeyForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(BaseAdmin):
-    """A key is revoked, never deleted: the log names it. Its secret is shown when it is made, once.
+    """Keys are revoked, never deleted, because the log names them. The secret is shown once, on creation.
 
-    The form is sent by htmx and its answer put into the page, so that reloading makes no second key.
+    htmx sends the form and puts the answer into the page, so reloading does not create a second key.
     """
 
     class Media:
@@ -298,7 +298,7 @@ class ApiKeyAdmin(BaseAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret in the answer itself: a message would keep it in a cookie or a session."""
+        """Show the secret in the response itself: a message would keep it in a cookie or a session."""
         context = {
             **self.admin_site.each_context(request),
             "title": "API key",

@@ -1,4 +1,4 @@
-"""The log: to look at, since its rows never change."""
+"""The log of assemblies, read-only because its rows never change."""
 
 from django.contrib import admin
 from django.db.models import QuerySet

@@ -1,4 +1,4 @@
-"""The log of changes, and invitations: to look at."""
+"""The log of changes, and invitations, both read-only."""
 
 from django.contrib import admin
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
-"""What all admin pages share."""
+"""Base classes and helpers of all admin pages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -25,17 +25,17 @@ COUNTED_MAX = 10_000
 
 
 def display[F: Callable[..., Any]](**options: Any) -> Callable[[F], F]:
-    """Unfold's decorator, with the types that it lacks."""
+    """Wrap Unfold's decorator, which lacks types."""
     return cast("Callable[[F], F]", decorators.display(**options))
 
 
 def action[F: Callable[..., Any]](**options: Any) -> Callable[[F], F]:
-    """Unfold's decorator, with the types that it lacks."""
+    """Wrap Unfold's decorator, which lacks types."""
     return cast("Callable[[F], F]", decorators.action(**options))
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts and pages through ten thousand rows at most: past that, a filter finds more than a page does."""
+    """Counts and pages through at most ten thousand rows. Beyond that, filters work better than paging."""
 
     @cached_property
     def count(self) -> int:
@@ -44,7 +44,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
 
 class BaseAdmin(ModelAdmin):  # type: ignore[misc]
-    """A list that stays fast whatever the size of its table."""
+    """A list that stays fast however large its table is."""
 
     show_full_result_count = False
     list_disable_select_all = True
@@ -60,24 +60,24 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
         default_choices: list[tuple[str, str]] | None = None,
         action_location: ActionLocation = ActionLocation.CHANGE_LIST,
     ) -> list[tuple[str, str]]:
-        # Unfold's own lacks the parameter that Django 6.1 passes; all that it adds is this label.
+        # Unfold's override lacks the parameter that Django 6.1 passes. All it adds is this label.
         choices = default_choices or [("", "Select action")]
         return DjangoModelAdmin.get_action_choices(self, request, choices, action_location)
 
 
 class OwnerAdmin(BaseAdmin):
-    """Rows that own many others, which the database deletes with them."""
+    """Rows that own many others. The database deletes those with them."""
 
     def get_deleted_objects(
         self, objs: Sequence[Model], request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Name the rows alone: listing what they own could load a million."""
+        """Name only the rows themselves: listing everything they own could load a million rows."""
         name = str(self.model._meta.verbose_name_plural)
         return [f"{obj}, with all that belongs to it" for obj in objs], {name: len(objs)}, set(), []
 
 
 class RulesAdmin(BaseAdmin):
-    """Rules of a team, changed as they are; the log of changes has their values before and after."""
+    """A team's rules, edited in place. The log of changes keeps their values before and after."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else ("team",)
@@ -114,7 +114,7 @@ def _values(rules: Model) -> dict[str, Any]:
 
 
 class ViewOnlyAdmin(BaseAdmin):
-    """Rows that are kept by the product itself: to look at, never to touch."""
+    """Rows that the product itself maintains: read-only."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -127,12 +127,12 @@ class ViewOnlyAdmin(BaseAdmin):
 
 
 def actor(request: HttpRequest) -> str:
-    """Return how revisions and logs name the caller."""
+    """Return the caller's name in revisions and logs."""
     return f"user:{request.user.get_username()}"
 
 
 def check_input(form: "ModelForm[Any]", schema: type[Input], values: dict[str, Any]) -> None:
-    """Put what the product's own rules say on the form's fields, so that saving cannot fail on them."""
+    """Add the product's own validation errors to the form's fields, so that saving cannot fail on them."""
     try:
         schema.model_validate(values)
     except ValidationError as error:
@@ -142,14 +142,14 @@ def check_input(form: "ModelForm[Any]", schema: type[Input], values: dict[str, A
 
 
 def keep_untouched(form: "ModelForm[Any]", name: str, value: list[str]) -> list[str]:
-    """Return the stored list when the form sent back what it showed: a comma in an item is no border."""
+    """Return the stored list if the form sent back exactly what it showed: an item may contain a comma."""
     stored: list[str] | None = form.initial.get(name)
     shown = form.fields[name].prepare_value(stored)
     return stored if stored is not None and form.data.get(form.add_prefix(name)) == shown else value
 
 
 def become(obj: Model, saved: Model) -> None:
-    """Have the form's object be the one that was saved by the product's own function."""
+    """Copy the fields of the object saved by the product's own function to the form's object."""
     for field in saved._meta.concrete_fields:
         if isinstance(field, models.GeneratedField):
             continue

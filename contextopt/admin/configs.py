@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
-"""Settings: versions are published, never edited."""
+"""Settings of spaces. Versions are published, never edited."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(ContextConfig)
 class ContextConfigAdmin(BaseAdmin):
-    """Adding publishes the next version of a space's settings and makes it the active one."""
+    """Adding publishes the next version of a space's settings and activates it."""
 
     form = PublishForm
     list_display = (
@@ -47,10 +47,10 @@ class ContextConfigAdmin(BaseAdmin):
         return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Begin with the active settings of the space that the address names."""
+        """Start with the active settings of the space given in the URL."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         space_id = str(initial.pop("space", ""))
-        # An address may say anything: no number, or one past what the database has.
+        # The URL may hold anything, such as text or a number too large for the database.
         if not space_id.isdecimal() or len(space_id) > 18:
             return initial
         initial["space"] = int(space_id)

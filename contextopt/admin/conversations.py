@@ -1,4 +1,4 @@
-"""Conversations: to look at. The texts of messages are shown one at a time."""
+"""Conversations, read-only. The texts of messages are shown one at a time."""
 
 from django.contrib import admin
 from django.db.models import QuerySet

@@ -1,4 +1,4 @@
-"""Vectors: to look at, since the settings choose their model and a job makes them."""
+"""Vectors, read-only: the settings choose their model and a job makes them."""
 
 from django.contrib import admin
 from django.db.models import QuerySet

@@ -1,4 +1,4 @@
-"""Findings and hand-offs to look at, and the sizes that a team may set."""
+"""Findings and hand-offs, read-only, and the sizes that a team may set."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ class PhaseCompressionAdmin(ViewOnlyAdmin):
 
 @admin.register(HandoffSettings)
 class HandoffSettingsAdmin(RulesAdmin):
-    """A team's own sizes of one phase; deleting them brings the defaults back."""
+    """A team's own sizes for one phase. Deleting them restores the defaults."""
 
     list_display = (
         "team", "phase", "bundle_tokens", "findings_tokens", "brief_tokens", "critical_tokens",
@@ -71,10 +71,10 @@ class HandoffSettingsAdmin(RulesAdmin):
     ordering = ("-id",)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Begin with the defaults of the phase that the address names, else of the first."""
+        """Start with the defaults of the phase given in the URL, or of the first phase."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         team_id, name = str(initial.get("team", "")), initial.get("phase", "")
-        # An address may say anything: no number, or one past what the database has.
+        # The URL may hold anything, such as text or a number too large for the database.
         if not (team_id.isascii() and team_id.isdecimal() and len(team_id) <= 18):
             initial.pop("team", None)
         phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS

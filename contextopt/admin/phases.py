@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
-"""What phases are sent: versions are published, never edited."""
+"""Settings of phases. Versions are published, never edited."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(PhaseProfile)
 class PhaseProfileAdmin(BaseAdmin):
-    """Adding publishes the next version of a phase's settings and makes it the active one."""
+    """Adding publishes the next version of a phase's settings and activates it."""
 
     form = PublishForm
     list_display = (
@@ -61,10 +61,10 @@ class PhaseProfileAdmin(BaseAdmin):
         return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Begin with the settings in force of the team and phase that the address names."""
+        """Start with the active settings of the team and phase given in the URL."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         team_id, phase = str(initial.get("team", "")), str(initial.get("phase", "")).replace("\x00", "")
-        # An address may say anything: no number, or one past what the database has.
+        # The URL may hold anything, such as text or a number too large for the database.
         if not team_id.isdecimal() or len(team_id) > 18:
             initial.pop("team", None)
             return initial

@@ -1,4 +1,4 @@
-"""Repositories: to look at, since their files are read and never typed."""
+"""Repositories, read-only: their files are read from checkouts, never typed in."""
 
 from django.contrib import admin
 from django.db.models import QuerySet

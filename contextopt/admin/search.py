@@ -1,4 +1,4 @@
-"""What search counts, to look at: a job keeps it."""
+"""The word counts that search uses, read-only: a job maintains them."""
 
 from django.contrib import admin
 

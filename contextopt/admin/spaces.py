@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
-"""Spaces and records. Every change of a record goes the way that keeps its revision, summary and counters."""
+"""Spaces and records. Every change of a record keeps its revision, summary and counters up to date."""
 
 from datetime import datetime
 from typing import Any
@@ -104,7 +104,7 @@ class RecordForm(ModelForm):  # type: ignore[type-arg]
         return keep_untouched(self, "tags", self.cleaned_data["tags"])
 
     def clean_date(self) -> datetime:
-        # The form shows whole seconds; the fraction of an untouched date stays.
+        # The form shows whole seconds; an untouched date keeps its fraction.
         date: datetime = self.cleaned_data["date"]
         stored = self.initial.get("date")
         if isinstance(stored, datetime) and stored.replace(microsecond=0) == date:
@@ -112,7 +112,7 @@ class RecordForm(ModelForm):  # type: ignore[type-arg]
         return date
 
     def clean_notes(self) -> str:
-        # Browsers send line breaks as CR LF; a record that was only looked at must not change.
+        # Browsers send line breaks as CR LF; saving an untouched form must not change the record.
         return str(self.cleaned_data["notes"]).replace("\r\n", "\n")
 
     def clean(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class RecordAdmin(OwnerAdmin):
         record = get_object_or_404(Record.objects.select_related("space"), pk=object_id)
         self.log_change(request, purge_record(record=record, actor=actor(request)), "Purged.")
         messages.success(request, "The record's text has been erased.")
-        # The dialog is sent by htmx, which follows this header.
+        # htmx sends the dialog and follows this header.
         address = reverse(f"{self.admin_site.name}:contextopt_record_change", args=[record.pk])
         return HttpResponse(headers={"HX-Redirect": address})
 

@@ -1,4 +1,4 @@
-"""Tasks of coding agents: to look at, since the product itself keeps them."""
+"""Tasks of coding agents, read-only: the product itself maintains them."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -50,7 +50,7 @@ class AttemptAdmin(ViewOnlyAdmin):
 
 @admin.register(Blob)
 class BlobAdmin(ViewOnlyAdmin):
-    """Contents themselves are shown nowhere: they are the agents' files."""
+    """The contents are never shown: they are the agents' files."""
 
     list_display = ("sha256", "team", "size", "used_at")
     list_filter = ("team",)
