@@ -1,4 +1,4 @@
-"""Commands that answer many questions: one JSON object a line, rejected lines on standard error."""
+"""Commands that answer many questions: one JSON object per line, rejected lines on standard error."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,13 +15,13 @@ type Answer = Callable[[Mapping[str, object]], dict[str, Any]]
 
 
 class LineId(BaseModel):
-    """The id of a line of questions; its answer carries it."""
+    """The id of a line of questions, repeated in its answer."""
 
     id: StrictInt | Text
 
 
 class AnsweringCommand(ReportingCommand):
-    """A command that may be given a file of questions."""
+    """A command that can read its questions from a file."""
 
     answered = 0
 
@@ -29,9 +29,10 @@ class AnsweringCommand(ReportingCommand):
         return f"Interrupted after {self.answered:,} answers."
 
     def answer_lines(self, name: str, answer: Answer) -> int:
-        """Print the answer to each line of a JSONL file under the line's id; return the exit code.
+        """Print the answer to each line of a JSONL file with the line's id; return the exit code.
 
-        `answer` is given what a line says beside its id, without nulls, and may raise as a single call does.
+        `answer` gets the line's fields except its id, without nulls. It may raise the same errors as a single
+        call.
         """
         check_input(name)
         rejected = 0
@@ -65,5 +66,5 @@ def _answer_row(row: RawRow, answer: Answer) -> dict[str, Any] | Rejection:
 
 
 def _reject(row: RawRow, problem: FieldProblem) -> Rejection:
-    # Of a field with several types the rest of the name is a type.
+    # For a field that takes several types, the rest of the name is only a type.
     return Rejection(row.line, problem.field.removeprefix("--").split(".")[0], problem.message)

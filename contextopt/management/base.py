@@ -1,7 +1,7 @@
-"""What all commands share: `--json`, `--team`, exit codes, and errors that name the field at fault.
+"""The base of all commands: `--json`, `--team`, exit codes, and errors that name the field at fault.
 
-Exit codes: 0 done, 1 part of the input was rejected, 2 the call cannot be done as given, 130 interrupted,
-141 the reader of standard output went away.
+Exit codes: 0 done, 1 part of the input was rejected, 2 the call cannot be done as given, 130 interrupted, 141
+the reader of standard output went away.
 """
 
 import json
@@ -38,7 +38,7 @@ class TextSink(Protocol):
 
 
 class Progress:
-    """Say on standard error how far long work has come, at most every `seconds`."""
+    """Reports progress on standard error, at most every `seconds`."""
 
     def __init__(self, sink: TextSink, *, seconds: float = 2.0) -> None:
         self.sink = sink
@@ -53,12 +53,12 @@ class Progress:
 
 
 class ReportingCommand(BaseCommand):
-    """A command that answers on standard output, in words or as JSON; all else goes to standard error.
+    """A command that answers on standard output, as text or JSON; all else goes to standard error.
 
-    A subclass writes `run`, which returns the exit code, and may add options in `add_options`.
+    A subclass implements `run`, which returns the exit code, and may add options in `add_options`.
     """
 
-    # The checks take longer than most of the commands; `manage.py check` and the tests run them.
+    # The checks take longer than most commands. `manage.py check` and the tests run them.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -67,7 +67,7 @@ class ReportingCommand(BaseCommand):
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
-        """Add what only this command takes."""
+        """Add the options that only this command takes."""
 
     def handle(self, *_: object, **options: Any) -> None:
         with quiet_logs(options["verbosity"]):
@@ -79,7 +79,7 @@ class ReportingCommand(BaseCommand):
         raise NotImplementedError
 
     def how_far(self) -> str:
-        """Say what is kept of work that was interrupted, by a person or by a database that failed."""
+        """Say what was kept when a person or a failing database interrupted the work."""
         return "Interrupted; nothing was changed."
 
     def print_json(self, answer: Mapping[str, Any]) -> None:
@@ -120,7 +120,7 @@ class ReportingCommand(BaseCommand):
 
 @contextmanager
 def quiet_logs(verbosity: int) -> Iterator[None]:
-    """Keep routine events out of a person's terminal, unless they ask by LOG_LEVEL or `--verbosity 2`."""
+    """Hide routine log events unless LOG_LEVEL or `--verbosity 2` asks for them."""
     logger = logging.getLogger("contextopt")
     before = logger.level
     if verbosity < 2 and "LOG_LEVEL" not in os.environ:
@@ -132,7 +132,7 @@ def quiet_logs(verbosity: int) -> Iterator[None]:
 
 
 def leave_stdout() -> None:
-    """Send what is still buffered nowhere: flushing it at exit would fail once more."""
+    """Discard buffered output: flushing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -152,10 +152,10 @@ def team_of(options: Mapping[str, Any]) -> Team:
 
 
 def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
-    """Return the team's space of this slug.
+    """Return the team's space with this slug.
 
     Raises:
-        NotFound: there is none; the message names those there are.
+        NotFound: there is none; the message names the existing ones.
     """
     space = Space.objects.of(team).filter(slug=slug).first()
     if space is not None:
@@ -190,5 +190,5 @@ def option_name(field: str, names: Mapping[str, str]) -> str:
 
 
 def invalid_option(error: InvalidValue) -> InvalidInput:
-    """Return the engine's refusal under the option's name."""
+    """Return the engine's error, naming the option at fault."""
     return InvalidInput.of(option_name(error.field, {}), error.message)

@@ -1,4 +1,4 @@
-"""Commands that answer about one JSON document: a file, or `-` for standard input."""
+"""Commands that read one JSON document: a file, or `-` for standard input."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from contextopt.management.base import ReportingCommand, invalid_option
 from contextopt.spaces.importing import check_input, open_input
 from contextopt.strictjson import DuplicateKey, read_json
 
-# Two versions of everything; a character has at most six bytes, as an escape.
+# Room for two versions of every text; a character takes at most six bytes, when escaped.
 DOCUMENT_BYTES_MAX = 12 * CONTEXT_CHARS_MAX
 FAULTS_SHOWN = 20
 FILE = "FILE.json"
@@ -38,7 +38,7 @@ class DocumentCommand(ReportingCommand):
 
 
 def counter_of(options: Mapping[str, Any]) -> Counter:
-    """Return the counter that the options ask for.
+    """Return the token counter that the options name.
 
     Raises:
         InvalidInput: there is no such encoding.
@@ -50,10 +50,10 @@ def counter_of(options: Mapping[str, Any]) -> Counter:
 
 
 def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
-    """Return the document, checked.
+    """Read and validate the document.
 
     Raises:
-        UnusableSource: the file is not there, or may not be read.
+        UnusableSource: the file does not exist or may not be read.
         InvalidInput: it is not JSON, or some fields were refused; each is named.
     """
     check_input(name)
@@ -84,6 +84,6 @@ def _parse(content: bytes) -> object:
     except DuplicateKey as error:
         fault = str(error)
     except ValueError as error:
-        # Python reads no number of more than 4,300 digits.
+        # Python reads no numbers of more than 4,300 digits.
         fault = str(error).split(";")[0]
     raise InvalidInput.of(FILE, fault)

@@ -14,7 +14,7 @@ from contextopt.models import Task, Team
 
 
 class TaskCommand(ReportingCommand):
-    """A command about one task: it answers with the task as it then is."""
+    """A command about one task; its answer shows the task after the change."""
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("task", metavar="TASK", help="the task's number or external ID")
@@ -22,7 +22,7 @@ class TaskCommand(ReportingCommand):
     def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> None:
         status = task_status(team_id=team.pk, task_id=task_id)
         if options["json"]:
-            # Moments as the API writes them.
+            # Format timestamps as the API does.
             self.print_json(json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder)))
         else:
             self.stdout.write(describe_task(status))

@@ -1,4 +1,4 @@
-"""What the three import commands share: the space, progress, the report and the exit code."""
+"""The base of the three import commands: the space, progress, the report and the exit code."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
@@ -12,12 +12,12 @@ REJECTIONS_SHOWN = 20
 
 
 class ImportCommand(ReportingCommand):
-    """A command that imports rows into a space; a subclass says where they come from in `rows`."""
+    """A command that imports rows into a space. A subclass yields them in `rows`."""
 
     report: ImportReport
 
     def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
-        """Yield the rows; what makes the whole call unusable is raised before the first."""
+        """Yield the rows. Errors that make the whole call unusable are raised before the first row."""
         raise NotImplementedError
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -25,7 +25,7 @@ class ImportCommand(ReportingCommand):
         slug = parse_input(SpaceIn, {"slug": options["space"]}, {"slug": "SPACE"}).slug
         team = team_of(options)
         rows = self.rows(options)
-        # Reading starts before the space is made: a call that cannot be done leaves nothing behind.
+        # Start reading before the space is created, so that a failing call leaves nothing behind.
         rows = chain(list(islice(rows, 1)), rows)
         progress = Progress(self.stderr)
         import_rows(

@@ -1,4 +1,4 @@
-"""An assembly in words, for a terminal."""
+"""Describes an assembly as text, for a terminal."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from contextopt.engine.prompts.warnings import ContextWarning
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34
-# How a column is headed and its numbers written, for each part of a score.
+# Heading and number format of the column for each part of a score.
 PARTS = {
     "recency": ("recency", ".2f"),
     "frequency": ("views", ".0f"),
@@ -69,7 +69,7 @@ def _allocation_line(result: AssemblyResult) -> str:
 def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
     kept = [entry for entry in ledger if entry.kept]
     dropped = [entry for entry in ledger if not entry.kept]
-    # All entries of a ledger have the same parts; stage 3 has none.
+    # All entries of a ledger have the same parts; in stage 3 they have none.
     parts = [name for name in PARTS if name in ledger[0].parts]
     rows = [("", "record", "score", *(PARTS[name][0] for name in parts), "tokens", "why")]
     rows += [_ledger_row(entry, parts) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]

@@ -1,4 +1,4 @@
-"""What the commands over repositories share: finding the repository that is meant."""
+"""Finds the repository that a command is about."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from contextopt.repositories.checkouts import Checkout, opened
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The repository as it was indexed, and the folder that it is read from, as far as they are there."""
+    """A repository as it was indexed and the folder to read it from; either may be missing."""
 
     repository: Repository | None
     checkout: Checkout | None
@@ -21,7 +21,7 @@ class Target:
 
 @contextmanager
 def target(team: Team, text: str) -> Iterator[Target]:
-    """Find what REPO means: a folder on this machine, or the name of an indexed repository.
+    """Find the repository that REPO names: a folder on this machine, or the name of an indexed repository.
 
     Raises:
         InvalidInput: it is neither.

@@ -1,4 +1,4 @@
-"""What commands that search do first: they ask right after an import, with no worker about."""
+"""Prepares a search: commands often search right after an import, with no worker running."""
 
 from django.core.management.base import OutputWrapper
 
@@ -8,12 +8,12 @@ from contextopt.search.registry import Searchable
 from contextopt.search.vectors.fill import Work, ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
 
-# A corpus with more that was never embedded is searched as far as it is; `embed` does the rest.
+# The most texts embedded before a search, which uses what there is; `embed` does the rest.
 EMBED_AT_ONCE = 200_000
 
 
 def make_searchable(stderr: OutputWrapper, searchable: Searchable, corpus_id: int) -> None:
-    """Count the words of a corpus and embed what is not yet, with progress on standard error."""
+    """Count the words of a corpus and embed its missing texts, with progress on standard error."""
     progress = Progress(stderr)
 
     def show(work: Work) -> None:

@@ -77,7 +77,8 @@ class Command(AnsweringCommand):
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
         try:
-            # Loading the tokenizer's data takes longer than an assembly and is no part of it.
+            # Loading the tokenizer's data takes longer than an assembly, so it is not part of the measured
+            # time.
             (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
         except InvalidValue as error:
             raise invalid_option(error) from error
@@ -100,7 +101,7 @@ class Command(AnsweringCommand):
         return assemble_space(team_id=team.pk, request=request, actor=ACTOR, store=not options["no_log"])
 
     def _prepare(self, space: Space, request: AssemblyIn) -> None:
-        """Make what was just imported searchable, once, when there is a question."""
+        """Make newly imported records searchable, once and only if there is a question."""
         if request.stage_in_force == SEARCH_STAGE and not self._is_searchable:
             make_searchable(self.stderr, registry.get("record"), space.pk)
             self._is_searchable = True
@@ -108,7 +109,7 @@ class Command(AnsweringCommand):
     def _answer(
         self, options: Mapping[str, Any], team: Team, space: Space, asked: Mapping[str, object]
     ) -> dict[str, Any]:
-        """Return the answer of the single call; `id` is left to the line."""
+        """Return the same answer as a single call, but without `id`, which names the line."""
         request = AssemblyIn.model_validate(asked)
         self._prepare(space, request)
         answer = self._assemble(team, request, options).to_json()

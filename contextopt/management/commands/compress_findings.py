@@ -47,7 +47,7 @@ class Command(ReportingCommand):
 
 
 def describe_compression(compression: Compression, critical: list[str]) -> str:
-    """Return what is handed on, then what it costs, what was left out and why."""
+    """Return the text handed on, then its cost, and what was left out and why."""
     size = f"{compression.tokens_after:,} of {compression.tokens_before:,} tokens, against {ALL_FINDINGS}"
     parts = f"brief {compression.brief_tokens:,}, critical {compression.critical_tokens:,}"
     lines = [f"Left out: {each.id} ({each.reason})" for each in compression.discarded]

@@ -32,7 +32,8 @@ class Command(ReportingCommand):
                 {"key": secret, "id": key.pk, "name": key.name, "scope": key.scope, "team": team.slug}
             )
             return DONE
-        # The key alone on standard output, so that a shell can take it: KEY=$(manage.py create_api_key ci).
+        # Print only the key on standard output, so that a shell can take it: KEY=$(manage.py create_api_key
+        # ci).
         self.stdout.write(secret)
         self.stderr.write(
             f"A key named {key.name!r} for team {team.slug!r} that may {key.scope}. Keep it now: it is not "

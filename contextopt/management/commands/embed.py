@@ -13,7 +13,7 @@ from contextopt.search.embedders import EmbeddingUnavailable, configured_embedde
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.vectors.status import embedding_status
 
-# A round's length; between two rounds a model that was changed in the settings of others is seen.
+# The length of a round. A change of the model in the settings is noticed between rounds.
 ROUND_SECONDS = 60.0
 WAIT_SECONDS = 0.5
 
@@ -43,7 +43,7 @@ class Command(ReportingCommand):
         return DONE
 
     def _round(self, work: Work, progress: Progress, *, waits: bool) -> bool:
-        """Work for a while; return whether all is done."""
+        """Work for a while; return whether everything is done."""
         with only_here(Lock.EMBED) as is_ours:
             if is_ours:
                 return work_through(

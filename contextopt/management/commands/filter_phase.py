@@ -44,7 +44,7 @@ class Command(DocumentCommand):
 
 
 def describe_filtering(result: FilterResult) -> str:
-    """Return the text itself, then what it costs and what it saved."""
+    """Return the text itself, then its cost and its saving."""
     outcome, certificate = result.outcome, result.certificate
     size = f"{outcome.filtered_tokens:,} of {outcome.full_tokens:,} tokens ({certificate.encoding})"
     saved = f"{outcome.saved_tokens:,} saved ({outcome.saved_percent} %) against {FULL_CONTEXT}"

@@ -33,7 +33,7 @@ type Rank = Callable[[str | None, RelevantIn], Relevant]
 
 
 class Line(BaseModel):
-    """What a line of tasks may say beside the task: the revision it starts from."""
+    """The field that a line may have beside the task's own: the revision to start from."""
 
     rev: Text | None = None
 
@@ -103,7 +103,7 @@ class Command(AnsweringCommand):
 def _answer_line(
     own: Mapping[str, object], options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
 ) -> dict[str, Any]:
-    """Return the answer of the single call; a line's settings win over those of the command."""
+    """Return the same answer as a single call. A line's settings override those of the command."""
     settings = dict(own)
     rev = Line.model_validate({"rev": settings.pop("rev", None)}).rev
     request = RelevantIn.model_validate({**asked, **settings})
@@ -111,7 +111,7 @@ def _answer_line(
 
 
 def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
-    """Rank for the options of one call, and name those at fault as they were typed."""
+    """Rank the files, and name the options at fault as they were typed."""
     try:
         return rank(rev, request)
     except InvalidInput as error:
@@ -124,7 +124,7 @@ def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
 
 
 class _Asking:
-    """Answers from the stored index, or from the checkout where a revision is named."""
+    """Ranks from the stored index, or from the checkout if a revision is named."""
 
     def __init__(self, team: Team, name: str, found: Target) -> None:
         self._team = team
@@ -132,7 +132,7 @@ class _Asking:
         self._repository = found.repository
         self._checkout = found.checkout
         self._revisions: RevisionRanker | None = None
-        # Who says a name means what was indexed under it, who says a folder what is there now.
+        # A name stands for the files as they were indexed, a folder for the files as they are now.
         self._is_current = found.is_named
 
     def rank(self, rev: str | None, request: RelevantIn) -> Relevant:

@@ -31,7 +31,7 @@ class Command(DocumentCommand):
 
 
 def describe_retry(retry: Retry) -> str:
-    """Return the text that is sent, then the action and what it saved."""
+    """Return the text to send, then the action and its saving."""
     plan = retry.plan
     action = f"wait {plan.wait_seconds} seconds" if plan.wait_seconds else plan.action
     text = retry.sent.render().rstrip("\n") + "\n\n" if retry.sent else ""

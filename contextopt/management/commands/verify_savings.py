@@ -94,7 +94,7 @@ class Command(ReportingCommand):
 
 
 def _by_key(payloads: QuerySet[AssemblyPayload]) -> Iterator[AssemblyPayload]:
-    """Yield the payloads by id, a bounded chunk at a time."""
+    """Yield the payloads in order of their ids, loading a bounded chunk at a time."""
     last = 0
     while chunk := list(payloads.filter(pk__gt=last).order_by("pk")[:CHUNK]):
         yield from chunk
