@@ -1,1 +1,1 @@
-"""What was learned: memories, strategies, hints, decay, feedback, review."""
+"""Lessons learned: memories, strategies, hints, decay, feedback, review."""

@@ -8,7 +8,7 @@ from memory.signals import feedback_changed
 
 
 def listen() -> None:
-    """Have the listeners hear of votes from now on."""
+    """Connect the listeners to votes."""
     feedback_changed.connect(queue_review, dispatch_uid="queue_review")
 
 

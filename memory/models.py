@@ -1,4 +1,4 @@
-"""The tables of what was learned, by concept."""
+"""The tables of memory, by concept."""
 
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.memories.models import Memory, MemoryEmbedding, TrustLevel

@@ -1,6 +1,6 @@
-"""What others may listen to.
+"""Signals that other apps may listen to.
 
-`feedback_changed` is sent once a vote was stored, changed or taken back, after its transaction: with
+`feedback_changed` is sent when a vote was stored, changed or taken back, after the commit. It carries
 `team_id`, `assembly_id`, `rater`, and the rating `before` and `after` ("up", "down", or "" for none).
 """
 

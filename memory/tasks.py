@@ -1,4 +1,4 @@
-"""Background jobs of what is learned. Each is a bounded batch that may run twice."""
+"""Background jobs of memory. Each is a bounded batch and safe to run twice."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -11,13 +11,13 @@ from memory.strategies.reports import learn_pending
 
 @shared_task
 def learn_from_completions() -> None:
-    """Store what could not be stored when its task ended."""
+    """Store lessons that could not be stored when their task ended."""
     learn_pending()
 
 
 @shared_task
 def fill_review_queues() -> None:
-    """Add what teams' rules ask to have reviewed. What is left over comes next time."""
+    """Add the items that teams' rules select for review. Whatever is left over comes next time."""
     with only_here(Lock.FILL_REVIEW_QUEUES) as is_ours:
         if is_ours:
             for team in Team.objects.order_by("pk").iterator():

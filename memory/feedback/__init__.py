@@ -1,1 +1,1 @@
-"""Votes on answers, and what they say of strategies."""
+"""Votes on answers, and the ratings of strategies that follow from them."""

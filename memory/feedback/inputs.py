@@ -1,4 +1,4 @@
-"""What callers may send of feedback."""
+"""Input types of feedback."""
 
 from typing import Annotated, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from contextopt.inputs import Id, Input, Text, refuse_blank
 from memory.feedback.models import COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
 
-# The kind is put before it, which takes some of the room.
+# The kind is stored in front of it and takes some of the room.
 RATER_GIVEN_MAX = RATER_MAX - len("rater:")
 
 Rater = Annotated[Text, Field(max_length=RATER_GIVEN_MAX), AfterValidator(refuse_blank)]
@@ -15,7 +15,7 @@ ExternalId = Annotated[Text, Field(max_length=EXTERNAL_MESSAGE_MAX), AfterValida
 
 
 class SubjectIn(Input):
-    """Which answer: by its message, by the caller's own id of it, or by its assembly."""
+    """Identifies the answer: by its message, by the caller's own id for it, or by its assembly."""
 
     message_id: Id | None = None
     external_message_id: ExternalId | None = None

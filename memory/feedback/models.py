@@ -1,4 +1,4 @@
-"""What people think of answers: one vote a person a message or assembly."""
+"""Votes on answers: one vote per person and message or assembly."""
 
 from typing import ClassVar, Self
 
@@ -20,7 +20,7 @@ class Rating(models.TextChoices):
 
 
 class ExternalMessage(models.Model):
-    """An answer that was made elsewhere, under the caller's own id, and the assembly it was made with."""
+    """An answer made elsewhere, under the caller's own id, and the assembly it was made with."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="external_messages")
     external_id = models.CharField(max_length=EXTERNAL_MESSAGE_MAX)
@@ -41,15 +41,15 @@ class VoteQuerySet(models.QuerySet["Vote"]):
         return self.filter(team=team)
 
     def with_subject(self) -> Self:
-        """Load what a list shows of the answer in the same query."""
+        """Load the fields of the answer that lists show in the same query."""
         return self.select_related("space", "message", "external_message").defer("message__text")
 
 
 class Vote(models.Model):
-    """One person's thumb. Voting again changes it, taking it back deletes it.
+    """One person's thumb. Voting again changes it; taking it back deletes it.
 
-    It is about an answer of a conversation, an answer made elsewhere, or else the assembly itself. Stage,
-    version and phase are the assembly's, copied so that trends read this table alone.
+    It is about an answer in a conversation, an answer made elsewhere, or the assembly itself. Stage, version
+    and phase are copied from the assembly, so that trends read only this table.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="votes", db_index=False)
@@ -99,5 +99,5 @@ class Vote(models.Model):
 
     @property
     def rater_name(self) -> str:
-        """The person without the kind that tells users, keys and raters of callers apart."""
+        """The person's name without the prefix that tells users, keys and callers' raters apart."""
         return self.rater.partition(":")[2] or self.rater

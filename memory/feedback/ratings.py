@@ -1,4 +1,4 @@
-"""Votes as ratings of the strategies that an answer was made with."""
+"""Turns votes on an answer into ratings of the strategies it was made with."""
 
 from django.db import transaction
 from django.db.models import Avg, Case, FloatField, Q, Value, When
@@ -16,13 +16,13 @@ USES_MAX = 50
 def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
     """Rate the strategies that an answer was made with by the share of its votes that are up.
 
-    Each use has one rating, which follows the votes: with the last of them it is taken back. Called in the
-    transaction of the vote, so that no vote is ever stored whose strategies do not know of it.
+    Each use has one rating, which follows the votes and is taken back with the last of them. Call this in the
+    vote's transaction, so that a stored vote always shows in the ratings.
     """
     with unless_deleted(), transaction.atomic():
         hold_team(team_id)
         uses = uses_of(team_id, assembly_id)
-        # Who waits here for another counts the votes after it, so the last to write has seen all of them.
+        # A transaction that waits here counts the votes afterwards, so the last to write sees all of them.
         memories = Memory.objects.filter(pk__in={use.memory_id for use in uses}).order_by("id")
         list(memories.select_for_update(no_key=True).values_list("pk"))
         rating = _share_up(team_id, assembly_id)
@@ -31,7 +31,7 @@ def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
 
 
 def _share_up(team_id: int, assembly_id: int) -> float | None:
-    """Return the share of the votes that are up, None without any."""
+    """Return the share of the votes that are up; None without votes."""
     votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id)
     is_up = Case(When(rating=Rating.UP, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
     share: float | None = votes.aggregate(mean=Avg(is_up))["mean"]
@@ -39,7 +39,7 @@ def _share_up(team_id: int, assembly_id: int) -> float | None:
 
 
 def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
-    """Return the uses of strategies in an assembly, or in the task that it was a step of."""
+    """Return the uses of strategies in an assembly, or in the task that the assembly was a step of."""
     assembly = Assembly.objects.select_related("attempt", "handoff").filter(pk=assembly_id).first()
     steps = [getattr(assembly, name, None) for name in ("attempt", "handoff")]
     tasks = [step.task_id for step in steps if step is not None]

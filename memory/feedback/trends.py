@@ -1,4 +1,4 @@
-"""Where votes come from: by time, stage, settings, phase and record. Every query is bounded."""
+"""Trends of votes: by time, stage, settings, phase and record. Every query is bounded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from contextopt.models import Kind
 from memory.feedback.models import Rating, Vote
 
 GROUPS_MAX = 50
-# Ledgers are read for the newest votes only: each has up to a thousand records.
+# Read ledgers only for the newest votes: each has up to a thousand records.
 LEDGERS_MAX = 500
 
 type Grouping = Literal["stage", "config", "phase", "reason"]
 
-# Two spaces have a version 1 each, so a version is named with its space.
+# Versions are numbered per space, so a version is grouped with its space.
 _KEYS: dict[Grouping, tuple[str, ...]] = {
     "stage": ("stage",),
     "config": ("config_version", "space__slug"),
@@ -30,7 +30,7 @@ UP, DOWN = Count("pk", filter=Q(rating=Rating.UP)), Count("pk", filter=Q(rating=
 
 @dataclass(frozen=True, slots=True)
 class VoteFilter:
-    """Which votes: those given from `start` up to, and without, `until`."""
+    """Selects votes given from `start` up to, but not including, `until`."""
 
     team_id: int
     start: datetime
@@ -53,7 +53,7 @@ class VoteFilter:
 
 @dataclass(frozen=True, slots=True)
 class VoteFigures:
-    """Thumbs of a set of votes."""
+    """Thumbs up and down in a set of votes."""
 
     up: int = 0
     down: int = 0
@@ -64,13 +64,13 @@ class VoteFigures:
 
     @property
     def liked_rate(self) -> float | None:
-        """Thumbs up ÷ votes, 0 to 1; none without votes."""
+        """Thumbs up ÷ votes, 0 to 1; None without votes."""
         return self.up / self.votes if self.votes else None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The votes of one stage, version, phase or reason; `space` is the slug of a version's space."""
+    """The votes on one stage, version, phase or reason; `space` is the slug of a version's space."""
 
     key: str
     space: str
@@ -79,7 +79,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class RecordTrend:
-    """A record and the voted answers whose context it was in: how many liked it, how many did not."""
+    """A record and the votes on answers whose context contained it."""
 
     record_id: int
     space: str
@@ -87,7 +87,7 @@ class RecordTrend:
     figures: VoteFigures
 
 
-# `order` of a ledger are the ids that were rendered.
+# A ledger's `order` lists the ids that were rendered.
 _RECORDS = """
     WITH chosen AS ({votes}), named AS (
         SELECT item.id::bigint AS record_id, chosen.rating
@@ -120,13 +120,13 @@ def read_vote_series(
 
 
 def bucket_of(field: str, edges: Sequence[datetime]) -> Func:
-    """Return the number of the bucket that a time lies in: 1 from the first edge to the second, and so on."""
+    """Return the number of the bucket that contains a time: 1 from the first edge to the second, etc."""
     moments = Value(list(edges), output_field=ArrayField(DateTimeField()))
     return Func(F(field), moments, function="width_bucket", output_field=IntegerField())
 
 
 def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
-    """Return the groups that have votes, the most voted on first."""
+    """Return the groups that have votes, those with the most votes first."""
     key, *space = _KEYS[by]
     nameless = {f"{key}__isnull": True} if by in {"stage", "config"} else {key: ""}
     named = wanted.select().exclude(**nameless).values_list(key, *space)
@@ -138,7 +138,7 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
 
 
 def read_record_trends(wanted: VoteFilter, limit: int = 20) -> list[RecordTrend]:
-    """Return the records most often in disliked answers, of the newest 500 votes."""
+    """Return the records that occur most often in disliked answers, among the newest 500 votes."""
     newest = wanted.select().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
     votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Votes on answers: given, changed and taken back, one a person an answer."""
+"""Gives, changes and takes back votes on answers, one per person and answer."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a vote is about: the assembly, and the answer made with it where one is known."""
+    """The subject of a vote: the assembly, and the answer made with it if known."""
 
     assembly: Assembly
     message: Message | None = None
@@ -30,7 +30,7 @@ class Subject:
 
     @property
     def lookup(self) -> dict[str, Any]:
-        """Return the fields that tell the subject's votes from all others."""
+        """Return the fields that distinguish the subject's votes from all others."""
         if self.message or self.external_message:
             return {"message": self.message, "external_message": self.external_message}
         return {"assembly": self.assembly, "message": None, "external_message": None}
@@ -38,19 +38,19 @@ class Subject:
 
 @transaction.atomic
 def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: str) -> Vote:
-    """Store the rater's vote on an answer, in place of the one before, and rate its strategies by it.
+    """Store the rater's vote on an answer, replacing their previous one, and rate its strategies by it.
 
-    `rater` says of which kind the person is, too: `user:ann`, `key:laptop`, `rater:4711`.
+    `rater` includes the kind of person: `user:ann`, `key:laptop`, `rater:4711`.
 
     Raises:
         NotFound: the team has no such message or assembly.
         InvalidInput: the external message is not known yet and no assembly is named.
         Conflict: the external message is known with another assembly.
     """
-    # A team is deleted before its votes, so it is held before them.
+    # Deleting a team locks it before its votes, so lock it first here too.
     hold_team(team.pk)
     found = find_subject(team, subject, remember=True)
-    # Votes on one answer queue up here: the one before is read for those who listen.
+    # Lock the rater's previous vote: listeners are told its rating.
     before = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
     assembly = found.assembly
     vote, _ = Vote.objects.update_or_create(
@@ -77,7 +77,7 @@ def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: 
 
 @transaction.atomic
 def withdraw_feedback(*, team: Team, subject: SubjectIn, rater: str) -> bool:
-    """Take the rater's vote back, for its strategies too; return whether there was one.
+    """Take the rater's vote back and rate its strategies again; return whether there was a vote.
 
     Raises:
         NotFound: the team has no such message or assembly.
@@ -94,10 +94,10 @@ def withdraw_feedback(*, team: Team, subject: SubjectIn, rater: str) -> bool:
 
 
 def find_subject(team: Team, subject: SubjectIn, *, remember: bool) -> Subject:
-    """Return what a vote is about.
+    """Find the subject of a vote.
 
-    An assembly that a conversation's answer was made with stands for that answer, so that a person votes
-    once whichever of them is shown. `remember` keeps an external message that is not known yet.
+    If a conversation's answer was made with the assembly, the vote goes to that answer, so that a person
+    votes once whichever of the two is shown. `remember` stores an external message that is not known yet.
     """
     if subject.message_id is not None:
         return _find_message(team, subject.message_id)
@@ -142,7 +142,7 @@ def _load_assembly(team: Team, assembly_id: int) -> Assembly:
 
 
 def _tell(vote: Vote, *, before: str, after: str) -> None:
-    """Log the change, and tell those who listen once it is stored; none of them can undo it."""
+    """Log the change, and notify listeners after the commit; none of them can undo it."""
     log.info("feedback_changed", assembly_id=vote.assembly_id, stage=vote.stage, before=before, after=after)
     tell = partial(
         feedback_changed.send_robust,

@@ -1,1 +1,1 @@
-"""What a team remembers: facts, decisions and error patterns."""
+"""Memories of a team: facts, decisions and error patterns."""

@@ -1,14 +1,14 @@
-"""How memories fade: half of a memory's weight is gone after the half-life of its type without access."""
+"""The decay of memories: their weight halves with each half-life of their type without access."""
 
 from types import MappingProxyType
 
-# Days. What goes stale with the code fades fast, what was decided stays long.
+# In days. Memories that go stale with the code fade fast; decisions last long.
 HALF_LIVES = MappingProxyType(
     {"general": 30.0, "error_pattern": 60.0, "code_pattern": 90.0, "strategy": 90.0, "decision": 180.0}
 )
 OTHER_HALF_LIFE = HALF_LIVES["general"]
 SECONDS_A_DAY = 86_400.0
-# PostgreSQL refuses a power that underflows; past so many half-lives nothing is left anyway.
+# PostgreSQL refuses a power that underflows. After this many half-lives nothing is left anyway.
 HALVINGS_MAX = 1_000
 
 _DEFAULTS = " ".join(f"WHEN '{name}' THEN {days}" for name, days in HALF_LIVES.items())
@@ -25,5 +25,5 @@ power(0.5::float8, least({HALVINGS_MAX}, greatest(0,
 
 
 def decay(age_days: float, half_life_days: float) -> float:
-    """Return the factor from 0 to 1 by which a relevance counts at this age; ages below 0 count as 0."""
+    """Return the factor from 0 to 1 for a relevance at this age; negative ages count as 0."""
     return float(0.5 ** min(HALVINGS_MAX, max(0.0, age_days) / half_life_days))

@@ -1,4 +1,4 @@
-"""What callers may send of memories and strategies."""
+"""Input types of memories and strategies."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ RATINGS: Mapping[str, float] = {"up": 1.0, "down": 0.0}
 
 
 def read_rating(value: object) -> object:
-    """Take a thumb for a number."""
+    """Convert a thumb to a number."""
     return RATINGS.get(value, value) if isinstance(value, str) else value
 
 

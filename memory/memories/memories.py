@@ -1,4 +1,4 @@
-"""The one way in for memories: each function is one transaction."""
+"""The only functions that write memories. Each is one transaction."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ SEARCHABLE = Searchable(
 
 
 def find_memory(team_id: int, memory_id: int) -> Memory:
-    """Return the team's memory, the deleted ones too.
+    """Return the team's memory, even if deleted.
 
     Raises:
         NotFound: the team has no such memory.
@@ -82,7 +82,7 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
 
 @transaction.atomic
 def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
-    """Take the memory out of every search; `restore_memory` brings it back. Twice is once."""
+    """Remove the memory from every search; `restore_memory` brings it back. Idempotent."""
     if Memory.objects.filter(pk=memory.pk, deleted_at=None).update(deleted_at=timezone.now()):
         note_event(
             team_id=memory.team_id, actor=actor, action="memory.deleted", subject=f"memory {memory.pk}"
@@ -92,7 +92,7 @@ def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
 
 @transaction.atomic
 def restore_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
-    """Undo a deletion. Twice is once."""
+    """Undo a deletion. Idempotent."""
     if Memory.objects.filter(pk=memory.pk).exclude(deleted_at=None).update(deleted_at=None):
         note_event(
             team_id=memory.team_id, actor=actor, action="memory.restored", subject=f"memory {memory.pk}"
@@ -101,14 +101,14 @@ def restore_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
 
 
 def access_memories(*, memory_ids: list[int]) -> None:
-    """Count an access of each: its decay begins anew. Accesses at the same moment are all counted."""
+    """Count an access of each memory and restart its decay. Simultaneous accesses are all counted."""
     Memory.objects.filter(pk__in=memory_ids).update(
         access_count=F("access_count") + 1, last_accessed_at=timezone.now()
     )
 
 
 def _resolved(team_id: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """Replace the names of space and task by their keys, each looked up in the team."""
+    """Replace the names of the space and the task by their keys, looked up within the team."""
     if "space" in fields:
         slug = fields.pop("space")
         fields["space_id"] = None if slug is None else _key_of(Space, "space", team_id, slug=slug)

@@ -1,4 +1,4 @@
-"""Memories: what a team and its agents keep of their work."""
+"""Memories: notes that a team and its agents keep of their work."""
 
 from typing import ClassVar, Self
 
@@ -28,7 +28,7 @@ NEW_TRUST = 0.5
 
 
 class TrustLevel(models.TextChoices):
-    """Who says so. What is external is shown to models as data alone."""
+    """Who the memory comes from. External content is shown to models as data only."""
 
     USER = "user", "Team member"
     AGENT = "agent", "Agent"
@@ -40,19 +40,19 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         return self.filter(team=team)
 
     def live(self) -> Self:
-        """Neither deleted nor retired: what may be found."""
+        """Memories that search may find: neither deleted nor retired."""
         return self.filter(deleted_at=None, retired_at=None)
 
     def strategies(self) -> Self:
-        """Ways of working that succeeded, the retired ones too."""
+        """Ways of working that succeeded, including retired ones."""
         return self.filter(memory_type=STRATEGY, deleted_at=None)
 
 
 class Memory(SearchableText):
     """Something worth knowing again: a note, a decision, an error and its cure, a way of working.
 
-    `title` says what it is about; a strategy's is the task that it comes from. `trust` is moved by ratings,
-    `trust_level` says who wrote it. A retired memory is no longer found and may be reinstated.
+    `title` is the subject; a strategy's title is the task it comes from. Ratings move `trust`; `trust_level`
+    tells who wrote it. Search no longer finds a retired memory, which may be reinstated.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="memories", db_index=False)

@@ -1,4 +1,4 @@
-"""How a team's memories fade, and where its hints come from."""
+"""A team's rules for the decay of memories, hints and ratings."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ HALF_LIFE_DAYS_MAX = 36_500
 
 
 class HalfLife(models.Model):
-    """A team's own half-life of one type of memory; the others have the defaults."""
+    """A team's own half-life for one type of memory; other types have the defaults."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="half_lives", db_index=False)
     memory_type = models.CharField(max_length=TYPE_MAX)

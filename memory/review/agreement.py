@@ -1,23 +1,23 @@
-"""How far judges agree beyond chance. Pure: no ORM, no settings."""
+"""Measures how far judges agree beyond chance. Pure: no ORM, no settings."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 
 def count_units(units: Iterable[Sequence[str]]) -> Counter[tuple[str, ...]]:
-    """Count units by the values that their judges gave; the judges' order does not matter."""
+    """Count units by the values that their judges gave, in any order."""
     return Counter(tuple(sorted(unit)) for unit in units)
 
 
 def krippendorff_alpha(units: Mapping[tuple[str, ...], int]) -> float | None:
     """Return Krippendorff's alpha for nominal values.
 
-    `units` says how many units were given each combination of values; judges may be missing. 1 is perfect
-    agreement, 0 what chance would give, below 0 is systematic disagreement. None where nothing can be said:
-    no unit has two values, or all values are the same, so that there was nothing to tell apart.
+    `units` maps each combination of values to the number of units that were given it; judges may be missing.
+    1 is perfect agreement, 0 is what chance would give, below 0 is systematic disagreement. None if
+    undefined: no unit has two values, or all values are the same.
 
-    Source: K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C, nominal data:
-    α = 1 − (n − 1) · Σ_u m_u⁻¹-weighted disagreeing pairs / (n² − Σ_c n_c²), over units of m_u ≥ 2 values.
+    Source: K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C, nominal data: α =
+    1 − (n − 1) · Σ_u (m_u − 1)⁻¹-weighted disagreeing pairs / (n² − Σ_c n_c²), over units of m_u ≥ 2 values.
     """
     totals: Counter[str] = Counter()
     disagreeing = 0.0

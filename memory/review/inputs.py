@@ -1,4 +1,4 @@
-"""What callers may send of reviews."""
+"""Input types of reviews."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ SKIPPED_MAX = 200
 
 
 class VerdictIn(Input):
-    """What a reviewer found. `record_ids` are those of the assembly's records that it is about."""
+    """A reviewer's finding. `record_ids` are the assembly's records that it is about."""
 
     verdict: VerdictName
     note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""

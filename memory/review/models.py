@@ -1,4 +1,4 @@
-"""Review: what people find when they look at an answer beside the context that produced it."""
+"""Reviews: people judge an answer beside the context that produced it."""
 
 from datetime import datetime
 from typing import ClassVar, Self
@@ -17,7 +17,7 @@ RECORDS_MAX = 50
 
 
 class Verdict(models.TextChoices):
-    """What was wrong. Their order is that of the keys 1 to 6."""
+    """What was wrong, in the order of the keys 1 to 6."""
 
     CONTEXT_MISSING = "context_missing", "Context missing"
     CONTEXT_CUT = "context_cut", "Context cut too short"
@@ -28,14 +28,14 @@ class Verdict(models.TextChoices):
 
 
 class Origin(models.TextChoices):
-    """Why an item is in the queue."""
+    """The reason why an item is in the queue."""
 
     DISLIKED = "disliked", "Downvoted"
     SAMPLE = "sample", "Sample"
 
 
 class ItemState(models.TextChoices):
-    """A withdrawn item was disliked by people who took that back before anybody judged it."""
+    """The state of an item. It is withdrawn if its thumbs down were taken back before anybody judged it."""
 
     OPEN = "open", "Waiting"
     DONE = "done", "Done"
@@ -43,13 +43,13 @@ class ItemState(models.TextChoices):
 
 
 class ReviewRules(models.Model):
-    """What of a team's answers is reviewed, and by how many; a team without a row has the defaults."""
+    """Which of a team's answers are reviewed, and by how many; a team without a row has the defaults."""
 
     team = models.OneToOneField(Team, models.DB_CASCADE, related_name="review_rules", primary_key=True)
     takes_disliked = models.BooleanField(default=True, help_text="all downvoted answers")
     sample_share = models.FloatField(default=0, help_text="random sample of other assemblies, 0 to 1")
     verdicts_wanted = models.PositiveSmallIntegerField(default=1, help_text="verdicts wanted per item")
-    # Assemblies from before this moment were looked at for the sample.
+    # The sample has covered assemblies from before this moment.
     sampled_until = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -73,13 +73,13 @@ class ReviewItemQuerySet(models.QuerySet["ReviewItem"]):
         return self.filter(team=team)
 
     def with_subject(self) -> Self:
-        """Load what a list shows of the answer in the same query."""
+        """Load the fields of the answer that lists show in the same query."""
         return self.select_related("space", "message", "external_message", "assigned_to").defer(
             "message__text"
         )
 
     def with_own(self, reviewer: str) -> Self:
-        """Mark items that the reviewer has judged, as `is_judged`."""
+        """Mark items that the reviewer has judged as `is_judged`."""
         return self.annotate(is_judged=Exists(_verdicts_of(reviewer)))
 
     def left_for(self, reviewer: str) -> Self:
@@ -92,10 +92,10 @@ def _verdicts_of(reviewer: str) -> "models.QuerySet[ReviewSlot]":
 
 
 class ReviewItem(models.Model):
-    """One answer to judge, with as many slots as it wants verdicts.
+    """One answer to judge, with one slot for each verdict wanted.
 
-    It is about an answer made elsewhere, or else about the assembly and the answer made with it, if one is
-    known. Stage and version are the assembly's, copied so that figures read these tables alone.
+    It is about an answer made elsewhere, or else about the assembly and the answer made with it, if known.
+    Stage and version are copied from the assembly, so that figures read only these tables.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="review_items", db_index=False)
@@ -158,7 +158,7 @@ class ReviewSlotQuerySet(models.QuerySet["ReviewSlot"]):
         return self.exclude(verdict="")
 
     def takeable(self, now: datetime) -> Self:
-        """Slots of open items that nobody has, or whose reservation has run out."""
+        """Slots of open items that are free or whose reservation has expired."""
         return self.filter(Q(reserved_until=None) | Q(reserved_until__lte=now), verdict="").filter(
             item__state=ItemState.OPEN
         )
@@ -182,7 +182,7 @@ class ReviewSlot(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["item", "number"], name="review_slot_once"),
-            # One verdict a person an item.
+            # One verdict per person and item.
             models.UniqueConstraint(
                 fields=["item", "reviewer"], condition=~Q(reviewer=""), name="review_slot_reviewer_once"
             ),
@@ -197,7 +197,7 @@ class ReviewSlot(models.Model):
             ),
         ]
         indexes: ClassVar = [
-            # What a person has reserved or judged.
+            # The slots that a person has reserved or judged.
             models.Index(
                 fields=["reviewer", "-judged_at"],
                 condition=~Q(reviewer=""),
@@ -210,5 +210,5 @@ class ReviewSlot(models.Model):
 
     @property
     def reviewer_name(self) -> str:
-        """The person without the kind that tells users, keys and raters of callers apart."""
+        """The person's name without the prefix that tells users, keys and callers' raters apart."""
         return self.reviewer.partition(":")[2] or self.reviewer

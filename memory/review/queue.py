@@ -1,4 +1,4 @@
-"""What enters the review queue: disliked answers, and a share of the rest. Done twice, it is done once."""
+"""Fills the review queue with disliked answers and a sample of the rest. Running it twice is safe."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -15,12 +15,12 @@ from memory.review.inputs import RulesPatch
 from memory.review.models import ItemState, Origin, ReviewItem, ReviewRules, ReviewSlot
 
 BATCH = 1_000
-# So many batches of open items follow changed rules in one run of the job.
+# Batches of open items that one run of the job adapts to changed rules.
 RESIZED_BATCHES = 3
-# No assembly takes longer than this from its moment to being stored.
+# Every assembly is committed within this time of its `created_at`.
 SETTLED_AFTER = timedelta(minutes=10)
-# Multiplying by 2³² over the golden ratio spreads successive ids evenly over 32 bits.
-# Source: D. Knuth, The Art of Computer Programming, volume 3, section 6.4.
+# Multiplying by 2³² over the golden ratio spreads successive ids evenly over 32 bits. Source: D. Knuth, The
+# Art of Computer Programming, volume 3, section 6.4.
 WIDTH = 2**32
 SPREAD_ID = Func(
     F("id"),
@@ -32,15 +32,15 @@ log = structlog.get_logger(__name__)
 
 
 def rules_of(team_id: int) -> ReviewRules:
-    """Return the team's rules, the defaults where it has none of its own."""
+    """Return the team's rules, or the defaults if it has none."""
     return ReviewRules.objects.filter(team_id=team_id).first() or ReviewRules(team_id=team_id)
 
 
 @transaction.atomic
 def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
-    """Change the given rules. Open items want as many verdicts as the rules say from now on.
+    """Change the given rules. Open items then want the new number of verdicts.
 
-    A batch of them gets its slots at once, the rest of a long queue by `fill_queue`.
+    One batch of items gets its slots at once; `fill_queue` adapts the rest of a long queue.
     """
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     rules = rules_of(team.pk)
@@ -63,15 +63,16 @@ def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
 
 @transaction.atomic
 def resize_items(team: Team, wanted: int) -> int:
-    """Give open items that have other slots than wanted theirs, a batch of them; return how many there were.
+    """Correct the slots of a batch of open items that have the wrong number; return how many items there
+    were.
 
-    A slot that somebody has reserved or judged is never taken away.
+    Slots that somebody has reserved or judged are never taken away.
     """
     items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",), no_key=True)[:BATCH])
     ReviewSlot.objects.filter(item__in=items, number__gt=wanted, reviewer="").delete()
     _add_slots([item.pk for item in items], wanted)
     for item in items:
-        # One that nobody has judged stays open however many slots it has.
+        # An item without verdicts stays open however many slots it has.
         if item.verdicts:
             settle_item(item)
     return len(items)
@@ -86,7 +87,9 @@ def _misfits(team: Team, wanted: int) -> QuerySet[ReviewItem]:
 
 
 def fill_queue(team: Team, *, now: datetime) -> int:
-    """Bring the queue in line with the team's rules, as far as a run goes; return how many were added."""
+    """Bring the queue in line with the team's rules, within one run's limits; return how many items were
+    added.
+    """
     rules = rules_of(team.pk)
     for _ in range(RESIZED_BATCHES):
         if resize_items(team, rules.verdicts_wanted) < BATCH:
@@ -109,7 +112,7 @@ def refresh_assembly(*, team_id: int, assembly_id: int) -> None:
 
 
 def _add_disliked(team: Team, rules: ReviewRules) -> int:
-    """Add answers whose vote was not heard of, such as when the process died after storing it."""
+    """Add disliked answers that the listener missed, for example because the process died after the vote."""
     items = ReviewItem.objects.filter(assembly=OuterRef("assembly"))
     same_answer = items.filter(external_message=OuterRef("external_message"))
     same_assembly = items.filter(external_message=None)
@@ -126,7 +129,7 @@ def _disliked(votes: QuerySet[Vote]) -> list[ReviewItem]:
 
 
 def _add_sample(team: Team, rules: ReviewRules, now: datetime) -> int:
-    """Add assemblies by a hash of their id: whoever asks, and however often, the same ones are chosen."""
+    """Add assemblies chosen by a hash of their id, so that every run chooses the same ones."""
     start = rules.sampled_until
     threshold = round(rules.sample_share * WIDTH)
     found = list(
@@ -142,7 +145,7 @@ def _add_sample(team: Team, rules: ReviewRules, now: datetime) -> int:
         for message in Message.objects.filter(assembly__in=found, author=Author.ASSISTANT)
     }
     added = add_items([_item(row, answers.get(row.pk), None) for row in found], Origin.SAMPLE, rules)
-    # A row whose transaction began earlier may still appear: the last minutes are looked at again.
+    # Rows of slow transactions may still appear with earlier times, so read the last minutes again.
     settled = found[-1].created_at if len(found) == BATCH else max(start, now - SETTLED_AFTER)
     ReviewRules.objects.filter(team=team).update(sampled_until=settled)
     return added
@@ -162,7 +165,7 @@ def _item(assembly: Assembly, message: Message | None, external_id: int | None) 
 
 @transaction.atomic
 def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -> int:
-    """Add items that are not there yet, each with its slots. One that is there learns why it is wanted."""
+    """Add missing items, each with its slots. Existing items that are now disliked are marked so."""
     wanted = list({(item.assembly_id, item.external_message_id): item for item in items}.values())
     for item in wanted:
         item.origin = origin
@@ -189,7 +192,7 @@ def _add_slots(item_ids: list[int], wanted: int) -> None:
 
 
 def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
-    """Have an item that is disliked now say so, and know the answer that arrived meanwhile."""
+    """Mark existing items as disliked, reopen withdrawn ones, and add answers that arrived meanwhile."""
     messages = {(item.assembly_id, item.external_message_id): item.message_id for item in wanted}
     for item in stored:
         before = (item.origin, item.state, item.message_id)
@@ -203,7 +206,7 @@ def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
 
 @transaction.atomic
 def _withdraw_unjudged(team_id: int, assembly_id: int) -> None:
-    """Take items out that nobody dislikes any more and nobody has judged."""
+    """Withdraw items that nobody dislikes any more and nobody has judged."""
     items = ReviewItem.objects.select_for_update(no_key=True).filter(
         team_id=team_id, assembly_id=assembly_id, origin=Origin.DISLIKED, state=ItemState.OPEN, verdicts=0
     )
@@ -216,7 +219,7 @@ def _withdraw_unjudged(team_id: int, assembly_id: int) -> None:
 
 
 def settle_item(item: ReviewItem) -> None:
-    """Count an item's verdicts anew, and close or open it. The caller holds the item's row."""
+    """Recount an item's verdicts, and close or open it. The caller holds the item's row."""
     slots = list(item.slots.all())
     judged = sum(bool(slot.verdict) for slot in slots)
     is_done = bool(slots) and judged == len(slots)

@@ -1,4 +1,4 @@
-"""The way in for reviewers: items are reserved, judged, given back. No slot is judged twice, none is lost."""
+"""Reserves, judges and gives back items for reviewers. No slot is judged twice or lost."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -37,10 +37,10 @@ def find_item(team: Team, item_id: int) -> ReviewItem:
 
 @transaction.atomic
 def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> ReviewSlot | None:
-    """Reserve a slot of the next item for the reviewer; none when nothing waits for them.
+    """Reserve a slot of the next item for the reviewer; return None if nothing waits for them.
 
-    What they have reserved already comes first, then what is assigned to them, then disliked answers, then
-    the sample, each with the oldest first. Of reviewers who ask at the same moment each gets another slot.
+    The order is: their own reservations, items assigned to them, disliked answers, the sample; within each
+    the oldest first. Reviewers who ask at the same moment get different slots.
     """
     _take_turn(team, reviewer)
     now = timezone.now()
@@ -52,7 +52,7 @@ def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> Revi
 
 @transaction.atomic
 def reserve_item(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
-    """Reserve a slot of this item, or keep the one that the reviewer has for longer.
+    """Reserve a slot of this item, or extend the reviewer's reservation.
 
     Raises:
         Conflict: others have all its slots, it is assigned to somebody else, or nothing is left to judge.
@@ -84,13 +84,13 @@ def release_item(*, item: ReviewItem, reviewer: str) -> bool:
 
 @transaction.atomic
 def give_verdict(*, item: ReviewItem, reviewer: str, data: VerdictIn) -> ReviewSlot:
-    """Store the reviewer's verdict, in place of the one before.
+    """Store the reviewer's verdict, replacing their previous one.
 
-    A reservation that has run out does no harm while a slot is left.
+    An expired reservation does not matter while a slot is left.
 
     Raises:
         Conflict: others have all slots, or have judged it too, so that a change could follow their verdict.
-        InvalidInput: a record is none of the assembly's.
+        InvalidInput: a record does not belong to the assembly.
     """
     _take_turn(item.team, reviewer)
     current = _hold(item)
@@ -110,7 +110,7 @@ def give_verdict(*, item: ReviewItem, reviewer: str, data: VerdictIn) -> ReviewS
 
 @transaction.atomic
 def withdraw_verdict(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
-    """Take the reviewer's verdict back; the slot is reserved for them again.
+    """Take the reviewer's verdict back and reserve the slot for them again.
 
     Raises:
         Conflict: they have given none, or others have judged it too.
@@ -129,7 +129,7 @@ def withdraw_verdict(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
 
 @transaction.atomic
 def assign_item(*, item: ReviewItem, username: str | None, actor: str) -> ReviewItem:
-    """Have one member judge the item, or whoever comes first. Reservations of others end.
+    """Assign the item to one member, which ends others' reservations, or to nobody in particular.
 
     Raises:
         InvalidInput: nobody of that name may review for the team.
@@ -156,12 +156,12 @@ def assign_item(*, item: ReviewItem, username: str | None, actor: str) -> Review
 
 
 def reviewer_of(user: User) -> str:
-    """Return how slots name a user."""
+    """Return a user's name as slots store it."""
     return f"user:{user.get_username()}"[:RATER_MAX]
 
 
 def visible_verdicts(item: ReviewItem, reviewer: str) -> list[ReviewSlot]:
-    """Return the verdicts that the reviewer may see: none of others' before their own, unless it is done."""
+    """Return the verdicts that the reviewer may see: others' only after their own, or once all are in."""
     given = list(item.slots.judged().order_by("judged_at", "id"))
     has_judged = any(slot.reviewer == reviewer for slot in given)
     return given if has_judged or item.state == ItemState.DONE else []
@@ -176,12 +176,12 @@ def _find_person(team: Team, username: str) -> User:
 
 
 def _take_turn(team: Team, reviewer: str) -> None:
-    """Have one reviewer's requests wait for each other: two tabs must not take two slots of one item."""
+    """Make one reviewer's requests wait for each other: two tabs must not take two slots of one item."""
     wait_turn(Lock.REVIEWER, team.pk, reviewer)
 
 
 def _hold(item: ReviewItem) -> ReviewItem:
-    """Lock the item: verdicts on it are counted one after the other."""
+    """Lock the item, so that verdicts on it are counted one after the other."""
     found = ReviewItem.objects.select_for_update(of=("self",), no_key=True).select_related(
         "team", "assigned_to"
     )
@@ -196,7 +196,7 @@ def _own_slots(team: Team, reviewer: str) -> QuerySet[ReviewSlot]:
 
 
 def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) -> ReviewSlot | None:
-    """Lock the first slot that the reviewer may take, passing by those that others lock just now."""
+    """Lock the first slot that the reviewer may take, skipping slots that others have locked."""
     touched = ReviewSlot.objects.filter(item=OuterRef("item"), reviewer=reviewer)
     rows = ReviewSlot.objects.takeable(now).filter(~Exists(touched), item__team=team)
     rows = rows.filter(_assigned(reviewer)).exclude(item__in=skip)
@@ -208,7 +208,7 @@ def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) ->
 
 
 def _assigned(reviewer: str) -> Q:
-    """Match items that nobody else is to judge."""
+    """Match items that are not assigned to somebody else."""
     kind, _, name = reviewer.partition(":")
     free = Q(item__assigned_to=None)
     return free | Q(item__assigned_to__username=name) if kind == "user" else free
@@ -220,7 +220,7 @@ def _check_assignment(item: ReviewItem, reviewer: str) -> None:
 
 
 def _check_unseen(item: ReviewItem, reviewer: str) -> None:
-    """Refuse a change by somebody who may have seen what others said."""
+    """Refuse a change by somebody who may have seen others' verdicts."""
     if item.slots.judged().exclude(reviewer=reviewer).exists():
         raise Conflict(
             "Others have given verdicts that you may have seen, so yours can no longer be withdrawn."

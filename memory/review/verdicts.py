@@ -1,6 +1,6 @@
-"""What the verdicts say together: progress, agreement, and what to change in settings and records.
+"""Summarises the verdicts: progress, agreement, and what to change in settings and records.
 
-Figures are of finished items alone, so that nobody learns from them what others said of one still open.
+The figures cover finished items only, so that they do not reveal others' verdicts on open ones.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ EXPORT_CHUNK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Items by what became of them; withdrawn ones are not counted."""
+    """Numbers of items by state, without withdrawn ones."""
 
     waiting: int
     done: int
@@ -36,7 +36,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Krippendorff's alpha over items that several judged; none where it cannot be said."""
+    """Krippendorff's alpha over the items that several people judged; None if undefined."""
 
     alpha: float | None
     items: int
@@ -44,7 +44,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class VerdictGroup:
-    """Verdicts on answers of one version of the settings, or about one record."""
+    """Verdicts on the answers of one version of the settings, or about one record."""
 
     space: str
     title: str
@@ -57,13 +57,13 @@ class VerdictGroup:
 
     @property
     def worst(self) -> str:
-        """Return the problem named most often; nothing where there was none."""
+        """Return the problem named most often, or an empty text if none was."""
         problems = {name: n for name, n in self.counts.items() if name != Verdict.NO_PROBLEM}
         return max(problems, key=lambda name: problems[name]) if problems else ""
 
 
 class VerdictRow(TypedDict):
-    """One verdict as it is exported."""
+    """One exported verdict."""
 
     item_id: int
     assembly_id: int
@@ -84,7 +84,7 @@ HEADER = tuple(VerdictRow.__annotations__)
 
 
 def read_progress(team: Team, since: datetime) -> Progress:
-    """Count the queue; `done_since` are the items finished at or after the moment."""
+    """Count the queue; `done_since` counts the items finished at or after that moment."""
     done = Q(state=ItemState.DONE)
     found = ReviewItem.objects.of(team).aggregate(
         waiting=Count("pk", filter=Q(state=ItemState.OPEN)),
@@ -108,7 +108,7 @@ def _finished(team: Team) -> QuerySet[ReviewSlot]:
 
 
 def read_config_verdicts(team: Team) -> list[VerdictGroup]:
-    """Return verdicts by version of the settings, the newest version of each space first."""
+    """Return the verdicts by version of the settings, each space's newest version first."""
     of_spaces = _finished(team).exclude(item__config_version=None).exclude(item__space=None)
     counted = of_spaces.values_list(
         "item__space__slug", "item__space__name", "item__config_version", "verdict"
@@ -130,7 +130,7 @@ SELECT p.slug, r.title, r.id, s.verdict, count(*)
 
 
 def read_record_verdicts(team: Team) -> list[VerdictGroup]:
-    """Return verdicts by the records that they are about, the most often named first."""
+    """Return the verdicts by the records that they are about, the most often named first."""
     with connection.cursor() as cursor:
         cursor.execute(_BY_RECORD, [team.pk])
         return _to_groups(cursor.fetchall())
@@ -145,7 +145,7 @@ def _to_groups(rows: Iterable[tuple[str, str, int, str, int]]) -> list[VerdictGr
 
 
 def export_verdicts(team: Team, reviewer: str) -> Iterator[VerdictRow]:
-    """Yield every verdict on finished items, and the reviewer's own on all, oldest item first."""
+    """Yield every verdict on finished items, and all of the reviewer's own, oldest item first."""
     seen = Q(item__state=ItemState.DONE) | Q(reviewer=reviewer)
     rows = (
         ReviewSlot.objects.judged()
@@ -178,7 +178,7 @@ def _export_row(slot: ReviewSlot) -> VerdictRow:
 
 
 def csv_rows(rows: Iterable[VerdictRow]) -> Iterator[list[object]]:
-    """Return the rows' cells; ids of records stand in one cell with blanks between them."""
+    """Yield the rows' cells; ids of records share one cell, separated by blanks."""
     for row in rows:
         judged = row["judged_at"]
         cells = {

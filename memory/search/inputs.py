@@ -1,4 +1,4 @@
-"""What a search over records and memories may be asked."""
+"""Input types of the search over records and memories."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -58,7 +58,7 @@ class SearchIn(Input):
 
     @property
     def latest(self) -> datetime | None:
-        """The last moment that a hit may be dated; none where any will do."""
+        """The latest date that a hit may have; None for no limit."""
         if self.as_of is None:
             return self.date_to
         end = DateRange.ending_at(self.as_of, None).end

@@ -1,4 +1,4 @@
-"""One search over records and memories: where to look, and what is told of each hit."""
+"""Searches records and memories: chooses where to look and describes each hit."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from memory.search.inputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
 """Characters of a result's content; a longer one says so."""
-# What nobody wrote down about a record: it is the team's own.
+# Records store no trust level because they are always the team's own.
 RECORD_TRUST = "user"
 
 
@@ -65,7 +65,7 @@ class ResultOut(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer; `degraded` says that the embedder was down and words alone were searched."""
+    """The answer; `degraded` means that the embedder was down and only words were searched."""
 
     results: tuple[ResultOut, ...]
     query: Query
@@ -76,7 +76,7 @@ class Found:
 
 
 def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
-    """Search what the team has, at `now` unless the request says as of when. Nothing is counted as viewed.
+    """Search the team's data as of `now`, or as of the moment in the request. Hits do not count as views.
 
     Raises:
         NotFound: the team has no such space.
@@ -102,7 +102,7 @@ def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *,
 
 
 def targets_of(team: Team, request: SearchIn) -> list[Target]:
-    """Return where the request looks.
+    """Return the corpora that the request searches.
 
     Raises:
         InvalidInput: records are asked for, and no space.
@@ -132,7 +132,7 @@ def filters_of(request: SearchIn, kind: str) -> SearchFilters:
 
 
 def _conditions(request: SearchIn, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the filters that only memories have columns for. A record's trust is known without one."""
+    """Yield the filters on columns that only memories have. A record's trust is known without a column."""
     trust = request.trust_levels
     if kind == "record" and trust is not None and RECORD_TRUST in trust:
         trust = None
@@ -150,12 +150,12 @@ def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, Any]:
-    """Read the rows of the hits in one query, with no more of their texts than is shown."""
+    """Read the rows of the hits in one query, with only as much of their texts as is shown."""
     ids = [hit.id for hit in hits if hit.kind == searchable.name]
     if not ids:
         return {}
     body = searchable.text_columns[-1]
-    # Which columns there are is the concrete table's to say.
+    # Typed as Any because the columns depend on the concrete model.
     rows: models.QuerySet[Any] = searchable.model._default_manager.filter(pk__in=ids)
     shown = rows.defer(body, "search_vector").annotate(shown=Left(body, CONTENT_SHOWN))
     return dict(shown.annotate(characters=Length(body)).in_bulk())

@@ -1,4 +1,4 @@
-"""The titles of found texts, and the passages that a question's words are in, as plain runs of text."""
+"""Titles of found texts and the passages that contain the question's words, as plain runs of text."""
 
 import string
 from collections.abc import Sequence
@@ -10,30 +10,30 @@ from contextopt.search.registry import Searchable
 from contextopt.search.words import TERMS_MAX, Lexemes, quoted
 
 READ_MAX = 20_000
-# Characters that no stored text should have; a text that has them loses them here.
+# Characters that no stored text should contain; any that do occur are removed here.
 BEGIN, END = "\x02", "\x03"
 GAP = " … "
 MARKS = f"StartSel={BEGIN}, StopSel={END}"
 WHOLE = f"{MARKS}, HighlightAll=true"
 PASSAGES = f'{MARKS}, MaxWords=36, MinWords=18, MaxFragments=2, FragmentDelimiter="{GAP}"'
-# A text of so many characters is shown whole.
+# Texts up to this many characters are shown whole.
 WHOLE_MAX = 240
 TITLE_MAX = 160
-# Of a text's beginning and end so much is read, to see whether a passage leaves something out there.
+# Read only this many characters from each end, to see whether a passage leaves anything out there.
 ENDS = 60
 
 
 class Run(NamedTuple):
-    """A piece of a text, and whether it is a word of the question."""
+    """A piece of a text, and whether it matches a word of the question."""
 
     text: str
     is_match: bool
 
 
 class Snippet(NamedTuple):
-    """A row's title and its telling passages; of a text that has no word of the question, its beginning.
+    """A row's title and matching passages, or the text's beginning if no word matches.
 
-    What they leave out before and after is shown as "…".
+    Text left out before and after is marked "…".
     """
 
     title: tuple[Run, ...] = ()
@@ -41,7 +41,7 @@ class Snippet(NamedTuple):
 
 
 def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) -> dict[int, Snippet]:
-    """Return what is shown of each of the rows, in one query."""
+    """Return the snippet of each row, in one query."""
     if not ids:
         return {}
     title, body = searchable.text_columns[0], searchable.text_columns[-1]
@@ -79,7 +79,9 @@ def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) 
 
 
 def mark_gaps(marked: str, first: str, last: str) -> str:
-    """Put "…" where passages begin after the first characters of a text, or end before its last."""
+    """Put "…" before passages that start after the text's beginning, and after those that stop before its
+    end.
+    """
     shown = marked.replace(BEGIN, "").replace(END, "").strip()
     first, last = (end.replace(BEGIN, "").replace(END, "") for end in (first, last))
     before = "" if shown.startswith(first[: len(shown)]) else GAP.lstrip()
@@ -88,7 +90,7 @@ def mark_gaps(marked: str, first: str, last: str) -> str:
 
 
 def split_runs(marked: str) -> tuple[Run, ...]:
-    """Cut a text at its marks. Nothing in it is markup afterwards: a page escapes each run."""
+    """Split a text at its marks. The runs hold no markup: a page escapes each of them."""
     first, *rest = marked.split(BEGIN)
     runs = [Run(first, is_match=False)]
     for piece in rest:

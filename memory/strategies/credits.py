@@ -1,8 +1,8 @@
-"""Consequences for the strategies that a task was given, once it ends: freshness, trust, tokens saved.
+"""Updates the strategies that a task was given, once it ends: freshness, trust, tokens saved.
 
 A strategy is credited with the difference between like tasks without it and those with it, in tokens of
 everything that was logged as sent for a task. Like tasks have the same pattern and repository, and succeeded.
-Without a task of either sort there is nothing to compare with, and nothing is credited.
+Nothing is credited unless there are tasks of both sorts to compare.
 """
 
 from collections import defaultdict
@@ -18,20 +18,20 @@ from memory.memories.models import Memory
 from memory.strategies.models import StrategyUse
 from memory.strategies.strategies import note_failure
 
-# The latest of the like tasks; older ones cost what was usual then.
+# Compare only the latest like tasks: costs change over time.
 COMPARED_TASKS = 500
 
 
 def settle_uses(*, completion: Completion, pattern: str, repository: str, failure: str) -> None:
     """Refresh the strategies that the ended task used, lower their trust if it failed, and credit them.
 
-    `failure` says why the task is no success by the measure of strategies; it is empty where it is one.
+    `failure` is the reason why the task is no success for strategies; it is empty if it is one.
     """
     task = completion.task
     totals = measure_tasks(_like_tasks(completion, pattern, repository))
     used = set(StrategyUse.objects.filter(task=task).values_list("memory_id", flat=True))
     compared = set(StrategyUse.objects.filter(task__in=totals).values_list("memory_id", flat=True))
-    # All that may be written is locked at once and in order: votes lock strategies, too.
+    # Lock all rows that may be written at once and in order: votes lock strategies, too.
     _lock(used | compared)
     access_memories(memory_ids=sorted(used))
     if failure:
@@ -43,7 +43,7 @@ def settle_uses(*, completion: Completion, pattern: str, repository: str, failur
 
 
 def _like_tasks(completion: Completion, pattern: str, repository: str) -> list[int]:
-    """Return the ids of the tasks to compare, the one that ends among them if it succeeded."""
+    """Return the ids of the tasks to compare, including the one that ends if it succeeded."""
     like = (
         Completion.objects.filter(team=completion.team_id, task__state=TaskState.COMPLETED)
         .annotate(
@@ -61,7 +61,7 @@ def _like_tasks(completion: Completion, pattern: str, repository: str) -> list[i
 
 
 def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
-    """Return the tokens that were sent for each task; a task of which nothing was logged is left out."""
+    """Return the tokens that were sent for each task, leaving out tasks without a log."""
     totals: dict[int, int] = defaultdict(int)
     for model in (Attempt, PhaseCompression):
         rows = model._default_manager.filter(task__in=task_ids, assembly__isnull=False)
@@ -72,7 +72,7 @@ def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
 
 
 def savings(totals: Mapping[int, int], used: Collection[int]) -> dict[int, int]:
-    """Return what each task that used a strategy saved against the mean of those that did not."""
+    """Return how much less each task that used a strategy cost than the mean of those that did not."""
     without = [tokens for task_id, tokens in totals.items() if task_id not in used]
     if not without:
         return {}
@@ -81,7 +81,7 @@ def savings(totals: Mapping[int, int], used: Collection[int]) -> dict[int, int]:
 
 
 def _credit(totals: Mapping[int, int], memory_ids: Iterable[int]) -> None:
-    """Write down what each use saved, and of each strategy the sum. A task counts once a strategy."""
+    """Store the saving of each use, and the sum for each strategy. A task counts once per strategy."""
     uses: dict[int, dict[int, StrategyUse]] = defaultdict(dict)
     for use in StrategyUse.objects.filter(task__in=totals).order_by("id"):
         uses[use.memory_id].setdefault(use.task_id or 0, use)

@@ -1,4 +1,4 @@
-"""Hints: the strategy that a task about to be planned is most like, fenced as inspiration."""
+"""Hints: the strategy most similar to a task about to be planned, fenced as inspiration."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,16 +24,16 @@ log = structlog.get_logger(__name__)
 STRATEGIES_LOOKED_AT = 2
 SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
-# A strategy that was stored a moment ago counts; many at once are left to the job.
+# Embed this many new strategies before a search, so that they count at once. The job does the rest.
 EMBEDDED_AT_ONCE = 200
-# What a search may fail with.
+# The errors that a search may raise.
 SEARCH_FAILURES = (DatabaseError, ContextoptError, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A strategy, how similar the task is (cosine, 0 to 1), and what of that is left since its last use."""
+    """A strategy, its similarity to the task (cosine, 0 to 1), and what is left of that after decay."""
 
     memory: Memory
     similarity: float
@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a plan is given; all none where nothing similar is known."""
+    """The hint for a plan; all fields are None if nothing similar is known."""
 
     hint: str | None = None
     similarity: float | None = None
@@ -68,14 +68,14 @@ NO_HINT = Hint()
 def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     """Return the hint for a task and record that it was given.
 
-    A search that fails gives no hint and no error: planning goes on without.
+    A failing search gives no hint and no error, so that planning goes on without one.
 
     Raises:
         InvalidInput: the team has no such task or assembly.
     """
     _check_places(team, data)
     try:
-        # A database that refuses the search must not spoil the caller's transaction.
+        # A database error in the search must not break the caller's transaction.
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository)
             return _record(found, data, actor) if found else NO_HINT
@@ -85,7 +85,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
 
 
 def preview_hint(*, team: Team, data: HintIn) -> Hint:
-    """Return the hint that a task would be given now; nothing is counted.
+    """Return the hint that a task would be given now, without counting it.
 
     Raises:
         ServiceUnavailable: strategies cannot be searched just now.
@@ -100,9 +100,9 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
 
 
 def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
-    """Return the best strategy of the repository above the similarity that a hint needs, after its decay.
+    """Return the repository's best strategy whose similarity, after decay, is enough for a hint.
 
-    Of the two most similar the one that is more trusted wins where they are about as close.
+    If the two most similar are about equally close, the more trusted one wins.
     """
     ensure_embedded(SEARCHABLE, team.pk, limit=EMBEDDED_AT_ONCE)
     allowed = () if policy_of(team.pk).hints_across_repositories else (("repository", (repository,)),)
@@ -135,7 +135,7 @@ def _check_places(team: Team, data: HintIn) -> None:
 
 
 def _record(found: Found, data: HintIn, actor: str) -> Hint:
-    """Note that the hint was given. That keeps no strategy fresh: its use does, see `credits.settle_uses`."""
+    """Record that the hint was given. This does not refresh the strategy: see `credits.settle_uses`."""
     memory = found.memory
     Memory.objects.filter(pk=memory.pk).update(use_count=F("use_count") + 1)
     use = StrategyUse.objects.create(

@@ -1,4 +1,4 @@
-"""What callers report of a task that has ended."""
+"""Input types of the reports on ended tasks."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ LESSONS_MAX = 100
 STEPS_MAX = 1_000
 FILES_CHANGED_MAX = 2_000
 STEP_TEXT_MAX = 10_000
-# Sums of as many as there can ever be stay within 64 bits.
+# Low enough that every possible sum stays within 64 bits.
 TOKENS_SAVED_MAX = 1_000_000_000_000
 
 
 def read_lesson(value: object) -> object:
-    """Take a bare text for a lesson; of an object without a content its other texts are the content."""
+    """Turn a text into a lesson. An object without a content gets one made of its other texts and numbers."""
     if isinstance(value, str):
         return {"content": value}
     if not isinstance(value, dict) or "content" in value:
@@ -89,7 +89,7 @@ class CompletionIn(Input):
     @model_validator(mode="before")
     @classmethod
     def drop_nulls(cls, values: Any) -> Any:
-        """Take null for not given."""
+        """Treat null as not given."""
         if not isinstance(values, Mapping):
             return values
         return {name: value for name, value in values.items() if value is not None}
@@ -100,11 +100,11 @@ class CompletionIn(Input):
 
     @property
     def tries(self) -> int:
-        """The most tries that any step took: two where a step failed and then succeeded."""
+        """The most tries that any step took: two if a step failed and then succeeded."""
         return max(count_tries(self.outcomes).values(), default=1)
 
     def plan_text(self) -> str:
-        """Return the plan as text, a line a step.
+        """Return the plan as text, one line per step.
 
         Raises:
             InvalidInput: a step is an object without a title.
@@ -114,6 +114,6 @@ class CompletionIn(Input):
         return plan if isinstance(plan, str) else "\n".join(" ".join(step.split()) for step in plan)
 
     def digest(self) -> str:
-        """Return the SHA-256 that the same report has again."""
+        """Return the report's SHA-256, which identifies a repeated report."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a task that has ended teaches: a strategy, decisions, error patterns."""
+"""Learns from a task that has ended: a strategy, decisions, error patterns."""
 
 from typing import TypedDict
 
@@ -30,7 +30,7 @@ class NotStored(TypedDict):
 
 
 class Learned(TypedDict):
-    """What became of a completion; no pattern and no strategy where there is nothing to learn."""
+    """The result of learning; pattern and strategy are None if there was nothing to learn."""
 
     pattern: str | None
     strategy_id: int | None
@@ -39,9 +39,9 @@ class Learned(TypedDict):
 
 
 def learn_from(completion: Completion) -> Learned:
-    """Store the lessons of a completion; says of each kind what was stored, or why not.
+    """Store the lessons of a completion; return what was stored of each type, or why not.
 
-    Runs inside a transaction of its own: it stores all or nothing.
+    It runs in the caller's transaction, which stores all or nothing.
     """
     report = CompletionIn.model_validate(completion.report)
     task, actor = completion.task, completion.created_by
@@ -83,17 +83,17 @@ def learn_from(completion: Completion) -> Learned:
 
 
 def count_attempts(report: CompletionIn, task: Task) -> int:
-    """Return the attempts that a task took.
+    """Return the number of attempts that a task took.
 
-    Nobody can report fewer than the server recorded, nor fewer than the report's own steps tell. A caller may
-    report more: its agent may have tried again without telling the server.
+    It is at least what the server recorded and what the report's own steps show. A caller may report more:
+    its agent may have tried again without telling the server.
     """
     # A recorded attempt is one that failed; the one that ended the task follows.
     return max(task.attempts.count() + 1, report.tries, report.total_attempts)
 
 
 def why_no_success(report: CompletionIn, *, attempts: int) -> str:
-    """Return why a task is no success by the measure of strategies; nothing where it is one."""
+    """Return why a task is no success for strategies, or an empty text if it is one."""
     if report.outcome != "completed":
         return "the task failed"
     if attempts != 1:

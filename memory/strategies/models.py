@@ -1,4 +1,4 @@
-"""Where strategies were used again, how that went, and how it moved their trust."""
+"""Uses of strategies, their ratings, and the resulting changes of trust."""
 
 from typing import ClassVar, Self
 
@@ -16,7 +16,7 @@ class StrategyUseQuerySet(models.QuerySet["StrategyUse"]):
 
 
 class StrategyUse(models.Model):
-    """One plan that was given a strategy as its hint, and how that went."""
+    """One plan that was given a strategy as its hint, and how it went."""
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="uses")
     task = models.ForeignKey(Task, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses")
@@ -54,9 +54,9 @@ class StrategyUse(models.Model):
 
 
 class TrustChange(models.Model):
-    """One step in a strategy's trust: what moved it, and where it stood then.
+    """One change of a strategy's trust: its cause, and the trust after it.
 
-    Only what is written here is needed to work the trust out again: see `strategies.standing_ratings`.
+    These rows are enough to compute the trust again: see `strategies.standing_ratings`.
     """
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="trust_changes", db_index=False)

@@ -1,6 +1,6 @@
-"""The way in for ended tasks: the task's state and its report are one write, and then strategies are learned.
+"""Ends tasks: one write stores the task's state and its report, then strategies are learned from it.
 
-Learning that fails is logged and tried again by a job; it never fails the completion.
+A failure to learn is logged and a job tries again; it never fails the completion.
 """
 
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from memory.strategies.lessons import learn_from
 log = structlog.get_logger(__name__)
 
 LEARN_BATCH = 100
-# What learning may fail with.
+# The errors that learning may raise.
 LEARNING_FAILURES = (DatabaseError, ContextoptError, EngineError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionResult:
-    """An ended task; `is_new` is false where the same report had come before."""
+    """An ended task; `is_new` is false if the same report came before."""
 
     completion: Completion
     is_new: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of API and command."""
+        """Return the answer of the API and the command."""
         completion, task = self.completion, self.completion.task
         learned = completion.learned or {
             "pattern": None,
@@ -57,7 +57,7 @@ class CompletionResult:
 
 
 def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionResult:
-    """End a task, keep its report, and learn from it. The same report again changes nothing.
+    """End a task, keep its report, and learn from it. Repeating the same report changes nothing.
 
     Raises:
         InvalidInput: neither a task nor a description is given, or the plan cannot be read.
@@ -67,7 +67,7 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
     data.plan_text()
     digest = data.digest()
     with transaction.atomic():
-        # Of the same report at the same moment the second waits here for the first.
+        # If the same report comes twice at the same moment, the second waits here for the first.
         Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         known = Completion.objects.select_related("task").filter(team=team, sha256=digest).first()
         if known is None:
@@ -116,9 +116,9 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
 
 
 def learn(completion: Completion) -> bool:
-    """Learn from the completion, once; return whether it is learned.
+    """Learn from the completion, once; return whether this call did.
 
-    A failure is logged and kept with the row, and the next try begins from nothing.
+    A failure is logged and kept with the row, and the next try starts from scratch.
     """
     try:
         with transaction.atomic():
@@ -135,7 +135,7 @@ def learn(completion: Completion) -> bool:
 
 
 def _learn(completion_id: int) -> bool:
-    """Hold the row meanwhile: what another worker is at is left to it."""
+    """Lock the row, or do nothing if another worker has it."""
     held = Completion.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related(
         "task", "team"
     )
@@ -148,7 +148,7 @@ def _learn(completion_id: int) -> bool:
 
 
 def learn_pending() -> int:
-    """Try again what failed; return how many are learned now. Those that failed too often are left."""
+    """Retry failed completions; return how many are learned now. Those that failed too often are skipped."""
     pending = list(Completion.objects.unlearned()[:LEARN_BATCH])
     done = sum(learn(completion) for completion in pending)
     if pending:

@@ -23,7 +23,7 @@ from memory.strategies.models import StrategyUse, TrustChange
 log = structlog.get_logger(__name__)
 
 STEP_CHARS = 300
-# The latest strategies of a pattern and a repository that a new one may be like.
+# A new strategy is compared with this many of the latest of its pattern and repository.
 LIKE_LOOKED_AT = 200
 HINTED_TASK_CHARS = 200
 """How much of a task a search for strategies looks at, and how much of a task a strategy keeps."""
@@ -31,7 +31,7 @@ HINTED_TASK_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """What a strategy is made of."""
+    """The data that a strategy is made from."""
 
     task: Task
     pattern: str
@@ -59,9 +59,9 @@ class Success:
 
 @transaction.atomic
 def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
-    """Add the strategy with the trust that all begin with, or count it as evidence of a like one.
+    """Add the strategy with the initial trust, or count it as evidence for a like one.
 
-    The caller holds the team's row, so that of two like ones at once the second finds the first.
+    The caller holds the team's row, so that of two like strategies stored at once the second finds the first.
     """
     if like := _find_like(team_id, success):
         return _merge(like, success)
@@ -94,9 +94,9 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
 
 
 def _find_like(team_id: int, success: Success) -> Memory | None:
-    """Return the strategy of the same pattern and repository whose steps are most like these, if any are.
+    """Return the strategy of the same pattern and repository with the most similar steps, if similar enough.
 
-    A retired one is found too: what was retired does not come back under another number.
+    Retired strategies are found too, so that they do not come back as new ones.
     """
     rows = Memory.objects.strategies().filter(
         team_id=team_id, repository=success.repository, payload__pattern=success.pattern
@@ -110,7 +110,7 @@ def _find_like(team_id: int, success: Success) -> Memory | None:
 
 
 def _merge(memory: Memory, success: Success) -> Memory:
-    """Count the success as further evidence; what the strategy says stays as it was first said."""
+    """Count the success as further evidence; the strategy's text stays as it was first stored."""
     count = memory.evidence_count
     quality = memory.payload.get("quality_score") or success.quality_score
     files = [*(memory.payload.get("files_changed") or ()), *success.files_changed]
@@ -119,7 +119,7 @@ def _merge(memory: Memory, success: Success) -> Memory:
         "files_changed": list(dict.fromkeys(files))[:FILES_CHANGED_MAX],
     }
     memory.evidence_count = count + 1
-    # To succeed in the same way again is a use.
+    # Succeeding again in the same way counts as a use.
     memory.last_accessed_at = timezone.now()
     memory.save(update_fields=["payload", "evidence_count", "last_accessed_at", "updated_at"])
     log.info(
@@ -133,12 +133,12 @@ def _merge(memory: Memory, success: Success) -> Memory:
 
 
 def policy_of(team_id: int) -> MemoryPolicy:
-    """Return the team's rules, the defaults where it has none of its own."""
+    """Return the team's rules, or the defaults if it has none."""
     return MemoryPolicy.objects.filter(team_id=team_id).first() or MemoryPolicy(team_id=team_id)
 
 
 def find_strategy(team: Team, memory_id: int) -> Memory:
-    """Return the team's strategy, a retired one too.
+    """Return the team's strategy, even if retired.
 
     Raises:
         NotFound: the team has no such strategy.
@@ -159,12 +159,12 @@ def find_use(team_id: int, use_id: int) -> StrategyUse:
 
 @transaction.atomic
 def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
-    """Take a rating from 0, it hurt, to 1, it helped, and work out the strategy's trust; None takes it back.
+    """Rate a use from 0 (it hurt) to 1 (it helped), and update and return the strategy. None takes it back.
 
-    Each rating that stands moves the trust: `trust += weight × (rating − trust)`, in the order in which the
-    uses were first rated, each by the team's weight of its time. So another rating of a use takes the place
-    of the one before, and the same again changes nothing. Below the team's threshold, and after as many rated
-    uses as it asks for, the strategy is retired. Returns the strategy.
+    Each rating in force moves the trust: `trust += weight × (rating − trust)`, in the order in which the uses
+    were first rated, each with the team's weight at that time. So a new rating of a use replaces the old one,
+    and repeating a rating changes nothing. The strategy is retired once its trust is below the team's
+    threshold and it has as many rated uses as the team requires.
 
     Raises:
         ValueError: the rating is not from 0 to 1.
@@ -184,7 +184,7 @@ def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
     if rating is None:
         ratings.pop(current.pk, None)
     else:
-        # In the place of the one before; the first of a use comes last.
+        # A new rating of a use keeps the old one's place; a use's first rating comes last.
         ratings[current.pk] = Rated(rating, policy.rating_weight)
     for rated in ratings.values():
         trust += rated.weight * (rated.rating - trust)
@@ -197,23 +197,23 @@ def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
 
 
 class Rated(NamedTuple):
-    """A rating from 0 to 1 that stands, and the share of the way to it that it moves the trust."""
+    """A rating in force, from 0 to 1, and the share of the way to it that the trust moves."""
 
     rating: float
     weight: float
 
 
 def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
-    """Return the trust that the strategy began with, and the ratings since by their use, in their order.
+    """Return the strategy's starting trust, and the ratings since then by use, in order.
 
-    One that was reinstated began anew: what was rated before does not count again.
+    A reinstated strategy starts anew: earlier ratings do not count again.
     """
     changes = TrustChange.objects.filter(memory=memory)
     begun = changes.filter(weight=None).order_by("-id").first()
     ratings: dict[int, Rated] = {}
     since = changes.filter(pk__gt=begun.pk if begun else 0).order_by("id")
     for change, use, rating, weight in since.values_list("pk", "use_id", "rating", "weight"):
-        # The step of a use that is gone stays.
+        # Ratings of deleted uses still count.
         key = use or -change
         if rating is None:
             ratings.pop(key, None)
@@ -223,7 +223,7 @@ def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
 
 
 def note_failure(*, memory_id: int, reason: str, actor: str) -> None:
-    """Lower the strategy's trust as a rating of 0 does, beside all ratings: no vote takes it back."""
+    """Lower the strategy's trust like a rating of 0, but permanently: no vote takes it back."""
     memory = Memory.objects.select_for_update(no_key=True).get(pk=memory_id)
     policy = policy_of(memory.team_id)
     memory.trust = max(0.0, memory.trust * (1 - policy.rating_weight))
@@ -241,7 +241,7 @@ def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy, rated_uses: int) -
 
 @transaction.atomic
 def retire_strategy(*, memory: Memory, reason: str, actor: str) -> Memory:
-    """Take the strategy out of all hints and searches. Twice is once."""
+    """Remove the strategy from all hints and searches. Idempotent."""
     current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.retired_at is None:
         _retire(current, f"{reason} ({actor})")
@@ -256,7 +256,7 @@ def _retire(memory: Memory, reason: str) -> None:
 
 @transaction.atomic
 def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
-    """Let a retired strategy be found again, with the trust of a new one at least.
+    """Let a retired strategy be found again, with at least the trust of a new one.
 
     Raises:
         Conflict: it is not retired.
@@ -272,7 +272,7 @@ def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
 
 
 def success_rates(memories: list[Memory]) -> dict[int, float | None]:
-    """Return the mean rating of each strategy, none where no use was rated."""
+    """Return the mean rating of each strategy; None if no use was rated."""
     rows = StrategyUse.objects.filter(memory__in=memories).values("memory_id").annotate(mean=Avg("rating"))
     return {row["memory_id"]: row["mean"] for row in rows}
 

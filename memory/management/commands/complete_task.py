@@ -35,7 +35,7 @@ class Command(ReportingCommand):
 
 
 def describe_completion(result: CompletionResult) -> str:
-    """Return what was stored, then what was not and why."""
+    """Describe what was stored, then what was not and why."""
     answer = result.to_json()
     was = "" if result.is_new else " (already reported)"
     lines = [f"Task {answer['task_id']} is {answer['state']}{was}."]
