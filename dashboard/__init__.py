@@ -1,1 +1,1 @@
-"""What people see: charts, views and forms. Nothing imports it."""
+"""The pages: charts, views and forms. No other app imports this one."""

@@ -1,4 +1,4 @@
-"""The dashboard's own tables in the admin: prices are edited here; views are looked after by their owners."""
+"""The dashboard's own tables in the admin: prices are edited here; owners manage their saved views."""
 
 from django.contrib import admin
 

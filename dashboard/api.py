@@ -1,4 +1,4 @@
-"""The part of the HTTP API that is about the installation itself."""
+"""The part of the HTTP API about the installation itself."""
 
 from django.http import HttpResponse
 from ninja import Router

@@ -1,4 +1,4 @@
-"""When the workers last showed that they live."""
+"""Records when workers last showed that they are alive."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from config.embedded.pulses import main_loop, repeat
 
 
 class Duty(models.IntegerChoices):
-    """What a worker is there for: each has a queue of its own."""
+    """A process's duty: running jobs, answering chat, or keeping the schedule."""
 
     JOBS = 1
     CHAT = 2
@@ -23,7 +23,7 @@ class Duty(models.IntegerChoices):
 
 
 class WorkerBeat(models.Model):
-    """The last moment at which any worker did a scheduled job of a duty, whose number is the key."""
+    """The last moment at which any process with a duty was alive. The key is the duty's number."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     beaten_at = models.DateTimeField()
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 def note_beats(*duties: Duty) -> None:
-    """Note that there is a live process for each of these duties."""
+    """Record that a process is alive for each of these duties."""
     now = timezone.now()
     WorkerBeat.objects.bulk_create(
         [WorkerBeat(id=duty, beaten_at=now) for duty in duties],

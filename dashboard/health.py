@@ -1,4 +1,4 @@
-"""How the installation is: for the admin's first page and for `GET /api/v1/health`."""
+"""The health of the installation: for the admin's first page and for `GET /api/v1/health`."""
 
 import shutil
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from dashboard.beats import Duty, WorkerBeat
 from dashboard.kit.formats import whole
 from dashboard.rollups.models import UnfoldedAssembly
 
-# They note that they live every five seconds (beats.py), in the middle of a job as well.
+# Processes report every five seconds (beats.py), even in the middle of a job.
 ALIVE = timedelta(seconds=15)
 SLOW_FOLD_SECONDS = 300
 LONG_QUEUE = 1_000
@@ -57,7 +57,7 @@ class HealthJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Figures of the whole installation at a moment. Backlogs are counted up to a bound."""
+    """Figures of the whole installation at one moment. Backlogs are counted up to a limit."""
 
     worker_alive: bool
     worker_seen_at: datetime | None
@@ -78,7 +78,7 @@ class Health:
 
     @property
     def has_disk(self) -> bool:
-        """Whether there is room left; of a disk that cannot be seen nothing is said."""
+        """Whether enough disk space is left; true if the disk cannot be seen."""
         if self.disk_free_bytes is None or self.disk_total_bytes is None:
             return True
         return self.disk_free_bytes >= DISK_NEEDED * self.disk_total_bytes
@@ -117,7 +117,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One figure of the admin's first page; `remedy` says what to do where it is not good."""
+    """One figure of the admin's first page; `remedy` says what to do if it is not good."""
 
     label: str
     value: str
@@ -127,7 +127,7 @@ class Sign:
 
 
 def read_health() -> Health:
-    """Read all figures, each bounded in what it costs."""
+    """Read all figures; the cost of each is bounded."""
     now = timezone.now()
     seen: dict[int, datetime] = dict(WorkerBeat.objects.values_list("pk", "beaten_at"))
     embedding = embedding_status()
@@ -154,7 +154,7 @@ def read_health() -> Health:
 
 
 class Disk(NamedTuple):
-    """The room of a file system, in bytes."""
+    """The space on a file system, in bytes."""
 
     total: int
     used: int
@@ -162,7 +162,7 @@ class Disk(NamedTuple):
 
 
 def _database_disk() -> Disk | None:
-    """Return the disk of the embedded server's data; none for a server that somebody else runs."""
+    """Return the disk of the embedded server's data; None for a server that somebody else runs."""
     if settings.DATABASE_URL:
         return None
     return Disk(*shutil.disk_usage(place.location().data_dir))
@@ -177,7 +177,7 @@ def _is_short(queue_length: int | None) -> bool:
 
 
 def _rollups_behind(now: datetime) -> tuple[int, float]:
-    """Return how many assemblies no rollup has, and how many seconds ago the first of them was made."""
+    """Return how many assemblies are in no rollup, and how many seconds ago the first of them was made."""
     waiting = list(UnfoldedAssembly.objects.values_list("pk", flat=True)[: UNFOLDED_COUNTED + 1])
     if not waiting:
         return 0, 0.0
@@ -186,10 +186,10 @@ def _rollups_behind(now: datetime) -> tuple[int, float]:
 
 
 def _queue_length(name: str) -> int | None:
-    """Ask the broker once; none where it does not answer, or has no such queue."""
+    """Ask the broker once; return None if it does not answer or has no such queue."""
     broker = current_app.connection_for_read()
     failures: tuple[type[BaseException], ...] = (
-        # The queue in PostgreSQL gives its driver's own: no such server, no such schema.
+        # The queue in PostgreSQL raises its driver's own errors: no such server, no such schema.
         psycopg.Error, OperationalError, *broker.connection_errors, *broker.channel_errors,
     )  # fmt: skip
     try:
@@ -209,7 +209,7 @@ def _database_bytes() -> int:
 
 
 def health_signs(health: Health) -> list[Sign]:
-    """Return the figures in words."""
+    """Return the figures as text."""
     building = health.embedding_building
     return [
         _worker_sign("Worker", health.worker_seen_at, is_alive=health.worker_alive),
@@ -252,5 +252,5 @@ def _queue_sign(label: str, length: int | None, name: str) -> Sign:
 
 
 def show_in_admin(_request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the signs to the admin's first page (unfold calls this for it)."""
+    """Add the signs to the admin's first page. Unfold calls this function."""
     return {**context, "signs": health_signs(read_health())}

@@ -5,8 +5,6 @@ from django.utils import timezone
 
 from contextopt.locks import unless_deleted
 from contextopt.models import Team
-
-# Imported for its effect: the processes that do jobs note that they live.
 from dashboard import demo
 from dashboard.rollups.fold import keep_rollups
 
@@ -17,7 +15,7 @@ def fold_assemblies() -> None:
     keep_rollups()
 
 
-# The name that jobs of earlier versions were queued under.
+# Earlier versions queued the job under this name.
 @shared_task(name="contextopt.tasks.load_demo")
 def load_demo(team_id: int) -> None:
     """Fill the team's demo spaces. Loading twice changes nothing."""

@@ -1,4 +1,4 @@
-"""The pages' addresses."""
+"""The pages' URLs."""
 
 from django.urls import path
 
@@ -50,7 +50,7 @@ urlpatterns = [
     path("search/", search.search, name="search"),
     path("phases/", phases.phases, name="phases"),
     path("phases/charts/<slug:slug>.csv", phases.phases_csv, name="phases_csv"),
-    # A phase's name may hold anything, a slash too: it is no part of the path.
+    # A phase's name may hold anything, even a slash, so it is not part of the path.
     path("phases/profile/", phases.phase, name="phase"),
     path("phases/profile/activate", phases.phase_activate, name="phase_activate"),
     path("retries/", retries.retries, name="retries"),

@@ -1,6 +1,6 @@
-"""Example spaces, plainly marked, with assemblies that were really made.
+"""Example spaces, clearly marked, with assemblies that were really made.
 
-The texts are written for this product. The same moment and the same database give the same demo.
+The texts were written for this product. The same moment and the same database give the same demo.
 """
 
 import random
@@ -34,15 +34,15 @@ log = structlog.get_logger(__name__)
 STORIES = tuple(map(read_story, ("support", "engineering", "research")))
 CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY)
 SOURCE = DEMO_ACTOR
-# Of ten requests about this many ask a question.
+# Share of requests that ask a question.
 ASKED = 0.3
-# After this part of the assemblies the settings become tighter.
+# The settings become tighter after one part in this many of the assemblies.
 TIGHTENED = 7
 RECORD_DAYS = 45
 ASSEMBLY_DAYS = 14
 ASSEMBLIES_A_DAY = 40
 MODELS = ("gpt-4o-mini", "gpt-4o-mini", "gpt-4o")
-# Of a working day's hours, those in the middle come more often.
+# Working hours; hours in the middle of the day are listed more often.
 HOURS = (7, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 13, 14, 14, 14, 15, 15, 16, 17, 19, 21)
 
 
@@ -55,7 +55,7 @@ class DemoJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """What the demo consists of, or consisted of when it was removed."""
+    """The contents of the demo, or its former contents when it was removed."""
 
     spaces: tuple[str, ...]
     records: int
@@ -89,10 +89,10 @@ def load_demo(
     """Fill the team's demo spaces, all of them or none. Loading twice changes nothing.
 
     Raises:
-        Conflict: a space that is no demo has one of the slugs.
+        Conflict: one of the slugs belongs to a space that is not a demo.
     """
     with transaction.atomic():
-        # Two loads of one team wait for each other here.
+        # Two loads for the same team wait for each other here.
         Team.objects.select_for_update(no_key=True).get(pk=team.pk)
         if not demo_spaces(team):
             rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
@@ -105,7 +105,7 @@ def load_demo(
 
 
 def remove_demo(team: Team, *, actor: str = SYSTEM) -> DemoSummary:
-    """Delete the team's demo spaces with all that belongs to them; return what was there."""
+    """Delete the team's demo spaces and everything in them; return what was there."""
     with transaction.atomic():
         summary = summarise_demo(team)
         for space in demo_spaces(team):
@@ -146,7 +146,7 @@ def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, act
 
 
 def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> RecordIn:
-    """Write one record; they are spread evenly over the days before now, at working hours."""
+    """Create one record. Records are spread evenly over the days before now, at working hours."""
     told = tell(story, number, rng)
     days_ago = (number - 1) // story.records_a_day
     return RecordIn(
@@ -155,7 +155,7 @@ def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> 
         date=_moment(now, days_ago, rng),
         tags=list(told.tags),
         notes=told.notes,
-        # What belongs together is read together: numbers count back from now.
+        # Related records share a thread. Numbers count back from now, so positions run the other way.
         thread=told.tags[0],
         position=RECORD_DAYS * story.records_a_day - number,
         source=SOURCE,
@@ -180,7 +180,7 @@ def _pinned_row(story: Story, index: int, now: datetime) -> RecordIn:
 
 
 def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
-    """Return a working hour of that day, never after now."""
+    """Return a moment in a working hour of that day, never after now."""
     day = now - timedelta(days=days_ago)
     moment = day.replace(
         hour=rng.choice(HOURS), minute=rng.randrange(60), second=rng.randrange(60), microsecond=0
@@ -189,7 +189,7 @@ def _moment(now: datetime, days_ago: int, rng: random.Random) -> datetime:
 
 
 def _view_some(record_ids: list[int], rng: random.Random) -> None:
-    """Open some records as people do: most never, a few by many."""
+    """View some records as people do: most never, a few often."""
     some = Record.objects.select_related("space__team").filter(
         pk__in=rng.sample(record_ids, len(record_ids) // 4)
     )
@@ -201,7 +201,7 @@ def _view_some(record_ids: list[int], rng: random.Random) -> None:
 def _assemble_all(
     spaces: list[Space], rng: random.Random, now: datetime, days: int, assemblies_a_day: int
 ) -> None:
-    """Run the assemblies in the order of their moments; after a seventh each space gets tighter settings."""
+    """Run the assemblies in order of time; after a seventh of them, tighten each space's settings."""
     moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
     for number, moment in enumerate(moments):
         if number == len(moments) // TIGHTENED:

@@ -10,7 +10,7 @@ from contextopt.models import Space, Team
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a chapter is told: its team, the demo's spaces by slug, and the moment."""
+    """The setting of a chapter: the team, the demo's spaces by slug, and the moment."""
 
     team: Team
     spaces: Mapping[str, Space]
@@ -20,7 +20,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """`load` fills it, `remove` takes away what goes not with the spaces, `count` says what is there."""
+    """`load` adds its data, `remove` deletes what does not go with the spaces, `count` counts its rows."""
 
     load: Callable[[Stage], None]
     remove: Callable[[Team], None]

@@ -1,4 +1,4 @@
-"""A task of the demo: two phases of findings, the first handed on to the second."""
+"""The demo's task: two phases of findings, the first handed on to the second."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ ANALYSIS, DESIGN = ([FindingIn(**finding) for finding in _TEXTS[name]] for name 
 
 
 def load_task(stage: Stage) -> None:
-    """Take a task through its analysis and into its design, where a decision is open."""
+    """Take a task through its analysis and into its design, where a decision is still open."""
     data = TaskIn(description=_TEXTS["description"], repository=_TEXTS["repository"])
     task = create_task(team=stage.team, data=data, actor=DEMO_ACTOR)
     Task.objects.filter(pk=task.pk).update(created_at=stage.now - timedelta(hours=5))
@@ -28,7 +28,7 @@ def load_task(stage: Stage) -> None:
 
 
 def remove_tasks(team: Team) -> None:
-    """Delete the demo's tasks, and the log of their hand-offs, which belongs to no space."""
+    """Delete the demo's tasks and the log of their hand-offs, which belongs to no space."""
     Assembly.objects.filter(team=team, space=None, is_demo=True).delete()
     Task.objects.of(team).filter(created_by=DEMO_ACTOR).delete()
 

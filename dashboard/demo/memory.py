@@ -1,4 +1,4 @@
-"""The demo's part of memory: lessons, two strategies with their uses, and what people thought of answers."""
+"""The demo's memories: lessons, two strategies with their uses, and votes on answers."""
 
 from datetime import timedelta
 
@@ -20,9 +20,9 @@ from memory.strategies.strategies import rate_use
 
 _TEXTS = read_texts("memory")
 REPOSITORY = _TEXTS["repository"]
-# Of ten assemblies this many are judged.
+# Share of assemblies that get a vote.
 JUDGED = 0.3
-# The share of thumbs up by stage: a question is better answered with what it asks for.
+# Share of thumbs up by stage: questions are answered better with context that matches them.
 LIKED = {2: 0.35, 3: 0.6, 4: 0.75, 5: 0.87}
 REASONS = ("outdated", "incomplete", "wrong", "")
 RATERS = ("rater:maja", "rater:owen", "rater:li", "rater:fatima")
@@ -32,7 +32,7 @@ NOTES = [MemoryIn(repository=REPOSITORY, **note) for note in _TEXTS["notes"]]
 
 
 def load_lessons(stage: Stage) -> None:
-    """End some tasks, keep what they taught, and use the strategies again over the days since."""
+    """Complete some tasks, keep their lessons, and use the strategies again over the days since."""
     for data in NOTES:
         create_memory(team=stage.team, data=data, actor=DEMO_ACTOR)
     for report in REPORTS:
@@ -63,7 +63,7 @@ def _rate(use: StrategyUse, rating: float) -> None:
 
 
 def load_votes(stage: Stage) -> None:
-    """Judge some of the demo's assemblies, each soon after it was made, and its one answer."""
+    """Vote on some of the demo's assemblies, each soon after it was made, and on the chat's answer."""
     made = Assembly.objects.filter(team=stage.team, is_demo=True, space__is_demo=True, messages=None)
     judged = [each for each in made.select_related("config").order_by("pk") if stage.rng.random() < JUDGED]
     votes = Vote.objects.bulk_create(_vote(stage, assembly) for assembly in judged)
@@ -95,7 +95,7 @@ def _vote(stage: Stage, assembly: Assembly) -> Vote:
 
 
 def remove_lessons(team: Team) -> None:
-    """Delete the demo's memories; votes go with what they are about."""
+    """Delete the demo's memories; votes are deleted with their subjects."""
     _demo_memories(team).delete()
 
 

@@ -1,4 +1,4 @@
-"""What the demo's people ask, and what a model said: stage 5, and a conversation that was not sent."""
+"""The questions of the demo's people and a model's answers: stage 5, and an unsent conversation."""
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.chat.endpoint import Completion
@@ -18,7 +18,7 @@ HELD = ("demo-engineering", "What should we look at first when p95 rises after a
 
 
 def load_conversations(stage: Stage) -> None:
-    """Hold two conversations: one that was answered, one that waits for an endpoint. Nothing is sent."""
+    """Create two conversations: one answered, one waiting for an endpoint. Nothing is sent."""
     slug, question, answer = ANSWERED
     message = _ask(stage, slug, question)
     Message.objects.filter(pk=message.pk).update(state=MessageState.SENDING, tries=1, next_try_at=stage.now)
@@ -40,12 +40,12 @@ def _ask(stage: Stage, slug: str, text: str) -> Message:
 
 
 def _hold(message: Message) -> None:
-    """Keep a message from an endpoint that may be configured: examples are not worth its tokens."""
+    """Hold a message back from any configured endpoint: examples are not worth its tokens."""
     Message.objects.filter(pk=message.pk).update(state=MessageState.HELD, next_try_at=None)
 
 
 def remove_conversations(_team: Team) -> None:
-    """They go with their spaces."""
+    """Do nothing: conversations are deleted with their spaces."""
 
 
 def count_conversations(team: Team) -> dict[str, int]:

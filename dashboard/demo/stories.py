@@ -1,4 +1,4 @@
-"""What the demo's records say: scenes with gaps, and what may fill the gaps. The texts are in `texts/`."""
+"""The texts of the demo's records: scenes with gaps, and words to fill them. The texts are in `texts/`."""
 
 import random
 import re
@@ -15,7 +15,7 @@ GAP = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One kind of record; every `{gap}` is filled from the story's words, the same in title and notes."""
+    """One kind of record. Every `{gap}` is filled from the story's words, the same in title and notes."""
 
     type: str
     tags: tuple[str, ...]
@@ -25,7 +25,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A pinned record, given as it is."""
+    """A pinned record, used as it is."""
 
     title: str
     notes: str
@@ -33,7 +33,7 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A record's words with no gaps left."""
+    """A record's text with all gaps filled."""
 
     type: str
     tags: tuple[str, ...]
@@ -43,7 +43,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A demo space: what it is called, its guides, its scenes and its words.
+    """A demo space: its name, guides, scenes and words.
 
     `second_settings` come into force after the first seventh of the demo's assemblies.
     """
@@ -61,7 +61,7 @@ class Story:
 
 
 def read_texts(name: str) -> dict[str, Any]:
-    """Return a file of the demo's texts."""
+    """Read a file of the demo's texts."""
     with (Path(__file__).parent / "texts" / f"{name}.toml").open("rb") as file:
         return tomllib.load(file)
 
@@ -71,7 +71,7 @@ def read_story(name: str) -> Story:
 
 
 def tell(story: Story, number: int, rng: random.Random) -> Told:
-    """Fill the next scene's gaps. Scenes take turns, so that no kind of record is missing for long."""
+    """Fill the next scene's gaps. Scenes take turns, so that every kind of record appears regularly."""
     scene = story.scenes[(number * 7) % len(story.scenes)]
     chosen = {gap: rng.choice(words) for gap, words in story.words.items()}
     chosen["n"] = str(rng.randrange(2, 40))

@@ -1,1 +1,1 @@
-"""What the pages share."""
+"""Code shared by the pages."""

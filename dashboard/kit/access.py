@@ -1,6 +1,6 @@
-"""Who may see a page: the visitor's team, and one look-up a resource.
+"""Controls who may see a page: the visitor's team, and one look-up per resource.
 
-An outsider gets 404, so that nothing is learned from asking; a member without the role gets 403.
+An outsider gets 404, so that asking reveals nothing; a member without the role gets 403.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ BIGINT_MAX = 2**63 - 1
 
 
 class TeamRequest(HttpRequest):
-    """A request of a logged-in member; the page shows one team. Set up by `team_page`."""
+    """A request of a logged-in member, for a page of one team. `team_page` sets it up."""
 
     user: User
     htmx: HtmxDetails
@@ -66,12 +66,12 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
 
 
 def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
-    """Send to the login page; htmx would put that page into its target, so it is told to reload instead."""
+    """Redirect to the login page. htmx would put that page into its target, so tell it to reload instead."""
     return HttpResponseClientRefresh() if request.htmx else redirect_to_login(_way_back(request))
 
 
 def _way_back(request: HttpRequest) -> str:
-    """Return where the login leads to: for what a form sent, the form's page, since its target is no page."""
+    """Return the page to show after login: for a submitted form the form's page, as its target is no page."""
     if request.method in {"GET", "HEAD"}:
         return request.get_full_path()
     came_from = request.headers.get("Referer", "")
@@ -83,7 +83,7 @@ def _way_back(request: HttpRequest) -> str:
 
 
 def enter_team(request: TeamRequest) -> bool:
-    """Set the visitor's team, the one last chosen or else the first; return whether there is one."""
+    """Set the visitor's team, the last chosen or else the first; return whether they have one."""
     rows = Membership.objects.filter(user=request.user).select_related("team").order_by("id")
     request.memberships = list(rows)
     if not request.memberships:
@@ -103,7 +103,7 @@ def require_role(request: TeamRequest, needed: Role) -> None:
 
 @contextmanager
 def as_404() -> Iterator[None]:
-    """Answer with the page for what is not there where a look-up finds nothing."""
+    """Turn NotFound into Django's 404."""
     try:
         yield
     except NotFound as error:

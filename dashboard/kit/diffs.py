@@ -1,4 +1,4 @@
-"""What an agent would have been sent beside what it was: by field, line by line, and file by file. Pure."""
+"""Compares the full context with what an agent was sent: by field, by line and by file. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from contextopt.engine.agents.phases import Trimmed
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.formats import whole
 
-# A page with more is slow to draw; the raw text has all of it.
+# Longer texts make the page slow to draw; the raw text is complete.
 SHOWN_CHARS = 60_000
 
 # The headings of the rendered fields, in the order of the text.
@@ -23,13 +23,13 @@ HEADINGS = {
     "docs": "Docs",
     "tools": "Tools",
 }
-# The fields in the order in which the ledger counts their characters; paths are not counted.
+# The fields in the order in which the ledger counts their characters. Paths are not counted.
 COUNTED = ("tree", "package_manifest", "files", "memories", "docs", "tools")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """One field of the context; `state` is "kept", "cut", "dropped" or "" where nothing was given."""
+    """One field of the context; `state` is "kept", "cut", "dropped" or "" if nothing was given."""
 
     label: str
     before: str
@@ -42,7 +42,7 @@ class FieldRow:
 def field_rows(
     ledger: Mapping[str, Any], config: Mapping[str, Any], before: str, after: str
 ) -> list[FieldRow]:
-    """Say of each field what became of it; an empty config is that of a phase without a profile."""
+    """Describe what happened to each field; a phase without a profile has an empty config."""
     counts = ledger["chars"]
     chars_before = dict(zip(COUNTED, counts["before"], strict=True))
     chars_after = dict(zip(COUNTED, counts["after"] or [0] * len(COUNTED), strict=True))
@@ -72,9 +72,9 @@ def _outcome(
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """Split a rendered context at its headings, which come in one order; a field that is absent has none.
+    """Split a rendered context at its headings, which have a fixed order; absent fields have no heading.
 
-    Contents may hold a line that reads like a heading: then the marks beside the text are off, no more.
+    A line of the contents may look like a heading. Then only the marks beside the text are wrong.
     """
     starts: list[tuple[int, str]] = []
     at = 0
@@ -91,7 +91,7 @@ def split_sections(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Lines that share their fate, each with its sign: "kept", "gone", "added" or "note"."""
+    """Consecutive lines, with their signs, that share a state: "kept", "gone", "added" or "note"."""
 
     state: str
     text: str
@@ -99,14 +99,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text in runs, and how many of its characters are not shown."""
+    """A text in runs, and the number of its characters that are not shown."""
 
     runs: tuple[Run, ...]
     left_out: int = 0
 
 
 def mark_left_out(before: str, after: str) -> Marked:
-    """Mark what of the full context was not sent. Fields lose their end: what is equal is the beginning."""
+    """Mark the lines of the full context that were not sent. Fields are cut at their end."""
     sent = split_sections(after)
     shown = before[:SHOWN_CHARS]
     marks: list[tuple[str, str]] = []
@@ -128,12 +128,12 @@ def plain(text: str) -> Marked:
     return Marked((Run("", shown),) if shown else (), len(text) - len(shown))
 
 
-# How the first character of a line of a diff reads.
+# The state of a diff line by its first character.
 _SIGNS = {"+": "added", "-": "gone", "@": "note", "[": "note", "\\": "note"}
 
 
 def colour_diff(diff: str, kind: str) -> tuple[Run, ...]:
-    """Return a file's delta in runs; contents that are told whole have no signs and are new in full."""
+    """Return a file's delta in runs. Contents sent in full have no signs and are complete if new."""
     heading, _, body = diff.partition("\n")
     is_whole = kind == "new" or heading == "[FULL FILE]"
     if not is_whole:

@@ -1,4 +1,4 @@
-"""The pages for what went wrong."""
+"""Error pages."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class DeletedMeanwhileMiddleware:
-    """Answers with the page for what is not there where it was deleted after the view had looked it up."""
+    """Answers with the 404 page if something was deleted after the view had looked it up."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -40,7 +40,7 @@ class DeletedMeanwhileMiddleware:
 
 
 class TooManyAttemptsMiddleware:
-    """Answers with a page that says when to try again, whichever page was logged in at."""
+    """Answers with a page that says when to try again, whichever login page was used."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -58,7 +58,7 @@ class TooManyAttemptsMiddleware:
 
 
 class NotAllowedPageMiddleware:
-    """Gives the empty answer to an address that takes no visits a page that says so."""
+    """Fills the empty answer to a forbidden method with a page that explains it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -85,24 +85,24 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noq
 
 
 def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
-    """Show our own reason; the resolver's own is a dictionary of patterns, which is not for visitors."""
+    """Show only our own reason: the resolver's is a dictionary of patterns, which is not for visitors."""
     _find_team(request)
     reason = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
     return render(request, "404.html", {"reason": reason}, status=404)
 
 
 def _find_team(request: HttpRequest) -> None:
-    """Show the navigation where no view of a team answered, so that the visitor finds the way back."""
+    """Set the team if no team view did, so that the error page shows the navigation."""
     if request.user.is_authenticated and not hasattr(request, "membership"):
         enter_team(cast(TeamRequest, request))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's signature
-    """Answer whatever no view or middleware has caught; Django calls this while it handles the error.
+    """Answer errors that no view or middleware caught; Django calls this while it handles the error.
 
-    A database that is away, or has no room or memory, is a 503: the same may succeed a little later.
+    A database that is away, or out of space or memory, gives a 503: a retry may succeed a little later.
     """
-    # No request goes in: a context processor may be what failed.
+    # Render without the request: a context processor may be what failed.
     if isinstance(sys.exception(), UNAVAILABLE):
         response = render(None, "503.html", status=503)
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as they stream: every row there is, none held in memory."""
+"""Streams CSV and JSON lines: every row, without holding them all in memory."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def stream_csv(name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) 
 
 
 def stream_jsonl(name: str, rows: Iterable[Mapping[str, Any]]) -> StreamingHttpResponse:
-    """Send an object a line; moments in ISO 8601."""
+    """Send one object per line; dates and times are in ISO 8601."""
     return StreamingHttpResponse(
         (to_json(row) + b"\n" for row in rows),
         content_type="application/jsonl; charset=utf-8",

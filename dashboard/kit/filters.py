@@ -1,4 +1,4 @@
-"""What may stand behind the question mark: the filters of the pages, validated."""
+"""The filters in the pages' query strings, validated."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -18,13 +18,13 @@ STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 
 STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
 MODEL_MAX = 120
 INT_MAX = 2**31 - 1
-# A question stands in the address, and servers refuse long ones; the API takes more.
+# The question is part of the URL, and servers refuse long ones. The API accepts more.
 TASK_WORDS_MAX = 2_000
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 
 class FilterForm(forms.Form):
-    """Fields of a GET form, and the query string that says the same."""
+    """A GET form that can also be written as a query string."""
 
     def query(self, **changes: object) -> str:
         """Return the filters as a query string, without empty ones."""
@@ -34,7 +34,7 @@ class FilterForm(forms.Form):
 
 
 class DayField(forms.DateField):
-    """A day that PostgreSQL and Python both know."""
+    """A day within the range of both PostgreSQL and Python."""
 
     widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
@@ -46,7 +46,7 @@ class DayField(forms.DateField):
 
 
 class MomentField(forms.CharField):
-    """A day, or a date-time; without an offset it is the team's wall clock."""
+    """A day, or a date-time; without an offset it is in the team's time zone."""
 
     def clean(self, value: Any) -> datetime | None:
         text = super().clean(value)
@@ -66,7 +66,7 @@ class MomentField(forms.CharField):
 
 
 class PeriodForm(FilterForm):
-    """A stretch of time, by name or by its first and last day."""
+    """A period of time, by name or by its first and last day."""
 
     range = forms.ChoiceField(
         choices=[*((name, name) for name in RANGES), (CUSTOM, "Custom")], required=False
@@ -96,7 +96,7 @@ class PeriodForm(FilterForm):
         return cast(str, self.cleaned_data.get("range")) or "14d"
 
     def ranges(self) -> list[tuple[str, str, bool]]:
-        """Return the named ranges, each with its query string and whether it is the chosen one."""
+        """Return the named ranges, each with its query string and whether it is selected."""
         return [
             (name, self.query(range=name, first=None, last=None), name == self.chosen_range)
             for name in RANGES
@@ -107,7 +107,7 @@ class PeriodForm(FilterForm):
         return self.chosen_range == CUSTOM
 
     def period(self, now: datetime) -> Period:
-        """Return the period; fields that were refused count as not given."""
+        """Return the period; invalid fields are ignored."""
         zone = ZoneInfo(self.team.time_zone)
         if self.chosen_range != CUSTOM:
             return recent_period(self.chosen_range, now, zone)

@@ -1,4 +1,4 @@
-"""How numbers and reasons read on a page."""
+"""Formats numbers and reasons for pages."""
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"
@@ -28,12 +28,12 @@ def whole(value: float | None) -> str:
 
 
 def approximate(value: float | None) -> str:
-    """Return a figure read off a histogram by as many digits as it knows: two."""
+    """Return a figure from a histogram to two significant digits, all that it is accurate to."""
     return NONE if value is None else f"≈ {whole(float(f'{value:.2g}'))}"
 
 
 def signed(value: float | None, digits: int = 0) -> str:
-    """Return the value with its sign, a true minus sign; zero has none."""
+    """Return the value with its sign, using a true minus sign; zero has none."""
     if value is None:
         return NONE
     text = f"{abs(value):,.{digits}f}"
@@ -55,7 +55,7 @@ def tenths(value: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Return US dollars: cents below ten, none above."""
+    """Return US dollars, with cents only below ten dollars."""
     if dollars is None:
         return NONE
     sign = MINUS if dollars < 0 else ""
@@ -70,7 +70,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def compact(value: float) -> tuple[str, str]:
-    """Return a number cut to three figures, and its magnitude: 21_400_000 becomes ("21.4", "M")."""
+    """Return a number scaled to its magnitude, and that magnitude: 21_400_000 becomes ("21.4", "M")."""
     for size, letter in _MAGNITUDES:
         if abs(value) >= size:
             return decimals(value / (1_000 if letter == "k" else size), 1), letter
@@ -78,14 +78,14 @@ def compact(value: float) -> tuple[str, str]:
 
 
 def cost_words(saved: int) -> str:
-    """Say a saving, or a cost, in tokens: the sign alone is easily missed."""
+    """Describe a saving or a cost in tokens in words: a sign alone is easily missed."""
     if saved == 0:
         return "no difference"
     return f"{whole(abs(saved))} tokens {'fewer' if saved > 0 else 'more'}"
 
 
 def fewer_words(rate: float | None) -> str:
-    """Say a saving's share in words."""
+    """Describe the share saved in words."""
     if rate is None:
         return NONE
     share = percent(abs(rate))

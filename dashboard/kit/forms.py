@@ -1,4 +1,4 @@
-"""What people fill in. A form parses the browser's text; the product's own input types have the last word."""
+"""Forms. They parse the browser's text; the product's own input types make the final check."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from contextopt.strictjson import DuplicateKey, NotFinite, read_json
 
 
 class ListField(forms.CharField):
-    """Words with commas between them, as a list without blanks and doubles."""
+    """Words separated by commas, as a list without blanks and duplicates."""
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value) or ""
@@ -27,7 +27,7 @@ class ListField(forms.CharField):
 
 
 class NotesField(forms.CharField):
-    """Text of many lines; browsers send them with carriage returns, which nobody typed."""
+    """Multi-line text, without the carriage returns that browsers add."""
 
     widget = forms.Textarea(attrs={"rows": 10})
 
@@ -70,13 +70,13 @@ class ObjectField(forms.CharField):
 
 
 class InputForm(forms.Form):
-    """A form whose cleaned data must also pass an input type; its value is then in `value`."""
+    """A form whose cleaned data must also pass an input type; `value` is then the input."""
 
     input_type: ClassVar[type[Input]]
     value: Input
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what goes into the input type."""
+        """Return the values for the input type."""
         return dict(cleaned)
 
     def clean(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class InputForm(forms.Form):
         return cleaned
 
     def add_problems(self, problems: Iterable[FieldProblem]) -> None:
-        """Put each problem at its field, or at the top where it has none here."""
+        """Add each problem to its field, or to the top of the form if it has no such field."""
         for problem in problems:
             name = problem.field.partition(".")[0]
             if name in self.fields:

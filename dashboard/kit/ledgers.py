@@ -1,4 +1,4 @@
-"""A stored assembly in the form that the Inspector shows: the text by line, the ledger by row."""
+"""Reads a stored assembly for the Inspector: the text by line, the ledger by row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_wei
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A candidate and what became of it; `line` is the id of its line in the text, if it has one."""
+    """A candidate and its outcome; `line` is the id of its line in the text, if it has one."""
 
     rank: int
     id: int
@@ -34,7 +34,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of the prompt; record lines have an id."""
+    """A line of the prompt; lines of records have an id."""
 
     text: str
     id: str = ""
@@ -47,7 +47,7 @@ class Titled:
 
 
 def split_text(text: str, order: list[int]) -> list[TextLine]:
-    """Split a rendered text; its last lines are the records, one line each, in the given order."""
+    """Split a rendered text. Its last lines are the records, one line each, in the given order."""
     lines = text.removesuffix("\n").split("\n") if text else []
     first = len(lines) - len(order)
     return [
@@ -57,7 +57,7 @@ def split_text(text: str, order: list[int]) -> list[TextLine]:
 
 
 def find_titles(entries: Iterable[EntryJson], team_id: int) -> dict[int, Titled]:
-    """Return what the named records are called today, in one query."""
+    """Return the current titles of the named records, in one query."""
     ids = [entry["id"] for entry in entries][:LEDGER_ROWS]
     rows = Record.objects.filter(pk__in=ids, space__team_id=team_id).values_list("pk", "title", "space__slug")
     return {pk: Titled(title, slug) for pk, title, slug in rows}
@@ -79,9 +79,10 @@ def read_ledger(
 
 
 def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> float:
-    """Return what fills a bar: without a question the most that the weights allow.
+    """Return the score that fills a bar.
 
-    Nothing comes near that with one, so there it is the best of the ledger.
+    Without a question, it is the highest that the weights allow. With one, no score comes near that, so it is
+    the highest in the ledger.
     """
     if not entries or "semantic" not in entries[0]["parts"]:
         return 10 * (weights["recency"] + weights["frequency"])
@@ -89,7 +90,7 @@ def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> f
 
 
 def _weights(config: Mapping[str, Any]) -> dict[str, float]:
-    """Return what each part of a score is multiplied by; neighbours lend of meaning and words together."""
+    """Return the weight of each part of a score; the neighbours' is that of meaning and words together."""
     weights = {name.removesuffix("_weight"): float(config.get(name) or 0) for name in WEIGHTS}
     return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}
 
@@ -138,7 +139,7 @@ def keep_shown(rows: list[LedgerRow], show: str) -> list[LedgerRow]:
 
 
 def unnamed_counts(payload: AssemblyPayload) -> dict[str, int]:
-    """Return how many dropped records the ledger does not name, by reason in words."""
+    """Return the number of dropped records that the ledger does not name, by reason in words."""
     named: dict[str, int] = {}
     for entry in payload.entries:
         if not entry["kept"]:

@@ -1,4 +1,4 @@
-"""What every page's frame shows: the team, the visitor's role, the navigation."""
+"""The frame of every page: the team, the visitor's role, the navigation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ COUNTED_MAX = 99
 
 @dataclass(frozen=True, slots=True)
 class NavLink:
-    """A page; what waits on it is counted when the frame is drawn, and not for a part of a page."""
+    """A link to a page. `waiting` is called only when the frame is drawn, not for a part of a page."""
 
     label: str
     url: str
@@ -32,7 +32,7 @@ class NavGroup:
     links: tuple[NavLink, ...]
 
 
-# Heading → label, URL name, and the beginnings of the URL names that belong to it.
+# Heading → label, URL name, and the prefixes of the URL names that belong to it.
 NAVIGATION = (
     (
         "",
@@ -77,7 +77,7 @@ NAVIGATION = (
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Return nothing for visitors who are not on a team's page."""
+    """Return the frame's context; it is empty for visitors who are not on a team's page."""
     membership: Membership | None = getattr(request, "membership", None)
     if membership is None:
         return {}
@@ -111,6 +111,6 @@ def _group(
 
 
 def count_waiting(team: Team) -> str:
-    """Return how many answers wait for review, nothing where none does."""
+    """Return the number of answers that wait for review; empty if none do."""
     waiting = ReviewItem.objects.of(team).filter(state=ItemState.OPEN)[: COUNTED_MAX + 1].count()
     return f"{COUNTED_MAX}+" if waiting > COUNTED_MAX else str(waiting or "")

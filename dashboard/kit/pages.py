@@ -1,4 +1,4 @@
-"""One answer for page and partial."""
+"""Renders pages and their partials."""
 
 from typing import Any
 
@@ -21,16 +21,16 @@ def render_page(
     partials: tuple[str, ...] = (),
     status: int = 200,
 ) -> HttpResponse:
-    """Render the page, or the partial that htmx asks for by its target's id."""
+    """Render the page, or the partial that htmx requests by its target's id."""
     target = request.htmx.target if request.htmx else None
     name = f"{template}#{target}" if target in partials else template
     response = render(request, name, context, status=status)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    # A page of one team, at one moment: neither shared nor shown again from a cache after logout.
+    # The page is one team's at one moment: caches must not share it, or show it again after logout.
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
 
 
 def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:
-    """Return the views of a page to choose from; read when the page shows them, not by every poll."""
+    """Return a page's saved views. The query runs only when the page shows them, not with every poll."""
     return SavedView.objects.visible_to(request.user, request.team).filter(page=page)

@@ -1,4 +1,4 @@
-"""Pages of a newest-first list: page 1,000 costs what page 1 costs."""
+"""Pages of a newest-first list: page 1,000 costs as much as page 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Page[Row: Model]:
-    """Some rows; `older` is the cursor of the next page, empty on the last."""
+    """One page of rows; `older` is the cursor of the next page, empty on the last."""
 
     rows: Sequence[Row]
     older: str
@@ -25,9 +25,9 @@ class Page[Row: Model]:
 def newest_page[Row: Model](
     rows: QuerySet[Row], moment: str, cursor: str, size: int = PAGE_ROWS
 ) -> Page[Row]:
-    """Return the rows after the cursor, by the time field `moment` and then id, newest first.
+    """Return the rows after the cursor, ordered by the time field `moment` and then id, newest first.
 
-    A cursor that cannot be read counts as none: links get cut, and page 1 is a fair answer.
+    An unreadable cursor is ignored: links get cut off, and page 1 is a fair answer.
     """
     key = _read_key(cursor)
     shown, older = by_moment("page", moment).page(rows, key, size)
@@ -35,7 +35,7 @@ def newest_page[Row: Model](
 
 
 def cursor_moment(cursor: str) -> datetime | None:
-    """Return the moment that a cursor stands at; none where it cannot be read."""
+    """Return the cursor's moment; None if it cannot be read."""
     key = _read_key(cursor)
     return key[0] if key else None
 

@@ -1,4 +1,4 @@
-"""Stretches of time, cut into the buckets of a chart at the team's own midnights."""
+"""Periods of time, cut into the buckets of a chart at the team's own midnights."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,7 +18,7 @@ DAILY_DAYS = 120
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One point of a chart: from `start` up to, and without, `end`."""
+    """One point of a chart: from `start` up to, but not including, `end`."""
 
     start: datetime
     end: datetime
@@ -26,9 +26,9 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A stretch of time in buckets; `edges` has one moment more than there are buckets, all in UTC.
+    """A period in buckets; `edges` has one more moment than there are buckets, all in UTC.
 
-    `until` is where the counting ends: the last edge, or now when the last bucket is not over yet.
+    `until` is where counting ends: the last edge, or now if the last bucket is incomplete.
     """
 
     edges: tuple[datetime, ...]
@@ -54,7 +54,7 @@ class Period:
         return max(1, round((self.edges[-1] - self.edges[0]) / timedelta(days=1)))
 
     def before(self) -> "Period":
-        """Return the period of equal length just before, cut at the same point of its last bucket."""
+        """Return the preceding period of equal length, cut at the same point of its last bucket."""
         shift = timedelta(days=self.days)
         if self.step == "hour":
             return Period(
@@ -64,12 +64,12 @@ class Period:
         return Period(edges, self._earlier(self.until, shift), self.step, self.zone)
 
     def _earlier(self, moment: datetime, shift: timedelta) -> datetime:
-        """Move by whole days of the wall clock, which may have 23 or 25 hours."""
+        """Move back by whole local days, which may have 23 or 25 hours."""
         return (moment.astimezone(self.zone) - shift).astimezone(UTC)
 
 
 def recent_period(name: str, now: datetime, zone: ZoneInfo) -> Period:
-    """Return the last 24 hours, or the last so many days with today as the last of them."""
+    """Return the last 24 hours, or the last days of the named range, ending with today."""
     if name == "24h":
         return _hourly(now, zone)
     today = now.astimezone(zone).date()
@@ -93,7 +93,7 @@ def custom_period(first: date, last: date, now: datetime, zone: ZoneInfo) -> Per
 
 
 def _hourly(now: datetime, zone: ZoneInfo) -> Period:
-    # The hour is the wall clock's: some zones are half an hour off.
+    # Hours follow the local clock: some zones are half an hour off.
     this_hour = now.astimezone(zone).replace(minute=0, second=0, microsecond=0).astimezone(UTC)
     edges = tuple(this_hour + timedelta(hours=n) for n in range(-23, 2))
     return Period(edges, now, "hour", zone)

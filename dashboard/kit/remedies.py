@@ -1,4 +1,4 @@
-"""Warnings as pages show them: what to do about each, by one click where that can help."""
+"""Warnings as pages show them, with a one-click remedy where that can help."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from dashboard.kit.access import TeamRequest
 
 @dataclass(frozen=True, slots=True)
 class ShownWarning:
-    """A warning with its way out.
+    """A warning and its remedy.
 
-    `space_slug` is the space whose settings the remedy changes, empty where it would not help or is not
-    the reader's to press. `obstacle` is the parameter of the request that overrides those settings.
+    `space_slug` is the space whose settings the remedy changes. It is empty if the remedy would not help or
+    the reader may not apply it. `obstacle` is the parameter of the request that overrides those settings.
     """
 
     warning: ContextWarning
@@ -25,7 +25,7 @@ class ShownWarning:
 def show_warnings(
     request: TeamRequest, warnings: Iterable[ContextWarning], space_slug: str, overrides: Collection[str]
 ) -> list[ShownWarning]:
-    """Offer each remedy to those who may change settings, unless the request had its own."""
+    """Offer each remedy to those who may change settings, unless the request overrode the setting."""
     return [_show(request, warning, space_slug, overrides) for warning in warnings]
 
 

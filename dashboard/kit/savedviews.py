@@ -1,4 +1,4 @@
-"""Filters of a page under a name."""
+"""Saved views: filters of a page, stored under a name."""
 
 from typing import ClassVar, Self
 
@@ -19,12 +19,12 @@ class ViewPage(models.TextChoices):
 
 class SavedViewQuerySet(models.QuerySet["SavedView"]):
     def visible_to(self, user: User, team: Team) -> Self:
-        """The team's shared views and the person's own."""
+        """The team's shared views and the user's own."""
         return self.filter(team=team).filter(Q(owner=user) | Q(owner=None)).order_by("name", "id")
 
 
 class SavedView(models.Model):
-    """A page's query string, kept by one person or, without an owner, by the team."""
+    """A page's query string, saved by one person or, without an owner, for the team."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="saved_views")
     owner = models.ForeignKey(User, models.DB_CASCADE, null=True, blank=True, related_name="saved_views")
@@ -48,7 +48,7 @@ class SavedView(models.Model):
         return self.name
 
 
-# A list to choose from, in a menu.
+# Enough for a menu.
 VIEWS_MAX = 50
 
 
@@ -56,10 +56,10 @@ VIEWS_MAX = 50
 def save_view(
     *, team: Team, owner: User | None, page: str, name: str, query: str, created_by: str
 ) -> SavedView:
-    """Keep a query string; one of the same name is replaced. Without an owner it is the team's.
+    """Save a query string, replacing one of the same name. Without an owner it belongs to the team.
 
     Raises:
-        Conflict: the person, or the team, has as many as there may be.
+        Conflict: the person, or the team, has the maximum number of views.
     """
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     mine = SavedView.objects.filter(team=team, owner=owner, page=page)

@@ -1,1 +1,1 @@
-"""The pages, a folder for each entry of the navigation."""
+"""The pages, one folder for each entry of the navigation."""

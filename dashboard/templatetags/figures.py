@@ -1,4 +1,4 @@
-"""Template filters: the forms of `dashboard.kit.formats`."""
+"""Template filters for the formats of `dashboard.kit.formats`."""
 
 import json
 from datetime import datetime
@@ -29,14 +29,14 @@ register.filter("fewer_words", formats.fewer_words)
 
 @register.filter
 def to_the_second(moment: datetime) -> str:
-    """Return a moment by the wall clock in force. Django's own filter takes long, where a list has many."""
+    """Return a moment in the current time zone. Django's own filter is slow for long lists."""
     local = timezone.localtime(moment)
     return f"{local.day} {local:%b %Y %H:%M:%S}"
 
 
 @register.filter
 def setting_words(value: object, name: str = "") -> str:
-    """Return a setting as text, with a dash where none is set; null is "all" for some settings."""
+    """Return a setting as text: a dash for None, or "all" for settings where None means that."""
     if value is None and name in ALL_ALLOWED:
         return "all"
     if isinstance(value, list):
@@ -51,7 +51,7 @@ def pretty_json(value: object) -> str:
 
 @register.filter
 def json_island(value: object, element_id: str) -> SafeString:
-    """Return what `json_script` does; its way of escaping takes longer than the queries of a page."""
+    """Return the same as `json_script`, whose way of escaping takes longer than the queries of a page."""
     text = json.dumps(value, cls=DjangoJSONEncoder, separators=(",", ":"))
     for sign, escaped in (("<", "\\u003C"), (">", "\\u003E"), ("&", "\\u0026")):
         text = text.replace(sign, escaped)
@@ -61,13 +61,13 @@ def json_island(value: object, element_id: str) -> SafeString:
 
 @register.filter
 def chart_island(figures: dict[str, Json]) -> SafeString:
-    """Return the figures of a page by slug, for `charts.js` to draw."""
+    """Return a page's figures by slug, for `charts.js` to draw."""
     return json_island(share_lists(figures), "chart-data")
 
 
 @register.filter
 def state_words(value: object) -> str:
-    """Return a field of a record as text, with a sign for nothing."""
+    """Return a field of a record as text; "nothing" if it is empty."""
     if isinstance(value, datetime):
         return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, list):

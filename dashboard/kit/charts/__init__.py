@@ -1,1 +1,1 @@
-"""What the charts share."""
+"""Code shared by the charts."""

@@ -1,4 +1,4 @@
-"""A chart's frame: its title, its table view, and the addresses behind its rows."""
+"""A chart's frame: its title, its table view, and the URLs behind its rows."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dashboard.kit.periods import Bucket, Period
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A bucket in words, with its cells and the address of its assemblies."""
+    """A bucket as text, with its cells and the URL of its assemblies."""
 
     label: str
     url: str
@@ -25,13 +25,15 @@ class ChartTable:
 
     @property
     def body(self) -> SafeString:
-        """The table's rows. A quarter has hundreds of them a page, which a template loop is slow at."""
+        """Return the table's rows, rendered here: a quarter's page has hundreds, too many for a template
+        loop.
+        """
         return mark_safe("".join(map(_render_row, self.rows)))  # noqa: S308 each part is escaped
 
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """A chart's frame. Without its table, the page's script asks for that when it is to be shown."""
+    """A chart's frame. If the table is missing, the page's script requests it when it is opened."""
 
     slug: str
     title: str
@@ -48,7 +50,7 @@ def _render_row(row: TableRow) -> str:
 
 
 def bucket_label(bucket: Bucket, period: Period) -> str:
-    """Return a bucket's start by the team's clock: its day, and its hour where days are cut into hours."""
+    """Return a bucket's start in the team's zone: the day, and the hour if buckets are hours."""
     start = bucket.start.astimezone(period.zone)
     hour = f" {start:%H:%M}" if period.step == "hour" else ""
     return f"{start:%a} {start.day} {start:%b}{hour}"

@@ -1,7 +1,7 @@
-"""Plotly figures as the plain JSON that they become.
+"""Plotly figures as plain JSON.
 
 Plotly's own classes check every property as it is set, which takes longer than all queries of a page
-together; the tests have them check what is built here.
+together. The tests check with them what is built here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ def bar(**properties: Any) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Traces and their layout. What is updated is merged into what is there, a level deep."""
+    """Traces and their layout. Updates are merged into existing values, one level deep."""
 
     traces: list[Json]
     layout: Json = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Plot:
 
 
 def share_lists(figures: Mapping[str, Json]) -> Json:
-    """Return figures with each list of their traces sent once, however many of them have it.
+    """Return the figures with each list in their traces stored once, however many traces use it.
 
-    A trace names its lists by their numbers in `lists`; `charts.js` puts them back.
+    A trace refers to its lists by number in `lists`; `charts.js` puts them back.
     """
     numbers: dict[tuple[Any, ...], int] = {}
     shared = {
@@ -70,12 +70,12 @@ def _without_lists(trace: Json, numbers: dict[tuple[Any, ...], int]) -> Json:
 
 
 def _brief(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Round fractions to the six figures that nobody sees more than."""
+    """Round fractions to six significant figures: nobody sees more."""
     return tuple(float(f"{value:.6g}") if type(value) is float else value for value in values)
 
 
 def bare_layout(muted: str) -> Json:
-    """Return the layout that all figures without a period of time share; `muted` colours the small print."""
+    """Return the layout that all figures without a time axis share; `muted` is the colour of small print."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     return {
         "template": {},
@@ -90,7 +90,7 @@ def bare_layout(muted: str) -> Json:
 
 
 def stacked(plot: Plot) -> Plot:
-    """Put bars on top of each other, with a legend: bars have no end to write a name at."""
+    """Stack the bars and add a legend: bars have no end to write a name at."""
     legend = {
         "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
         "itemclick": False, "itemdoubleclick": False,
@@ -100,12 +100,12 @@ def stacked(plot: Plot) -> Plot:
 
 
 def plain(text: str) -> str:
-    """Return a text for a figure to show as it is: Plotly reads tags in the texts that it draws."""
+    """Escape a text so that a figure shows it as it is: Plotly interprets tags in its texts."""
     return escape(text, quote=False)
 
 
 def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Json]:
-    """Return annotations that write names to the right of `x`, at their heights."""
+    """Return annotations that write names to the right of `x`, at the given heights."""
     return [
         {
             "x": x, "y": height, "text": plain(name), "showarrow": False, "xanchor": "left", "xshift": 6,
@@ -119,7 +119,7 @@ ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)"
 
 
 def wall_clock(period: Period) -> list[datetime]:
-    """Bucket starts by the team's wall clock: the chart knows no time zones."""
+    """Return the buckets' starts as local times of the team: the chart knows no time zones."""
     return [_by_the_wall(edge, period) for edge in period.edges[:-1]]
 
 
@@ -128,7 +128,7 @@ def _by_the_wall(moment: datetime, period: Period) -> datetime:
 
 
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
-    """Lay the traces out: no box, a thin grid from zero, no tool bar."""
+    """Lay out the traces: no box, a thin grid from zero, no tool bar."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
     return Plot(
@@ -154,7 +154,7 @@ def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: s
 
 
 def _time_axis(period: Period) -> dict[str, Any]:
-    """The same for every chart of a page, so that one day is at one place in all of them."""
+    """Return the time axis, the same for every chart of a page so that days line up."""
     first, last = (_by_the_wall(period.edges[place], period) for place in (0, -2))
     half, is_hourly = (last - first) / max(1, len(period.edges) - 2) / 2, period.step == "hour"
     return {
@@ -167,15 +167,15 @@ def _time_axis(period: Period) -> dict[str, Any]:
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
-# Two labels nearer than this share of the axis would run into each other.
+# Labels closer than this share of the axis would overlap.
 LABEL_HEIGHT = 0.09
 LABEL_MARGIN = 88
 
 
 def spread_labels(heights: list[float]) -> list[float]:
-    """Move labels apart, upwards from the lowest and then down again from the top, in their order."""
+    """Move labels apart in their order, first upwards from the lowest, then down again from the top."""
     order = sorted(range(len(heights)), key=lambda place: (heights[place], place))
-    # Half a label above the lowest end, the lowest name stands clear of the dates.
+    # Start half a label above the lowest end, to keep the lowest name clear of the dates.
     floor = min([0.0, *heights]) + LABEL_HEIGHT / 2
     moved = [max(height, floor) for height in heights]
     for below, above in pairwise(order):

@@ -1,4 +1,4 @@
-"""Geometry of the small pictures, in units of an SVG view box. Pure; colours are the stylesheet's."""
+"""Geometry of the small pictures, in units of an SVG view box. Pure; colours are in the stylesheet."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PARTS_WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A rectangle: `kind` names its colour class, `x` and `width` are ready for the markup."""
+    """A rectangle: `kind` names its colour class; `x` and `width` are ready for the markup."""
 
     kind: str
     x: str
@@ -20,7 +20,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The allocation bar with its legend and its words for those who do not see it."""
+    """The allocation bar with its legend and a text for those who cannot see it."""
 
     segments: tuple[Segment, ...]
     legend: tuple[tuple[str, str], ...]
@@ -28,7 +28,7 @@ class Bar:
 
 
 def allocation_bar(*, system: int, context: int, used: int, history: int, response: int) -> Bar:
-    """Draw the four shares of the total; of the context's only what is used is filled."""
+    """Draw the four shares of the total; of the context's share, fill only the used part."""
     total = max(1, system + context + history + response)
     widths = {"system": system, "context": context, "history": history, "response": response}
     segments: list[Segment] = []
@@ -36,7 +36,7 @@ def allocation_bar(*, system: int, context: int, used: int, history: int, respon
     for kind, tokens in widths.items():
         width = tokens / total * BAR_WIDTH
         filled = used / total * BAR_WIDTH if kind == "context" else width
-        # A hairline of ground between neighbours, unless the share is no wider than that.
+        # Leave a thin gap between neighbours, unless the share is no wider than that.
         segments.append(
             Segment(kind, _number(position), _number(max(0.0, filled - (2 if filled > 4 else 0))))
         )
@@ -51,7 +51,7 @@ def allocation_bar(*, system: int, context: int, used: int, history: int, respon
 
 
 def saving_bar(*, before: int, after: int) -> Bar:
-    """Draw what was sent of what would have been; what is past that is drawn as over."""
+    """Draw the sent tokens as a share of the tokens before; any excess is drawn as over."""
     total = max(1, before, after)
     sent = min(before, after) / total * BAR_WIDTH
     segments = [Segment("context", "0", _number(sent))]
@@ -65,7 +65,7 @@ def saving_bar(*, before: int, after: int) -> Bar:
     return Bar(tuple(segments), tuple(legend), f"{whole(after)} of {whole(before)} tokens sent")
 
 
-# The colour and the words of each part of a score, in the order of the bars.
+# The colour and label of each part of a score, in the order of the bars.
 PARTS = {
     "recency": ("context", "Recency"),
     "frequency": ("history", "Use"),
@@ -76,12 +76,12 @@ PARTS = {
 
 
 def part_legend(names: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return colour and words of each part of a score that was looked at."""
+    """Return the colour and label of each of the named parts of a score."""
     return tuple(shown for name, shown in PARTS.items() if name in names)
 
 
 def score_parts(parts: Mapping[str, float], weights: Mapping[str, float], best: float) -> tuple[Segment, ...]:
-    """Draw a score's weighted parts; a score of `best` fills the bar."""
+    """Draw the weighted parts of a score; a score of `best` fills the bar."""
     weighted = [
         (kind, parts[name] * weights.get(name, 0.0)) for name, (kind, _) in PARTS.items() if name in parts
     ]
@@ -89,7 +89,7 @@ def score_parts(parts: Mapping[str, float], weights: Mapping[str, float], best: 
 
 
 def stack_parts(parts: Iterable[tuple[str, float]], best: float) -> tuple[Segment, ...]:
-    """Draw parts one after the other, each in its colour; `best` fills the bar."""
+    """Draw parts side by side, each in its colour; `best` fills the bar."""
     segments: list[Segment] = []
     position = 0.0
     for kind, value in parts:

@@ -1,4 +1,4 @@
-"""A figure with its change since the period before."""
+"""A tile: a figure and its change since the period before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ type Wish = Literal["lower", "higher", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a figure moved; `mood` is "good", "bad" or "" where more is neither."""
+    """The change of a figure; `mood` is "good", "bad" or "" if neither direction is better."""
 
     arrow: str
     amount: str
@@ -47,7 +47,7 @@ def unit(rate: float | None) -> str:
 
 
 def describe_growth(now: int, before: int, wish: Wish) -> Change:
-    """Return how a sum moved, as a share of the period before; as a difference where the sign changed."""
+    """Return the change of a sum relative to the period before, or the difference if the sign changed."""
     if not before:
         return Change("", "")
     if now * before < 0:
@@ -58,7 +58,7 @@ def describe_growth(now: int, before: int, wish: Wish) -> Change:
 def describe_change(
     now: float | None, before: float | None, wish: Wish, say: Callable[[float], str]
 ) -> Change:
-    """Return how a figure moved, and whether that is what one wishes for."""
+    """Return the change of a figure, and whether it is for the better."""
     if now is None or before is None:
         return Change("", "")
     amount = say(abs(now - before))

@@ -36,7 +36,7 @@ EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to as
 
 class Command(BaseCommand):
     help = "Serve everything: database, web, worker and schedule, until Ctrl-C."
-    # They load every page, to serve none: a second that a start after a crash does not have.
+    # The checks load every page, which takes a second that a restart after a crash should not lose.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
 
     def _welcome(self) -> None:
-        """Say what a newcomer needs: the admin's password, once, and how to get something to look at."""
+        """Tell a newcomer the admin's password, once, and how to load example data."""
         given = os.environ.get("CONTEXTOPT_ADMIN_PASSWORD", "")
         password = given or secrets.token_urlsafe(12)
         if ensure_admin(password):
@@ -93,7 +93,7 @@ class Command(BaseCommand):
 
 
 class Announcer:
-    """Prints the address once the web answers, or says that it does not."""
+    """Prints the address once the web server answers, or says that it does not."""
 
     def __init__(self, host: str, port: int, say: Callable[[str], None]) -> None:
         self.host, self.port, self.say = EVERY_ADDRESS.get(host, host), port, say
@@ -112,7 +112,9 @@ class Announcer:
             self.complain_at += PATIENCE_SECONDS
 
     def _answers(self) -> bool:
-        """Any answer but a server error counts: ALLOWED_HOSTS or HTTPS may refuse this plain question."""
+        """Return whether the web server answers without a server error: it may refuse this plain request
+        because of ALLOWED_HOSTS or HTTPS.
+        """
         connection = http.client.HTTPConnection(self.host, self.port, timeout=1.0)
         try:
             connection.request("GET", "/healthz")
@@ -124,7 +126,7 @@ class Announcer:
 
 
 class DatabaseKeeper:
-    """Starts the embedded server again when it has died."""
+    """Restarts the embedded server when it has died."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self.warn = warn
@@ -187,7 +189,7 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
 
 
 def workers() -> list[Program]:
-    """Return the worker, and one beside it for what waits for a model, where there is one to wait for."""
+    """Return the worker and, if a model's endpoint is configured, one for the jobs that wait for it."""
     if not endpoint.is_configured():
         return [Program("worker", worker_command("worker", QUEUE, CHAT_QUEUE))]
     return [
@@ -208,13 +210,13 @@ def celery(command: str, *options: str) -> tuple[str, ...]:
 
 
 def collect_static_files() -> None:
-    """Fill STATIC_ROOT when a source file has changed since the last time."""
+    """Fill STATIC_ROOT if a source file has changed since the last time."""
     stamp = settings.VAR_DIR / "static.sha256"
     fingerprint = static_fingerprint()
     if stamp.exists() and settings.STATIC_ROOT.exists() and stamp.read_text() == fingerprint:
         return
     stamp.unlink(missing_ok=True)
-    # Of plotly's package the pages need the library alone.
+    # The pages need only the library from plotly's package.
     ignored = ["datasets", "widgetbundle.js"]
     call_command("collectstatic", interactive=False, clear=True, verbosity=0, ignore_patterns=ignored)
     stamp.write_text(fingerprint)
@@ -231,7 +233,7 @@ def static_fingerprint() -> str:
 
 @transaction.atomic
 def ensure_admin(password: str) -> bool:
-    """Make the first user, an administrator of the default team; False when there was one."""
+    """Create the first user, an administrator of the default team; return False if there was one already."""
     if User.objects.filter(Q(is_superuser=True) | Q(username=ADMIN_NAME)).exists():
         return False
     user = User.objects.create_superuser(ADMIN_NAME, password=password)
