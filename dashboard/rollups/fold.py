@@ -1,7 +1,7 @@
-"""Folding the log into rollups and summaries: each assembly once, as transactions commit, in bounded steps.
+"""Folds the log into rollups and summaries: each assembly once, as transactions commit, in bounded steps.
 
-A step takes notes of `UnfoldedAssembly` away and adds their assemblies in one transaction, so it may be
-killed, run twice or run late without counting anything twice. Only one step runs at a time.
+A step removes notes of `UnfoldedAssembly` and adds their assemblies in one transaction, so it may be killed,
+run twice or run late without counting anything twice. Only one step runs at a time.
 """
 
 from collections.abc import Iterator
@@ -38,10 +38,10 @@ from dashboard.rollups.models import (
 )
 
 FOLD_ROWS = 10_000
-# A job begins no further step after this long; no step takes as long again.
+# A job starts no new step after this time; no step takes as long.
 JOB_SECONDS = 15.0
 DAY = timedelta(days=1)
-# A million assemblies take a second or two for so long.
+# Summarising a million assemblies from a span this long takes a second or two.
 SUMMARISED_AT_ONCE = timedelta(days=30)
 ALWAYS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
@@ -58,7 +58,7 @@ def _add(table: str, query: str, dimensions: tuple[str, ...] = DIMENSION_COLUMNS
     )
 
 
-# Quarters added up to the days of their team's zone.
+# Adds quarters up to days in their team's zone.
 _IN_DAYS = f"""
     SELECT q.team_id, date_trunc('day', q.start, z.time_zone), {columns(DIMENSION_COLUMNS, "q.")},
            {added_up()}
@@ -67,7 +67,7 @@ _IN_DAYS = f"""
      GROUP BY q.team_id, 2, {columns(DIMENSION_COLUMNS, "q.")}
 """
 
-# Rollups of all spaces and settings added up to the hours or days of their team's zone.
+# Adds the rollups of all spaces and settings up to hours or days in their team's zone.
 _SUMMARISED = f"""
     SELECT q.team_id, date_trunc('{{unit}}', q.start, z.time_zone) AS start,
            {columns(SUMMARY_DIMENSIONS, "q.")}, {added_up()}
@@ -78,7 +78,7 @@ _SUMMARISED = f"""
 
 
 def _summarise(hours: str) -> str:
-    """Return common table expressions that add up `hours`, themselves summed up, to both tables."""
+    """Return common table expressions that add up the query `hours` and insert it into both tables."""
     named = f"team_id, start, {columns(SUMMARY_COLUMNS)}"
     days = _SUMMARISED.format(unit="day", source="hours", condition="true")
     return f"""
@@ -92,7 +92,7 @@ hours AS MATERIALIZED (
 """
 
 
-# A team or space that is being deleted is passed over, not waited for: its assemblies go with it.
+# Skip a team or space that is being deleted instead of waiting: its assemblies go with it.
 _FOLD = f"""
 WITH noted AS MATERIALIZED (
     SELECT u.assembly_id, a.team_id, a.space_id
@@ -119,7 +119,7 @@ SELECT count(*) FROM taken
 """
 
 
-# Also keyed by the day in UTC: a step of rebuilding is one such day.
+# Measures one day in UTC, the step of a rebuild, and removes the notes of its assemblies.
 _MEASURE_DAY = f"""
 WITH taken AS (
     DELETE FROM dashboard_unfoldedassembly u USING contextopt_assembly a
@@ -138,7 +138,7 @@ WITH taken AS (
 }
 """
 
-# The local days that a stretch touches, from the first one's midnight to the end of the last one.
+# The local days that a period touches, from the first one's midnight to the end of the last one.
 _TOUCHED_DAYS = """
 SELECT date_trunc('day', %(start)s::timestamptz, time_zone),
        (date_trunc('day', %(end)s::timestamptz - interval '15 minutes', time_zone) AT TIME ZONE time_zone
@@ -169,7 +169,7 @@ SELECT EXISTS (SELECT FROM dashboard_unfoldedassembly) OR EXISTS (SELECT FROM da
                 WHERE z.time_zone <> t.time_zone OR z.summarised_since IS DISTINCT FROM %(always)s)
 """
 
-# Teams that have none yet begin with their present time zone.
+# Teams without a zone start with their current time zone.
 _ENSURE_ZONES = """
 INSERT INTO dashboard_rollupzone (team_id, time_zone, summarised_since)
 SELECT id, time_zone, %(always)s FROM contextopt_team t
@@ -180,7 +180,7 @@ ON CONFLICT DO NOTHING
 
 
 def keep_rollups(seconds: float = JOB_SECONDS) -> int:
-    """Fold what is new and make again what is stale, for about so long; return how many were folded."""
+    """Fold new assemblies and rebuild stale rollups for about this long; return how many were folded."""
     folded, deadline = 0, monotonic() + seconds
     with connection.cursor() as cursor:
         cursor.execute(_ANY_WORK, {"always": ALWAYS[0]})
@@ -206,7 +206,7 @@ def keep_rollups(seconds: float = JOB_SECONDS) -> int:
 
 
 def fold(rows: int = FOLD_ROWS) -> int | None:
-    """Fold at most so many assemblies; return how many, none when another process is at it."""
+    """Fold at most this many assemblies; return how many, or None if another process is folding."""
     with transaction.atomic(), connection.cursor() as cursor:
         if not take_turn(Lock.ROLLUPS):
             return None
@@ -216,9 +216,9 @@ def fold(rows: int = FOLD_ROWS) -> int | None:
 
 
 def rebuild(team: Team) -> Iterator[datetime]:
-    """Make all rollups of a team again from its log, a day a step; yield the days as they are done.
+    """Rebuild all of a team's rollups from its log, one day per step; yield each day when it is done.
 
-    Pages show right figures meanwhile, and assemblies may arrive.
+    Pages show correct figures meanwhile, and assemblies may arrive.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"team": team.pk})
@@ -233,7 +233,7 @@ def rebuild(team: Team) -> Iterator[datetime]:
 
 
 def rebuild_day(team: Team, day: datetime) -> None:
-    """Make the rollups of one day, in UTC, again from the log."""
+    """Rebuild the rollups of one day, in UTC, from the log."""
     stretch: dict[str, int | datetime] = {"team": team.pk, "start": day, "end": day + DAY}
     with _alone(team) as cursor:
         StaleDay.objects.filter(team=team, day=day).delete()
@@ -246,7 +246,7 @@ def rebuild_day(team: Team, day: datetime) -> None:
 
 
 def take_zone(team: Team) -> None:
-    """Have the team's day rollups and summaries be of the days of its present time zone."""
+    """Rebuild the team's day rollups and summaries for its current time zone."""
     with _alone(team) as cursor:
         zone = Team.objects.values_list("time_zone", flat=True).get(pk=team.pk)
         RollupZone.objects.filter(team=team).update(time_zone=zone, summarised_since=ALWAYS[0])
@@ -255,7 +255,7 @@ def take_zone(team: Team) -> None:
 
 
 def summarise(team: Team) -> bool:
-    """Make the newest of the team's summaries that do not hold again; return whether all hold now."""
+    """Rebuild the newest of the team's invalid summaries; return whether all are valid now."""
     with _alone(team) as cursor:
         zone = RollupZone.objects.get(team=team)
         end = zone.summarised_since or ALWAYS[1]
@@ -281,10 +281,10 @@ def _make_summaries(cursor: CursorWrapper, team: Team, first: datetime, last: da
 
 @contextmanager
 def _alone(team: Team) -> Iterator[CursorWrapper]:
-    """Wait for whoever folds; then keep the team and its spaces from being deleted meanwhile.
+    """Wait for any process that folds, then keep the team and its spaces from being deleted.
 
     Raises:
-        Team.DoesNotExist: it was deleted before that.
+        Team.DoesNotExist: the team was deleted before.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         wait_turn(Lock.ROLLUPS)

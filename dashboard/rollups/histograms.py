@@ -1,7 +1,7 @@
-"""Fixed buckets that add up: over hours, spaces, kinds, and whatever else a page asks for together.
+"""Fixed buckets that can be added up over hours, spaces, kinds, or whatever a page asks for together.
 
-A histogram has one bucket more than it has edges: what is below the first edge, and what is not below the
-last. Edges never change without `rebuild_rollups`.
+A histogram has one bucket more than it has edges: the first is below the first edge, the last is not below
+the last. Edges never change without `rebuild_rollups`.
 """
 
 from bisect import bisect_right
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 type Floats = NDArray[np.float64]
 
-# What a vector begins with in binary: its size, and two bytes that are not used.
+# The header of a binary vector: its size and two unused bytes.
 VECTOR_HEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Where the buckets of a figure lie; `edges` ascend, the lowest value there can be is 0."""
+    """The buckets of a figure; `edges` ascend, and the lowest possible value is 0."""
 
     name: str
     edges: tuple[float, ...]
@@ -33,15 +33,15 @@ class Histogram:
         return bisect_right(self.edges, value)
 
     def bounds(self, bucket: int) -> tuple[float, float]:
-        """Return where a bucket begins and ends; the last is as if it had no width."""
+        """Return the bounds of a bucket; the last is treated as if it had no width."""
         low = self.edges[bucket - 1] if bucket else 0.0
         return low, self.edges[min(bucket, len(self.edges) - 1)]
 
     def percentile(self, counts: Sequence[float], share: float) -> float | None:
-        """Return the value below which a share (0 to 1) of the counted lies, as if even within its bucket.
+        """Return the value below which a share (0 to 1) of the counts lies, as if spread evenly in its
+        bucket.
 
-        It lies in the same bucket as the nearest-rank percentile of the values; none when nothing was
-        counted.
+        It lies in the same bucket as the nearest-rank percentile of the values. None if nothing was counted.
         """
         if not any(counts):
             return None
@@ -62,13 +62,13 @@ class Histogram:
 
 
 def read_vectors(sent: Sequence[bytes], size: int) -> Floats:
-    """Return vectors of one size as `vector_send` gives them, (n, size): the text takes ten times as long."""
+    """Return vectors of one size from `vector_send`'s output, (n, size): text takes ten times as long."""
     numbers = b"".join(vector[VECTOR_HEAD:] for vector in sent)
     return np.frombuffer(numbers, ">f4").reshape(len(sent), size).astype(np.float64)
 
 
 def _octaves(first: float, octaves: int, steps: int) -> tuple[float, ...]:
-    """Return edges from `first`, each 2^(1/steps) times the one before."""
+    """Return edges from `first`, each 2^(1/steps) times the previous one."""
     return tuple(round(first * 2 ** (n / steps), 6) for n in range(octaves * steps + 1))
 
 

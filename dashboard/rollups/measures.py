@@ -1,4 +1,4 @@
-"""What is added up over assemblies, in SQL: the same columns for raw rows and for rollups."""
+"""The measures of assemblies in SQL: the same columns for raw rows and for rollups."""
 
 from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
@@ -12,7 +12,7 @@ _UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_
 
 
 def _counted(histogram: Histogram, value: str) -> str:
-    """Return the SQL of a histogram over rows: a vector of zeros and one 1 for each, added up.
+    """Return the SQL of a histogram over rows: for each row a vector of zeros and one 1, added up.
 
     A row without the figure is in no bucket.
     """
@@ -26,7 +26,7 @@ def _counted(histogram: Histogram, value: str) -> str:
     return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
 
 
-# Column → how it is measured on the rows `a` of the log.
+# Column → its expression over the rows `a` of the log.
 MEASURED = {
     "assemblies": "count(*)",
     "truncated": "count(*) FILTER (WHERE a.truncated)",
@@ -65,7 +65,7 @@ def added_up(names: tuple[str, ...] = MEASURE_COLUMNS) -> str:
 
 
 def measured(start: str, source: str) -> str:
-    """Return a query that measures rows `a` of `source`, grouped as rollups are; `start` is an expression."""
+    """Return a query that measures rows `a` of `source`, grouped like rollups; `start` is an expression."""
     dimensions = columns(DIMENSION_COLUMNS, "a.")
     figures = ", ".join(f"{expression} AS {name}" for name, expression in MEASURED.items())
     return (

@@ -1,7 +1,7 @@
-"""Assemblies added up: by quarter of an hour, and by the days of the team's time zone.
+"""Assemblies added up: by quarter of an hour, and by day in the team's time zone.
 
-A trigger notes each new assembly in `UnfoldedAssembly`; folding takes the note away and adds the assembly in
-one transaction. So an assembly counts once, whenever its transaction commits, and no watermark is kept.
+A trigger notes each new assembly in `UnfoldedAssembly`. Folding removes the note and adds the assembly in one
+transaction, so an assembly counts once, whenever its transaction commits, without a watermark.
 """
 
 from decimal import Decimal
@@ -15,17 +15,17 @@ from pgvector.django import VectorField
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 
-# What assemblies are told apart by. Their order is that of the unique index.
+# The dimensions that distinguish assemblies, in the order of the unique index.
 DIMENSIONS = ("space", "stage", "kind", "config", "phase", "model")
 
 
 def _counts(histogram: Histogram) -> VectorField:
-    # A vector, since pgvector adds vectors up in the database; whole numbers are exact to 2^24 a bucket.
+    # A vector, because pgvector adds vectors up in the database. Whole numbers are exact to 2^24 per bucket.
     return VectorField(dimensions=histogram.size)
 
 
 class Rollup(models.Model):
-    """Counts and sums of the assemblies that share a stretch of time and all dimensions."""
+    """Counts and sums of the assemblies that share a period of time and all dimensions."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
     start = models.DateTimeField()
@@ -40,11 +40,11 @@ class Rollup(models.Model):
     empties = models.PositiveIntegerField(default=0, help_text="space contexts without records")
     records_filtered = models.BigIntegerField()
     records_included = models.BigIntegerField()
-    # These two add up only rows whose saving counts: `contextopt.models.assemblies.COUNTS`.
+    # `tokens_before` and `tokens_saved` count only savings that match `contextopt.assemblies.models.COUNTS`.
     tokens_before = models.BigIntegerField()
     tokens_after = models.BigIntegerField()
     tokens_saved = models.BigIntegerField(help_text="of assemblies with a baseline")
-    # Averages are over requests: the sum of their ratios, and how many had one.
+    # Averages are over requests: store the sum of their ratios and how many had one.
     ratios = models.FloatField()
     with_ratio = models.PositiveIntegerField()
     utilisations = models.FloatField()
@@ -62,11 +62,11 @@ class Rollup(models.Model):
 
 
 class QuarterRollup(Rollup):
-    """A quarter of an hour: so that every time zone's hours and days add up."""
+    """A quarter of an hour: the hours and days of every time zone are sums of quarters."""
 
     class Meta:
         constraints: ClassVar = [
-            # Pages read a team's stretch of time by it, too.
+            # Pages also use it to read a team's period.
             models.UniqueConstraint(
                 fields=["team", "start", *DIMENSIONS], name="quarter_rollup_once", nulls_distinct=False
             ),
@@ -74,7 +74,7 @@ class QuarterRollup(Rollup):
 
 
 class DayRollup(Rollup):
-    """A day of the zone that `RollupZone` names; `start` is its midnight."""
+    """A day in the zone of `RollupZone`; `start` is its midnight."""
 
     class Meta:
         constraints: ClassVar = [
@@ -85,7 +85,7 @@ class DayRollup(Rollup):
 
 
 class RollupZone(models.Model):
-    """The time zone whose days a team's day rollups are; another one is taken over by a job."""
+    """The time zone of a team's day rollups. A job rebuilds them after the team's zone changes."""
 
     team = models.OneToOneField(Team, models.DB_CASCADE, primary_key=True, related_name="+")
     time_zone = models.CharField(max_length=64)
@@ -98,7 +98,7 @@ class RollupZone(models.Model):
 
 
 class UnfoldedAssembly(models.Model):
-    """An assembly that no rollup has yet. Written by a trigger; no foreign key, which would slow it."""
+    """An assembly in no rollup yet. A trigger writes it; a foreign key would slow that down."""
 
     assembly_id = models.BigIntegerField(primary_key=True)
 
@@ -110,7 +110,7 @@ class UnfoldedAssembly(models.Model):
 
 
 class StaleDay(models.Model):
-    """A day, in UTC, whose rollups are to be made again: assemblies were deleted, or measures changed."""
+    """A day, in UTC, whose rollups must be rebuilt: assemblies were deleted, or measures changed."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
     day = models.DateTimeField()
@@ -122,7 +122,7 @@ class StaleDay(models.Model):
         return f"{self.day:%Y-%m-%d}"
 
 
-# What is left to tell assemblies apart by. Their order is that of the unique index.
+# The remaining dimensions that distinguish assemblies, in the order of the unique index.
 SUMMARY_DIMENSIONS = ("stage", "kind", "phase", "model")
 
 
@@ -137,12 +137,12 @@ class Summary(Rollup):
 
 
 class HourSummary(Summary):
-    """An hour by the clock of the zone that `RollupZone` names, which may be half an hour off UTC's."""
+    """An hour by the clock of the `RollupZone`, which may be half an hour off UTC."""
 
     class Meta:
         verbose_name_plural = "hour summaries"
         constraints: ClassVar = [
-            # Pages read a team's stretch of time by it, too.
+            # Pages also use it to read a team's period.
             models.UniqueConstraint(
                 fields=["team", "start", *SUMMARY_DIMENSIONS], name="hour_summary_once", nulls_distinct=False
             ),
@@ -150,7 +150,7 @@ class HourSummary(Summary):
 
 
 class DaySummary(Summary):
-    """A day of that zone; `start` is its midnight."""
+    """A day in that zone; `start` is its midnight."""
 
     class Meta:
         verbose_name_plural = "day summaries"
@@ -162,7 +162,7 @@ class DaySummary(Summary):
 
 
 class ModelPrice(models.Model):
-    """The price of a model's input tokens, so that pages can say what a saving is worth."""
+    """The price of a model's input tokens, so that pages can show savings in dollars."""
 
     model = models.CharField(
         max_length=120, unique=True, blank=True,

@@ -1,6 +1,6 @@
-"""Where in a long log the next rows of a filtered list are: rollups know the quarters that have some.
+"""Finds the next rows of a filtered list in a long log: rollups know which quarters contain some.
 
-Without it, a filter that few assemblies pass would read the whole log for one page.
+Without it, a page of a filter that few assemblies pass would read the whole log.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from django.db.models import Q
 from dashboard.rollups.sources import FRESH_ROWS
 
 QUARTER = timedelta(minutes=15)
-# A page's rows and the one that says whether there are more. Each quarter found holds one at least; the
-# cursor's own quarter may have been shown already.
+# Enough for a page's rows and one more that tells whether there are older ones. Each quarter found holds at
+# least one row; the cursor's own quarter may have been shown already.
 QUARTERS_NEEDED = 53
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """The dimensions that a list is filtered by, and the moments that it lies between."""
+    """The dimensions that a list is filtered by, and its limits in time."""
 
     team_id: int
     before: datetime | None = None
@@ -36,7 +36,7 @@ class Narrowing:
 
     @property
     def is_needed(self) -> bool:
-        """Something is filtered that has no index of its own."""
+        """Whether any filter lacks an index of its own."""
         given = (self.stage, self.kind, self.phase, self.model, self.truncated)
         return any(given) or self.config_ids is not None
 
@@ -52,10 +52,9 @@ _DIMENSIONS = """
 _PASSES = f"""
     team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) AND {_DIMENSIONS}
 """
-# Rollups count how many were truncated, so what they hold is known of either.
+# Rollups count their truncated assemblies, so they can answer both yes and no.
 _TRUNCATED = {"": "", "yes": "AND truncated > 0", "no": "AND truncated < assemblies"}
-# Both are read from their unique index alone, unless it matters what was truncated. A local day has up to 25
-# hours.
+# Both are read from their unique index alone, unless truncation is filtered. A local day has up to 25 hours.
 _QUARTERS = f"""
     WITH days AS MATERIALIZED (
         SELECT DISTINCT start FROM dashboard_dayrollup
@@ -68,8 +67,8 @@ _QUARTERS = f"""
        AND start < (SELECT max(start) + interval '25 hours' FROM days)
      ORDER BY start DESC LIMIT %(needed)s
 """
-# What is not folded yet is in no rollup, whenever it is dated. Of that only what passes counts: the rest
-# would stretch the range up to now, and all that lies between would be read.
+# Unfolded assemblies are in no rollup, whatever their date. Count only those that pass the filter: the rest
+# would stretch the range up to now, and everything in between would be read.
 _FRESH = f"""
     SELECT count(*), min(a.created_at), max(a.created_at)
       FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(rows)s) u
@@ -78,7 +77,7 @@ _FRESH = f"""
 
 
 def narrow(wanted: Narrowing) -> Q:
-    """Return when the next page's assemblies were made, in two queries; all times when that is not known."""
+    """Return the times of the next page's assemblies as a filter, in two queries; all times if unknown."""
     with connection.cursor() as cursor:
         cursor.execute(_FRESH, {**_parameters(wanted), "rows": FRESH_ROWS + 1})
         waiting, first, last = cursor.fetchone()
@@ -92,7 +91,7 @@ def narrow(wanted: Narrowing) -> Q:
 
 
 def _within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
-    """Say the ends of all stretches too: an index is read from there, which it is not for alternatives."""
+    """Match the periods. Add their overall range, since alternatives alone do not use an index."""
     if not stretches:
         return Q(pk__in=[])
     alternatives = Q()
@@ -103,7 +102,7 @@ def _within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
 
 
 def join_quarters(newest_first: Iterable[datetime]) -> Iterable[tuple[datetime, datetime]]:
-    """Join quarters that follow each other into stretches, from start up to and without end."""
+    """Join consecutive quarters into periods, from start up to, but not including, end."""
     start = end = None
     for quarter in newest_first:
         if start is not None and end is not None and quarter + QUARTER != start:

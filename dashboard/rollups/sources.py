@@ -1,6 +1,6 @@
-"""Reading what was folded: a period's whole days and hours, then quarters; and what is not folded yet.
+"""Reads folded assemblies as a period's whole days and hours, then quarters, and unfolded ones as they are.
 
-Summaries, which add all spaces up, are read unless a space or a config is asked for.
+Summaries, which cover all spaces, are read unless a space or a config is filtered.
 """
 
 from dataclasses import dataclass, replace
@@ -11,13 +11,13 @@ from dashboard.kit.periods import Period
 from dashboard.rollups.measures import QUARTER, SUMMARY_COLUMNS, columns, measured
 from dashboard.rollups.models import UnfoldedAssembly
 
-# Reading raw rows takes some 20 ms for so many; there are more only when the worker is behind or down.
+# Reading this many raw rows takes some 20 ms; more wait only if the worker is behind or down.
 FRESH_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class FigureFilter:
-    """Which assemblies a page's figures are of; none is any."""
+    """The assemblies that a page's figures cover; None means any."""
 
     team_id: int
     period: Period
@@ -32,12 +32,12 @@ class FigureFilter:
         return replace(self, period=period)
 
     def before(self) -> "FigureFilter":
-        """Return the same of the period before."""
+        """Return the same filter for the preceding period."""
         return self.over(self.period.before())
 
     @property
     def days_end(self) -> datetime:
-        """Where whole days end: none are read of a period that is cut into hours."""
+        """The end of the whole days; a period cut into hours has none."""
         period = self.period
         if period.step == "hour":
             return period.start
@@ -46,7 +46,7 @@ class FigureFilter:
 
     @property
     def hours_end(self) -> datetime:
-        """Where whole hours end, after the days; none are read where an edge is off the clock's hours."""
+        """The end of the whole hours, after the days; there are none if an edge is not on the hour."""
         period = self.period
         until = period.until.astimezone(period.zone)
         if period.step == "hour" and any(edge.astimezone(period.zone).minute for edge in period.edges):
@@ -55,11 +55,11 @@ class FigureFilter:
 
     @property
     def is_of_all_spaces(self) -> bool:
-        """Nothing is asked for that summaries do not tell apart."""
+        """Whether summaries suffice: nothing is filtered that they do not distinguish."""
         return self.space_id is None and self.config_version is None
 
 
-# The configs of a version as an array: so the index alone tells which rollups are theirs.
+# The configs of a version as an array, so that the index alone finds their rollups.
 _CONDITIONS = {
     "space_id": "space_id = %(space_id)s",
     "stage": "stage = %(stage)s",
@@ -84,11 +84,10 @@ _NAMES = columns(SUMMARY_COLUMNS)
 
 
 def rollup_rows(wanted: FigureFilter) -> str:
-    """Return a query for what was measured of a filter: `start`, the summaries' dimensions, all measures.
+    """Return a query for a filter's measurements: `start`, the summaries' dimensions, all measures.
 
-    The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries
-    of another time zone than the period's, and summaries that do not hold, are not used before a job has
-    made them again.
+    The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries of
+    another time zone than the period's, and invalid summaries, are not used until a job has rebuilt them.
     """
     narrowed = "".join(
         f" AND {condition}" for name, condition in _CONDITIONS.items() if getattr(wanted, name) is not None
@@ -102,7 +101,7 @@ def rollup_rows(wanted: FigureFilter) -> str:
 
 
 def _detailed_rows(narrowed: str) -> str:
-    """Return a query for days, and for quarters where days end."""
+    """Return a query for whole days, and for quarters after them."""
     return f"""
         SELECT start, {_NAMES} FROM dashboard_dayrollup
          WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s AND {_HAS_ZONE}
@@ -115,7 +114,7 @@ def _detailed_rows(narrowed: str) -> str:
 
 
 def _summary_rows(narrowed: str) -> str:
-    """Return a query for summaries of days and hours, and for quarters where hours end."""
+    """Return a query for summaries of days and hours, and for quarters after the hours."""
     return f"""
         SELECT start, {_NAMES} FROM dashboard_daysummary
          WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s AND {_IS_SUMMARISED}
@@ -151,5 +150,5 @@ def rollup_parameters(wanted: FigureFilter) -> dict[str, Any]:
 
 
 def is_behind() -> bool:
-    """Say whether more assemblies wait to be folded than pages read by themselves."""
+    """Return whether more assemblies wait to be folded than pages read themselves."""
     return UnfoldedAssembly.objects.all()[FRESH_ROWS : FRESH_ROWS + 1].exists()
