@@ -24,7 +24,7 @@ CAUSES = {
     "impossible_task": "the task is impossible",
     "environment_error": "the environment failed",
 }
-# What the agent is told to do, and what it is sent for it.
+# The agent's next action and the content sent for it.
 ACTION_WORDS = {
     Action.REPLAN: "Plan again from the task, plan and diagnosis",
     Action.RETRY: "Retry with the changes",
@@ -36,7 +36,7 @@ ACTION_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TaskFigures:
-    """The attempts of a task, in sums; those that wait or stop send nothing and are in no sum of tokens."""
+    """Sums over a task's attempts. Attempts that wait or stop send nothing and are in no sum of tokens."""
 
     attempts: int = 0
     full_tokens: int = 0
@@ -76,7 +76,9 @@ def read_task_figures(tasks: Sequence[Task]) -> dict[int, TaskFigures]:
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
-    """A root cause: how often, and what answering it saved. Any may be given, so only some have words."""
+    """A root cause, its frequency and its saving. Callers may name any cause, so only some have a
+    description.
+    """
 
     root_cause: str
     words: str
@@ -146,7 +148,7 @@ def cause_words(root_cause: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A changed file as its receiver was told of it."""
+    """A changed file as the receiver was told of it."""
 
     path: str
     kind: str
@@ -159,7 +161,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """An attempt with what is drawn and said of it."""
+    """An attempt with its drawings and descriptions."""
 
     attempt: Attempt
     action: str
@@ -181,7 +183,7 @@ class AttemptRow:
 
 
 def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[AttemptRow]:
-    """Shape attempts that were loaded with `error_chars`, the length of their whole error."""
+    """Return rows for attempts that were loaded with `error_chars`, the length of their whole error."""
     return [_attempt_row(attempt, now) for attempt in attempts]
 
 

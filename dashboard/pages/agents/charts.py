@@ -1,4 +1,4 @@
-"""The charts of the agents' pages, in the terms of `kit.charts`. Pure: rows in, Plotly figures out."""
+"""The charts of the agents' pages. Pure: rows in, Plotly figures out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Bucket, Period
 from dashboard.pages.agents.phasefigures import OTHERS, PhaseFigures, PhaseSeries
 
-# Each default phase has its own, so that it is the same colour in every period.
+# Each default phase has its own colour, the same in every period.
 COLOURS = (
     "var(--context)", "var(--system)", "var(--history)", "var(--phase-4)", "var(--phase-5)", "var(--phase-6)",
 )  # fmt: skip
@@ -37,7 +37,7 @@ type PhaseLink = Callable[[str, Bucket], str]
 
 @dataclass(frozen=True, slots=True)
 class PhaseLine:
-    """One phase's figures over the buckets, and how it is drawn."""
+    """One phase's figures over the buckets, with its colour and dash."""
 
     phase: str
     colour: str
@@ -51,7 +51,7 @@ class PhaseLine:
 
 @dataclass(frozen=True)
 class PhaseData:
-    """What a figure is built from; `link` gives the address of the filterings of a phase and bucket."""
+    """The data of a figure; `link` returns the URL of the filterings of a phase and bucket."""
 
     period: Period
     lines: tuple[PhaseLine, ...]
@@ -67,14 +67,14 @@ class PhaseData:
 
     @cached_property
     def links(self) -> dict[str, list[str]]:
-        """The addresses of each line's points, by phase."""
+        """The URLs of each line's points, by phase."""
         buckets = self.period.buckets
         return {line.phase: [self.link(line.phase, bucket) for bucket in buckets] for line in self.lines}
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseChart:
-    """A chart with one column a phase in its table view and CSV."""
+    """A chart whose table view and CSV have one column per phase."""
 
     slug: str
     title: str
@@ -85,7 +85,7 @@ class PhaseChart:
 
 
 def saved_figure(data: PhaseData) -> Plot:
-    """Tokens saved, the phases on top of each other; what cost more goes below zero."""
+    """Draw the tokens saved, the phases stacked; extra costs go below zero."""
     last = 0.5 if data.period.is_incomplete else 1.0
     bars = [
         bar(
@@ -101,7 +101,7 @@ def saved_figure(data: PhaseData) -> Plot:
 
 
 def share_figure(data: PhaseData) -> Plot:
-    """The share of the full context that was left out, a line a phase."""
+    """Draw the share of the full context that was left out, one line per phase."""
     measured = [line for line in data.lines if any(point.full_tokens for point in line.points)]
     traces = [_line(data, line) for line in measured]
     figure = lay_out(data.period, traces, ".0%", ".0%")
@@ -111,7 +111,7 @@ def share_figure(data: PhaseData) -> Plot:
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
     heights = spread_labels([_last_rate(line) for line in measured])
     notes = texts_at(data.moments[-1], heights, [line.name for line in measured])
-    # The names take room from the axis: fewer days have space on a phone.
+    # The names take room from the axis, so that fewer days fit on a phone.
     figure.update_xaxes(nticks=5)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
     return figure
@@ -140,7 +140,7 @@ PHASE_CHARTS = {
 
 
 def _lines(series: PhaseSeries) -> list[PhaseLine]:
-    """Give each phase its colour; those past the colours there are become one."""
+    """Give each phase a colour; phases beyond the available colours share one line."""
     places = {phase: place for place, phase in enumerate(DEFAULT_PROFILES) if phase in series.phases}
     free = [place for place in range(len(COLOURS)) if place not in places.values()]
     for phase in series.phases:

@@ -1,4 +1,4 @@
-"""The files chosen for a task as pages show them, and who imports whom among them. Pure."""
+"""The files chosen for a task, and the imports among them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from dashboard.kit.charts.shapes import Segment, stack_parts
 
 ROW_HEIGHT = 28
 ARCS_WIDTH = 150
-# Where the files' dots are: a line near the right edge, from which the arcs bend to the left.
+# The files' dots lie on a line near the right edge, from which the arcs bend to the left.
 SPINE = ARCS_WIDTH - 12
 
 MODE_WORDS = {FULL: "whole", HUNKS: "hunks", SIGNATURES: "signatures", PATH: "path only"}
-# What each part of a score says, and which colour it borrows.
+# The description of each part of a score, and the colour it borrows.
 PARTS = {
     "content": ("words in the file", "context"),
     "path": ("words in the path", "system"),
@@ -28,7 +28,7 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenFile:
-    """A ranked file: its score in parts, how it is shown in the text, and its links among the chosen."""
+    """A ranked file: the parts of its score, how the text shows it, and its imports among the chosen."""
 
     rank: int
     path: str
@@ -44,7 +44,7 @@ class ChosenFile:
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """One import, from the row of the file that has it to that of the file it names."""
+    """One import, from the row of the importing file to that of the imported one."""
 
     source: int
     target: int
@@ -68,7 +68,7 @@ class Picture:
 def choose_files(
     ranked: Sequence[RankedFile], packed: Packed, imports: Mapping[str, Sequence[str]]
 ) -> list[ChosenFile]:
-    """Return the ranked files with what the text shows of each."""
+    """Return the ranked files, each with how the text shows it."""
     shown = {file.path: file for file in packed.files}
     ranks = {file.path: rank for rank, file in enumerate(ranked, start=1)}
     links = {path: [ranks[target] for target in imports.get(path, ()) if target in ranks] for path in ranks}
@@ -110,11 +110,11 @@ def _middle(rank: int) -> float:
 
 
 def _arc(source: int, target: int, rows: int) -> Arc:
-    """Bend to the left of the spine and back to it."""
+    """Draw an arc from the spine to the left and back."""
     room = SPINE - 18
     start, end = _middle(source), _middle(target)
     depth = 14 + (room - 14) * abs(target - source) / max(1, rows - 1)
-    # A cubic reaches three quarters of the way to its control points.
+    # A cubic curve reaches three quarters of the way to its control points.
     bend = SPINE - depth / 0.75
     tip = f"{SPINE - 14:g},{end - 4:g} {SPINE - 6:g},{end:g} {SPINE - 14:g},{end + 4:g}"
     shape = f"M{SPINE:g} {start:g}C{bend:.1f} {start:g} {bend:.1f} {end:g} {SPINE - 10:g} {end:g}"

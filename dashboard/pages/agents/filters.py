@@ -15,7 +15,7 @@ from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter
 
-# More than a screenful of files, and of arcs between them, says nothing.
+# More than a screenful of files and arcs is unreadable.
 CHOSEN_FILES = 30
 
 
@@ -23,7 +23,7 @@ class PhasesForm(PeriodForm):
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
 
     def to_filter(self, now: datetime) -> FigureFilter:
-        """Return the filter; fields that were refused count as not given."""
+        """Return the filter; invalid fields are ignored."""
         phase = self.cleaned_data.get("phase") or None
         return FigureFilter(self.team.pk, self.period(now), kind=Kind.PHASE, phase=phase)
 
@@ -37,7 +37,7 @@ class PhasesForm(PeriodForm):
 
 
 class TasksForm(FilterForm):
-    """Filters of the list of tasks; `find` looks one up by id or by the caller's own id."""
+    """Filters of the list of tasks; `find` matches an id or the caller's own id."""
 
     state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
     cause = forms.ChoiceField(
@@ -53,7 +53,7 @@ class TasksForm(FilterForm):
         self.team = team
 
     def select(self) -> QuerySet[Task]:
-        """Return the team's tasks that pass; a list whose filters were refused is empty."""
+        """Return the team's matching tasks; none if the filters are invalid."""
         found = Task.objects.of(self.team)
         if not self.is_valid():
             return found.none()
@@ -70,7 +70,7 @@ class TasksForm(FilterForm):
 
 
 class RelevantForm(FilterForm):
-    """A task to find the files of, and the tokens that they may take."""
+    """A task to find the files for, and the token budget for them."""
 
     task = forms.CharField(
         max_length=TASK_WORDS_MAX,
@@ -86,7 +86,7 @@ class RelevantForm(FilterForm):
 
     @staticmethod
     def with_default(given: QueryDict) -> QueryDict:
-        """Say the budget where the address does not, so that the page shows the one that was used."""
+        """Add the default budget if the URL has none, so that the page shows the budget it used."""
         complete = given.copy()
         complete.setdefault("budget", str(BUDGET_DEFAULT))
         return complete

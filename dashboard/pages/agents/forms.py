@@ -1,4 +1,4 @@
-"""The forms of tasks and of what their phases find."""
+"""The forms of tasks and findings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,12 +20,12 @@ from contextopt.models import Decision, HandoffPhase, Task, Team
 from dashboard.kit.filters import FilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 
-# Fields of a finding that are left out where nothing is chosen.
+# Fields of a finding that are omitted if nothing is chosen.
 OPTIONAL = ("phase", "decision")
 
 
 class HandoffTasksForm(FilterForm):
-    """Filters of the list of tasks; `find` looks one up by id or by the caller's own id."""
+    """Filters of the list of tasks; `find` matches an id or the caller's own id."""
 
     phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
@@ -36,7 +36,7 @@ class HandoffTasksForm(FilterForm):
         self.team = team
 
     def select(self) -> QuerySet[Task]:
-        """Return the team's tasks that pass; a list whose filters were refused is empty."""
+        """Return the team's matching tasks; none if the filters are invalid."""
         found = Task.objects.of(self.team)
         if not self.is_valid():
             return found.none()
@@ -106,7 +106,7 @@ class FindingForm(InputForm):
 
 
 class LabelsForm(InputForm):
-    """The fields of a finding that may change afterwards."""
+    """The fields of a finding that may change later."""
 
     input_type = FindingPatch
     tags = ListField(
@@ -118,7 +118,7 @@ class LabelsForm(InputForm):
 class ProfileForm(InputForm):
     input_type = ProfileIn
     budget_tokens = forms.IntegerField(label="Budget in tokens", min_value=0, max_value=PHASE_BUDGET_MAX)
-    # Django takes declared fields out of the class: nothing of the form is hidden by this one.
+    # Django removes declared fields from the class, so this one does not hide the form's `fields`.
     fields = forms.MultipleChoiceField(  # type: ignore[assignment]
         label="Fields kept",
         choices=[(name, name.replace("_", " ")) for name in FIELDS],

@@ -1,4 +1,4 @@
-"""The chart of a task's hand-offs. Pure, in the terms of `kit.charts`."""
+"""The chart of a task's hand-offs. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dashboard.kit.charts.plots import MUTED, Json, Plot, bar, bare_layout, stac
 
 @dataclass(frozen=True, slots=True)
 class HandoffBar:
-    """One phase: its findings in full, and what of them was handed on; none before the hand-off."""
+    """One phase: its findings in full, and the part handed on; None before the hand-off."""
 
     label: str
     full_tokens: int
@@ -23,7 +23,7 @@ class HandoffBar:
 
 
 def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
-    """In full beside handed on, a pair a phase; the latter is critical findings with the brief on top."""
+    """Draw two bars per phase: findings in full, and critical findings with the brief on top."""
     labels = [each.label for each in bars]
     traces = [
         _bars("in full", labels, [each.full_tokens for each in bars], "var(--response)", 1),

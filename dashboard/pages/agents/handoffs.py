@@ -1,4 +1,4 @@
-"""Tasks, their findings and what their phases hand on, as pages show them."""
+"""Tasks, their findings and their hand-offs, as pages show them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -33,15 +33,15 @@ BRIEF_WORDS = {
 }
 EXCERPT = 140
 VERSIONS_SHOWN = 60
-# Warnings that have an alert of their own.
+# Warnings that have their own alert.
 SHOWN_OTHERWISE = (MANY_CRITICAL, OPEN_DECISIONS)
-# What a person may be told first of a content.
+# The fields of a content that describe it best, in order of preference.
 SPEAKING = ("description", "pattern_name", "title", "question", "name", "summary", "table", "location")
 
 
 @dataclass(frozen=True, slots=True)
 class FindingFigures:
-    """The findings and hand-offs of a task, in sums."""
+    """Sums over a task's findings and hand-offs."""
 
     findings: int = 0
     undecided: int = 0
@@ -86,7 +86,10 @@ def read_finding_figures(tasks: Sequence[Task]) -> dict[int, FindingFigures]:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding with what became of it: "critical", "in the brief", "left out" or "" before a hand-off."""
+    """A finding and its fate.
+
+    The fate is "critical", "in the brief", "left out", "added since", or "" before a hand-off.
+    """
 
     finding: Finding
     excerpt: str
@@ -100,7 +103,7 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something to look at in a phase, and what to do."""
+    """A problem in a phase, and what to do about it."""
 
     title: str
     text: str
@@ -135,7 +138,7 @@ class PhaseColumn:
 
     @property
     def next_without(self) -> int:
-        """What the next phase would have been given with every finding in full, its context at the most."""
+        """The most tokens that the next phase would get with every finding in full."""
         compression = self.compression
         return self.next_context + (compression.tokens_before if compression else 0)
 
@@ -177,7 +180,7 @@ def build_columns(status: TaskStatus) -> list[PhaseColumn]:
 
 
 def read_versions(task: Task) -> list[PhaseCompression]:
-    """Return the latest versions of the task's hand-offs, the newest first."""
+    """Return the latest versions of the task's hand-offs, newest first."""
     rows = PhaseCompression.objects.filter(task=task).order_by("-id")
     return list(rows.defer("written", "discarded", "settings", "warnings")[:VERSIONS_SHOWN])
 
@@ -213,7 +216,7 @@ def _why_critical(finding: Finding, compression: PhaseCompression) -> str:
 
 
 def excerpt(finding: Finding) -> str:
-    """Return a line that says what the finding is about."""
+    """Return a one-line description of the finding."""
     content = finding.content
     said = next((str(content[key]) for key in SPEAKING if content.get(key)), "")
     text = " ".join((said or json.dumps(content, ensure_ascii=False)).split())
@@ -260,7 +263,7 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
 
 
 def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:
-    """Return the extracted brief against the model's, line by line, where a model wrote one."""
+    """Compare the extracted brief with the model's, line by line, if a model wrote one."""
     if compression is None or not compression.written:
         return ()
     before, after = compression.extract.splitlines(), compression.written.splitlines()

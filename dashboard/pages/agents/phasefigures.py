@@ -1,4 +1,4 @@
-"""What filtering by phase saved, aggregated by the database, and the profiles that decide it."""
+"""Savings of filtering by phase, aggregated by the database, and the profiles that decide them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dashboard.kit.formats import NONE, compact, whole
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
-# The phase of what is past the phases told apart; no phase is named so.
+# Stands for the phases that are not listed separately; no phase has this name.
 OTHERS = ""
 PHASES_TOLD = 20
 
@@ -33,7 +33,7 @@ class PhaseFigures:
 
     @property
     def rate(self) -> float | None:
-        """The saving as a share of the full contexts, from 0 to 1; none where there were none."""
+        """The saving as a share of the full contexts, from 0 to 1; None if there were none."""
         return self.saved_tokens / self.full_tokens if self.full_tokens else None
 
     @property
@@ -51,7 +51,7 @@ class PhaseFigures:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSeries:
-    """Figures of the whole, of each phase, and of each phase's buckets."""
+    """Figures of the whole period, of each phase, and of each phase's buckets."""
 
     period: Period
     total: PhaseFigures
@@ -60,13 +60,13 @@ class PhaseSeries:
 
     @property
     def phases(self) -> list[str]:
-        """The measured phases: the defaults in their order, the team's own by name, the others last."""
+        """The measured phases: defaults in their order, then the team's own by name, then the others."""
         defaults = list(DEFAULT_PROFILES)
         own = sorted(phase for phase in self.by_phase if phase not in DEFAULT_PROFILES and phase != OTHERS)
         return [phase for phase in (*defaults, *own, OTHERS) if phase in self.by_phase]
 
 
-# Anybody may name any phase: past the most used ones they are not told apart.
+# Callers may name any phase, so only the most used ones are listed separately.
 _SERIES = """
     WITH filtered AS MATERIALIZED (
         SELECT phase, width_bucket(start, %(edges)s::timestamptz[]) AS bucket, sum(assemblies) AS filterings,
@@ -89,7 +89,7 @@ _SERIES = """
 
 
 class _Row(NamedTuple):
-    """A row of the answer, under the names of its columns."""
+    """A row of the result, by column name."""
 
     phase: str | None
     bucket: int | None
@@ -103,7 +103,7 @@ class _Row(NamedTuple):
 
 
 def read_phase_series(wanted: FigureFilter) -> PhaseSeries:
-    """Return the figures of the whole, the phases and their buckets, in one query."""
+    """Return the figures of the whole period, the phases and their buckets, in one query."""
     period = wanted.period
     values = {**rollup_parameters(wanted), "edges": list(period.edges), "limit": PHASES_TOLD}
     total, by_phase = PhaseFigures(), dict[str, PhaseFigures]()
@@ -151,7 +151,7 @@ def build_phase_tiles(now: PhaseFigures, before: PhaseFigures) -> list[Tile]:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """A phase: the settings in force, who set them, what they saved; an unknown phase has no `value`."""
+    """A phase: its active settings, who set them, and its saving; an unknown phase has no `value`."""
 
     phase: str
     value: ProfileValue | None
@@ -176,13 +176,13 @@ def phase_rows(stored: Iterable[PhaseProfile], by_phase: Mapping[str, PhaseFigur
 
 
 def field_words(fields: Sequence[str]) -> str:
-    """Name the fields that a profile keeps as people say them."""
+    """Return the names of the fields that a profile keeps, for people."""
     return ", ".join(name.replace("_", " ") for name in fields) or "none"
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileVersion:
-    """A version of a phase's settings, and how it differs from the next older one."""
+    """A version of a phase's settings, and its differences from the previous version."""
 
     profile: PhaseProfile
     fields: str
@@ -192,7 +192,7 @@ class ProfileVersion:
 
 
 def compare_profiles(phase: str, newest_first: Sequence[PhaseProfile]) -> list[ProfileVersion]:
-    """Compare each version with the next older one, the oldest with the phase's default."""
+    """Compare each version with the previous one, and the oldest with the phase's default."""
     oldest = DEFAULT_PROFILES.get(phase)
     older = [profile.to_value() for profile in newest_first[1:]]
     # Without versions there is nothing to compare with the default.

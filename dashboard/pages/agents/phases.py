@@ -1,4 +1,4 @@
-"""Phases: what filtering an agent's context saves, and the settings that decide it."""
+"""Phases: how much filtering an agent's context saves, and the settings that decide it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -80,7 +80,7 @@ def phases(request: TeamRequest) -> HttpResponse:
 
 
 def _offered(form: PhasesForm, *measured: PhaseSeries) -> list[tuple[str, str]]:
-    """Return the phases that the filter offers: those with a profile, those measured, and the chosen one."""
+    """Return the phases for the filter: those with a profile, those measured, and the chosen one."""
     chosen = form.cleaned_data.get("phase", "")
     found = {phase for series in measured for phase in series.by_phase} | {chosen}
     own = sorted(found - {OTHERS, *DEFAULT_PROFILES})
@@ -96,7 +96,7 @@ def _bar(row: Assembly) -> Any:
 
 
 def _link(form: PhasesForm) -> PhaseLink:
-    """Return a function from a phase and a bucket to the list of the filterings behind them."""
+    """Return a function that maps a phase and a bucket to the URL of their filterings."""
     address = reverse("dashboard:assemblies")
     only = form.cleaned_data.get("phase")
 
@@ -153,7 +153,7 @@ def _csv_rows(chart: PhaseChart, data: PhaseData) -> Iterator[list[Any]]:
 @require_http_methods(["GET", "POST"])
 @team_page
 def phase(request: TeamRequest) -> HttpResponse:
-    """Show a phase's settings; a POST publishes the next version. A phase of a new name is made by it."""
+    """Show a phase's settings; a POST publishes the next version, and creates the phase if it is new."""
     name = _phase_name(request.GET.get("phase", next(iter(DEFAULT_PROFILES))))
     in_force = profile_in_force(request.team.pk, name)
     initial = in_force.value.to_json() if in_force else {}
@@ -185,7 +185,7 @@ def _address(name: str) -> str:
 
 
 def _publish(request: TeamRequest, name: str, form: ProfileForm) -> PhaseProfile | None:
-    """Publish the version; None when it was refused, which the form then says."""
+    """Publish the version; return None, with errors in the form, if it was refused."""
     assert isinstance(form.value, ProfileIn)
     try:
         return publish_profile(team=request.team, phase=name, data=form.value, created_by=request.actor)

@@ -1,4 +1,4 @@
-"""Repositories: what is known of their files, and which of them a task needs."""
+"""Repositories: facts about their files, and the files that a task needs."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def repositories(request: TeamRequest) -> HttpResponse:
 @require_GET
 @team_page
 def repository(request: TeamRequest, repository_id: int) -> HttpResponse:
-    """What a repository is made of; with a task, the files that it needs and why."""
+    """Show a repository; with a task, also the files that it needs and why."""
     found = get_repository(request, repository_id)
     form = RelevantForm(RelevantForm.with_default(request.GET) if "task" in request.GET else None)
     context: dict[str, Any] = {"repository": found, "form": form, "query": form.query()}
@@ -51,7 +51,7 @@ def _chosen(found: Repository, form: RelevantForm) -> dict[str, Any]:
 
 
 def _gaps(found: Repository) -> dict[str, Any]:
-    """List what the graph lacks: imports that lead nowhere, and files that were not read."""
+    """List the gaps in the graph: imports that lead nowhere, and files that were not read."""
     skipped = RepositoryFile.objects.of(found).exclude(skipped="").values_list("path", "skipped")
     return {
         "shows_gaps": True,

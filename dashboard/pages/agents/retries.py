@@ -58,7 +58,7 @@ def retry(request: TeamRequest, task_id: int) -> HttpResponse:
         "rows": rows,
         "first": rows[0].attempt.number if rows else 0,
         "last": rows[-1].attempt.number if rows else 0,
-        # A page of the past stays as it is.
+        # A page of past attempts does not change.
         "is_waiting": not until and any(row.attempt.state == AttemptState.WAITING for row in rows),
     }
     return render_page(request, "dashboard/retry.html", context, partials=("attempts",))
@@ -69,7 +69,7 @@ def _number(text: str) -> int:
 
 
 def _attempts(task: Task, until: int) -> list[Attempt]:
-    """Return the latest attempts up to a number, in order, without their errors in full."""
+    """Return the latest attempts up to a number, in order, without the full text of their errors."""
     found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length("error"))
     if until:
         found = found.filter(number__lte=until)

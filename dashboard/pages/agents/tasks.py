@@ -1,4 +1,4 @@
-"""Tasks: what their phases found, what was handed on, and what was left out on the way."""
+"""Tasks: the findings of their phases, and which were handed on or left out."""
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -30,7 +30,7 @@ from dashboard.pages.agents.handoffs import (
 
 TEMPLATE = "dashboard/task.html"
 INT_MAX = 2**31 - 1
-# The form stands beside that of a new finding, which has fields of the same names.
+# The form is on the same page as that of a new finding, which has fields of the same names.
 LABELS_ID = "labels-%s"
 
 
@@ -101,7 +101,7 @@ def _add(request: TeamRequest, found: Task, form: FindingForm) -> Finding | None
 @require_POST
 @team_page
 def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
-    """Say of a finding that is being written what would be refused, and what it would weigh."""
+    """Check a finding that is being written: show its errors and its size in tokens."""
     found = get_task(request, task_id)
     require_role(request, Role.EDITOR)
     if not request.htmx:
@@ -123,7 +123,7 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
 @require_GET
 @team_page
 def finding(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
-    """Show a finding in full, whatever was handed on of it."""
+    """Show a finding in full, however much of it was handed on."""
     task = get_task(request, task_id)
     return _render_finding(request, task, _find(task, number))
 
@@ -143,7 +143,7 @@ def _render_finding(
         "labels": form or LabelsForm(initial=labels, auto_id=LABELS_ID),
         "is_saved": is_saved,
     }
-    # HTMX swaps in nothing that is an error.
+    # HTMX does not swap in error responses.
     status = 422 if form and not request.htmx else 200
     return render_page(request, "dashboard/finding.html", context, partials=("finding-shown",), status=status)
 

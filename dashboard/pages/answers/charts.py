@@ -16,7 +16,7 @@ type VoteLink = Callable[[Bucket], str]
 
 @dataclass(frozen=True, slots=True)
 class VoteData:
-    """What a figure is built from; `link` gives the address of the votes of a bucket."""
+    """The data of a figure; `link` returns the URL of a bucket's votes."""
 
     series: VoteSeries
     before: VoteSeries
@@ -46,7 +46,7 @@ class VoteChart:
 
 
 def liked_figure(data: VoteData) -> Plot:
-    """The share of thumbs up, over the same share one period earlier."""
+    """Draw the share of thumbs up, and the same share one period earlier."""
     x = wall_clock(data.series.period)
     earlier = scatter(
         name="before", x=x, y=[point.liked_rate for point in data.before.points], customdata=data.links,
@@ -63,7 +63,7 @@ def liked_figure(data: VoteData) -> Plot:
 
 
 def votes_figure(data: VoteData) -> Plot:
-    """Thumbs up above zero, thumbs down below."""
+    """Draw thumbs up above zero, thumbs down below."""
     x, rows = wall_clock(data.series.period), data.series.points
     last = 0.5 if data.series.period.is_incomplete else 1.0
     opacity = [*([1.0] * (len(rows) - 1)), last]

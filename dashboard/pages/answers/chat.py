@@ -1,4 +1,4 @@
-"""Chat: questions that are sent with a space's context, and their answers."""
+"""Chat: questions sent with a space's context, and their answers."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def chat(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def chat_ask(request: TeamRequest) -> HttpResponse:
-    """Begin a conversation with its first message."""
+    """Start a conversation with its first message."""
     require_role(request, Role.REVIEWER)
     form, message_form = AskForm(request.POST, team=request.team), MessageForm(request.POST)
     if form.is_valid() & message_form.is_valid():
@@ -110,7 +110,7 @@ def _render_conversation(
 @require_POST
 @team_page
 def chat_send(request: TeamRequest, conversation_id: int) -> HttpResponse:
-    """Send a message; htmx gets its turn, or the form back when it was refused."""
+    """Send a message; htmx gets its turn, or the form with its errors."""
     conversation = get_conversation(request, conversation_id)
     require_role(request, Role.REVIEWER)
     form = MessageForm(request.POST)
@@ -123,7 +123,7 @@ def chat_send(request: TeamRequest, conversation_id: int) -> HttpResponse:
 
 
 def _send(request: TeamRequest, conversation: Conversation, form: MessageForm) -> Message | None:
-    """Store the message; None when it does not fit the budget, which the form then says."""
+    """Store the message; return None, with an error in the form, if it exceeds the budget."""
     assert isinstance(form.value, MessageIn)
     try:
         message = outbox.send_message(conversation=conversation, data=form.value, actor=request.actor)
@@ -144,7 +144,7 @@ def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm)
 @require_GET
 @team_page
 def chat_message(request: TeamRequest, message_id: int) -> HttpResponse:
-    """One turn, as polls ask for it; a browser is led to its place in the conversation."""
+    """Show one turn for polls; redirect a browser to the turn's place in the conversation."""
     message = get_question(request, message_id)
     return _render_turn(request, message) if request.htmx else redirect(_address(message))
 
@@ -194,7 +194,7 @@ def _after_change(request: TeamRequest, message: Message) -> HttpResponse:
 @require_GET
 @team_page
 def chat_prompt(request: TeamRequest, message_id: int) -> HttpResponse:
-    """Exactly what is or was sent for a message."""
+    """Show exactly what is or was sent for a message."""
     message = get_question(request, message_id)
     context: dict[str, Any] = {"message": message, "prompt": outbox.build_prompt(message)}
     return render_page(request, "dashboard/prompt.html", context)

@@ -1,4 +1,4 @@
-"""Feedback: the thumbs below answers, and where they come from."""
+"""Feedback: the thumbs below answers, and trends in the votes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -65,7 +65,7 @@ def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
 @require_POST
 @team_page
 def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    """Vote on what was assembled; where a conversation's answer was made with it, on that answer."""
+    """Vote on an assembly, or on its answer if it was made for a conversation."""
     found = get_assembly(request, assembly_id, "space")
     require_role(request, Role.REVIEWER)
     form = _vote(request, SubjectIn(assembly_id=found.pk))
@@ -78,7 +78,7 @@ def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
 
 
 def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:
-    """Store, change or take back the visitor's vote; the form says why if it was refused."""
+    """Store, change or take back the visitor's vote; return the form, with errors if it was refused."""
     form = VoteForm(request.POST)
     try:
         if form.is_withdrawal:
@@ -185,7 +185,7 @@ def _csv_rows(chart: VoteChart, series: VoteSeries) -> Iterator[list[Any]]:
 @require_GET
 @team_page
 def feedback_votes(request: TeamRequest) -> HttpResponse:
-    """The votes behind a figure, newest first."""
+    """Show the votes behind a figure, newest first."""
     form = VotesForm(request.GET)
     context = {
         "form": form,

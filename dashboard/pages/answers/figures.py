@@ -1,4 +1,4 @@
-"""Feedback as its page shows it: filters, figures over time, and groups with their bars."""
+"""The figures of the feedback page: filters, figures over time, and groups with their bars."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ INT_MAX = 2**31 - 1
 
 
 class FeedbackForm(OverviewForm):
-    """The overview's filters, by the settings' version and by phase too."""
+    """The overview's filters, plus the settings' version and the phase."""
 
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
@@ -34,7 +34,7 @@ class FeedbackForm(OverviewForm):
         return {slug: space.name for slug, space in self.spaces.items()}
 
     def to_votes(self, now: datetime) -> VoteFilter:
-        """Return the filter; fields that were refused count as not given."""
+        """Return the filter; invalid fields are ignored."""
         given = self.cleaned_data
         chosen = self.spaces.get(given.get("space", ""))
         stage = given.get("stage")
@@ -51,7 +51,7 @@ class FeedbackForm(OverviewForm):
 
 
 class VotesForm(FilterForm):
-    """Which votes are listed."""
+    """Filters of the list of votes."""
 
     rating = forms.ChoiceField(choices=[("", "Upvotes and downvotes"), *Rating.choices], required=False)
     space = forms.SlugField(required=False, max_length=64)
@@ -69,7 +69,7 @@ class VotesForm(FilterForm):
     }  # fmt: skip
 
     def select(self, team: Team) -> QuerySet[Vote]:
-        """Return the team's votes that pass; a list whose filters were refused is empty."""
+        """Return the team's matching votes; none if the filters are invalid."""
         found = Vote.objects.of(team).with_subject()
         if not self.is_valid():
             return found.none()
@@ -82,7 +82,7 @@ class VotesForm(FilterForm):
 
 @dataclass(frozen=True, slots=True)
 class VoteSeries:
-    """Figures of each bucket of a period, and of the whole."""
+    """Figures of each bucket of a period, and of the whole period."""
 
     period: Period
     total: VoteFigures
@@ -122,7 +122,7 @@ def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group of votes with its bar, and the address of its disliked answers."""
+    """A group of votes with its bar, and the URL of its disliked answers."""
 
     name: str
     note: str
@@ -134,7 +134,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Addresses of lists of votes under the page's own filters."""
+    """URLs of lists of votes, under the page's own filters."""
 
     kept: tuple[tuple[str, str], ...]
 

@@ -1,4 +1,4 @@
-"""What people fill in to ask and to judge."""
+"""The forms to ask questions and to vote."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -18,7 +18,7 @@ WITHDRAW = "none"
 
 
 class MessageForm(InputForm):
-    """The composer: Enter sends, Shift and Enter begins a line."""
+    """The composer: Enter sends, Shift and Enter starts a new line."""
 
     input_type = MessageIn
     text = NotesField(
@@ -30,7 +30,7 @@ class MessageForm(InputForm):
 
 
 class AskForm(InputForm):
-    """What a conversation is about, and with what it is sent."""
+    """A new conversation's space, stage and model."""
 
     input_type = ConversationIn
     space = forms.ChoiceField()

@@ -1,4 +1,4 @@
-"""An item of the review as its page shows it: the answer beside the context that produced it."""
+"""An item of the review: the answer beside the context that produced it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ROWS_SHOWN = 40
 VOTES_SHOWN = 10
 TRAIL, SKIPPED = "review_trail", "review_skipped"
 TRAIL_MAX, SKIPPED_MAX = 100, 200
-# What helps against each verdict: in a version's settings, and in a record.
+# Advice for each verdict: on a version's settings, and on a record.
 CONFIG_ADVICE = {
     Verdict.CONTEXT_MISSING: "Widen the date window, raise the record limit, or weight words and meaning up.",
     Verdict.CONTEXT_CUT: "Allow more characters of notes, or a larger context budget.",
@@ -46,7 +46,7 @@ class GivenRow:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedAnswer:
-    """Everything that a reviewer looks at."""
+    """Everything that a reviewer sees of an answer."""
 
     question: Message | None
     answer: Message | None
@@ -59,7 +59,7 @@ class ReviewedAnswer:
 
 
 def read_answer(item: ReviewItem, related: Iterable[int]) -> ReviewedAnswer:
-    """Load what an item is about. Its queries do not grow with the ledger."""
+    """Load an item's subject. The number of queries does not grow with the ledger."""
     payload = AssemblyPayload.objects.filter(assembly=item.assembly_id).first()
     rows, left_out = _given_rows(item.assembly, payload, frozenset(related)) if payload else ((), 0)
     votes = Vote.objects.filter(assembly=item.assembly_id, external_message=item.external_message_id)
@@ -98,7 +98,7 @@ def _longer_than(limit: int | None, record_ids: list[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What verdicts on one version or record suggest."""
+    """The change that verdicts on one version or record suggest."""
 
     group: VerdictGroup
     worst: str
@@ -108,7 +108,7 @@ class Change:
 
 
 def read_changes(groups: Iterable[VerdictGroup], advice: dict[Verdict, str]) -> list[Change]:
-    """Return what to change, without groups that nobody found a problem with."""
+    """Return the suggested changes, leaving out groups without any problem."""
     return [_change(group, advice) for group in groups if group.worst]
 
 
@@ -120,7 +120,7 @@ def _change(group: VerdictGroup, advice: dict[Verdict, str]) -> Change:
 
 
 def remember(request: HttpRequest, item_id: int) -> int | None:
-    """Put an item at the end of the visitor's trail; return the one before it."""
+    """Add an item to the end of the visitor's trail; return the one before it."""
     trail = [pk for pk in request.session.get(TRAIL, []) if isinstance(pk, int)]
     if item_id in trail:
         place = trail.index(item_id)
@@ -139,7 +139,7 @@ def skipped_ids(request: HttpRequest) -> list[int]:
 
 
 def read_holders(item: ReviewItem, reviewer: str, now: datetime) -> list[ReviewSlot]:
-    """Return the reservations of others, if they leave nothing of the item free."""
+    """Return others' reservations if the item has no free slot."""
     if item.slots.takeable(now).exists():
         return []
     held = item.slots.filter(reserved_until__gt=now).exclude(reviewer=reviewer)

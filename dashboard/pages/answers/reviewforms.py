@@ -1,4 +1,4 @@
-"""What people fill in when they review."""
+"""The forms of the review."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from memory.review.models import NOTE_MAX, VERDICTS_MAX
 
 
 class VerdictForm(InputForm):
-    """A verdict; the related records are ticked in the table of what the answer was given."""
+    """A verdict; related records are ticked in the table of the answer's context."""
 
     input_type = VerdictIn
     verdict = forms.ChoiceField(choices=Verdict.choices, error_messages={"required": "Choose a verdict."})
@@ -26,7 +26,7 @@ class VerdictForm(InputForm):
 
     @property
     def ticked(self) -> list[int]:
-        """The records that were ticked, to be shown again where the verdict is refused."""
+        """The ticked records, to show them again if the verdict is refused."""
         return [int(text) for text in self._ticks if text.isdecimal()]
 
     @property
@@ -66,7 +66,7 @@ class RulesForm(InputForm):
 
 
 class QueueForm(FilterForm):
-    """Which items are listed."""
+    """Filters of the queue."""
 
     state = forms.ChoiceField(
         choices=[
@@ -85,7 +85,7 @@ class QueueForm(FilterForm):
     space = forms.SlugField(required=False, max_length=64)
 
     def select(self, team: Team, reviewer: str, user_id: int) -> QuerySet[ReviewItem]:
-        """Return the team's items that pass; a list whose filters were refused is empty."""
+        """Return the team's matching items; none if the filters are invalid."""
         found = ReviewItem.objects.of(team).with_subject().with_own(reviewer)
         if not self.is_valid():
             return found.none()

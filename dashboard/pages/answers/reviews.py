@@ -64,7 +64,7 @@ def get_item(request: TeamRequest, item_id: int) -> ReviewItem:
 @require_GET
 @team_page
 def reviews(request: TeamRequest) -> HttpResponse:
-    """Progress for every member; the queue and what it teaches for those who review."""
+    """Show progress to every member, and the queue and its lessons to reviewers."""
     return _render_queue(request)
 
 
@@ -115,7 +115,7 @@ def review_rules(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def review_next(request: TeamRequest) -> HttpResponse:
-    """Reserve the next item and go there; `again` begins with the skipped ones."""
+    """Reserve the next item and go there; `again` starts over with the skipped ones."""
     require_role(request, Role.REVIEWER)
     if request.POST.get("again"):
         request.session[SKIPPED] = []
@@ -166,7 +166,7 @@ def _render_item(
 
 
 def _reviewers(request: TeamRequest) -> list[str]:
-    """Return whom an admin may assign an item to."""
+    """Return the members to whom an admin may assign an item."""
     if not request.membership.allows(Role.ADMIN):
         return []
     rows = request.team.memberships.exclude(role=Role.VIEWER).order_by("user__username")
@@ -223,7 +223,7 @@ def review_take(request: TeamRequest, item_id: int) -> HttpResponse:
 @require_POST
 @team_page
 def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
-    """Keep the reservation while the page is open; once it is another's, say so and stop asking."""
+    """Keep the reservation while the page is open; once it is lost, say so and stop polling."""
     item = get_item(request, item_id)
     require_role(request, Role.REVIEWER)
     slot, status = None, 200

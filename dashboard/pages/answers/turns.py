@@ -12,16 +12,16 @@ from contextopt.models import AssemblyPayload, Conversation, Message, MessageSta
 from dashboard.kit.charts.shapes import Bar, allocation_bar
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 
-# A fresh message may be answered any moment; one that waits for its next try need not be looked at so often.
+# A fresh message may be answered any moment; one that waits for its next try needs fewer polls.
 FRESH = timedelta(seconds=30)
 FRESH_POLL_SECONDS, SENDING_POLL_SECONDS, WAITING_POLL_SECONDS = 1, 3, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A user's message, its answer if there is one, and how the page goes on with it.
+    """A user's message, its answer if there is one, and how the page continues.
 
-    `prompt` is there where nothing is sent by itself; `poll_seconds` is 0 where there is nothing to wait for.
+    `prompt` is set if nothing is sent automatically; `poll_seconds` is 0 if there is nothing to wait for.
     """
 
     message: Message
@@ -35,7 +35,7 @@ class Turn:
 
     @property
     def state(self) -> str:
-        """The state that the page speaks of: a message that a worker is about to take is being sent."""
+        """The state to show: a message that a worker is about to take counts as being sent."""
         is_starting = self.message.state == MessageState.QUEUED and not self.message.error
         return MessageState.SENDING.value if is_starting else self.message.state
 
@@ -45,11 +45,11 @@ class Turn:
 
 
 def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[Turn]:
-    """Shape messages that were loaded with their answers and assemblies; votes take one query."""
+    """Return turns for messages that were loaded with their answers and assemblies; votes take one query."""
     answers = [answer for message in messages if (answer := answer_of(message))]
     boxes = message_boxes(answers, actor)
     warnings = _read_warnings(messages)
-    # Only the last one shows what would be sent: each of them may be as long as a whole prompt.
+    # Only the last turn shows its prompt, since each may be very long.
     last = messages[-1] if messages else None
     return [
         Turn(
@@ -67,7 +67,7 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
 
 
 def _read_warnings(messages: Sequence[Message]) -> dict[int | None, list[ContextWarning]]:
-    """Return the warnings of the messages' contexts, by assembly; one query where there are any."""
+    """Return the warnings of the messages' contexts by assembly, in one query if there are any."""
     warned = [
         message.assembly_id for message in messages if message.assembly and message.assembly.warning_codes
     ]

@@ -1,1 +1,1 @@
-"""The log of assemblies, and one assembly under the Inspector."""
+"""The log of assemblies, and the Inspector of one assembly."""

@@ -91,7 +91,7 @@ def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
 @require_GET
 @team_page
 def assemblies_compare(request: TeamRequest) -> HttpResponse:
-    """Two assemblies side by side, the older one first; with others than two named, say how to choose two."""
+    """Show two assemblies side by side, the older first; unless two are named, explain how to choose them."""
     named = sorted({int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)})
     found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
     context: dict[str, Any] = {"found": found, "named": len(named)}
@@ -161,7 +161,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
 
 
 def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
-    """Lay the full context beside what was sent. Only a phase keeps fields as they are."""
+    """Return the full context and the text that was sent. Only phases keep whole fields to compare."""
     full = payload.baseline_text or ""
     warnings = read_warnings(payload.ledger.get("warnings", ()))
     context = {"after": plain(payload.text), "before": plain(full), "warnings": warnings, **_proof(payload)}
@@ -201,7 +201,7 @@ def _proof(payload: AssemblyPayload) -> dict[str, Any]:
 @require_GET
 @team_page
 def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    """The exact text, byte for byte: its SHA-256 is the certificate's. `of=before` is the full context."""
+    """Return the exact text, whose SHA-256 is the certificate's. `of=before` returns the full context."""
     found = get_assembly(request, assembly_id, "payload")
     payload: AssemblyPayload | None = getattr(found, "payload", None)
     text = payload.text if payload else ""

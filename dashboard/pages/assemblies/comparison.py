@@ -1,4 +1,4 @@
-"""Two assemblies side by side: figures, text line by line, and what became of each candidate. Pure."""
+"""Compares two assemblies: figures, text line by line, and the outcome of each candidate. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate that fared differently; its title is today's."""
+    """A candidate whose outcome differs; its title is the current one."""
 
     id: int
     title: str
@@ -38,7 +38,7 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class LogComparison:
-    """What differs; `alike` counts the candidates that fared the same."""
+    """The differences; `alike` counts the candidates with the same outcome."""
 
     figures: tuple[FigureRow, ...]
     is_same_text: bool

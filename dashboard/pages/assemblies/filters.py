@@ -1,4 +1,4 @@
-"""The filters of the list of assemblies, and where in the log what they ask for is."""
+"""The filters of the list of assemblies, and the times in the log that they narrow it to."""
 
 import re
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ HASH_START = re.compile(r"[0-9a-f]{6,64}")
 class AssembliesForm(FilterForm):
     """Filters of the list of assemblies.
 
-    `find` looks up an id, the start of a SHA-256, or a conversation; `live` says that the list follows.
+    `find` looks up an id, the start of a SHA-256, or a conversation; `live` makes the list follow the log.
     """
 
     space = forms.ChoiceField(required=False)
@@ -58,7 +58,7 @@ class AssembliesForm(FilterForm):
         return self.is_valid() and bool(self.cleaned_data["live"])
 
     def select(self) -> AssemblyQuerySet:
-        """Return the team's assemblies that pass; a list whose filters were refused is empty."""
+        """Return the team's matching assemblies; none if the filters are invalid."""
         found = Assembly.objects.of(self.team)
         if not self.is_valid():
             return found.none()
@@ -89,9 +89,10 @@ class AssembliesForm(FilterForm):
         return found.slow() if given["slow"] else found
 
     def select_page(self, cursor: str) -> AssemblyQuerySet:
-        """Return what passes, narrowed to the times that the page after a cursor lies in.
+        """Return the matching assemblies, narrowed to the times of the page after a cursor.
 
-        What has an index of its own is not narrowed: rollups don't tell where it is, and it is rare.
+        Filters with an index of their own are not narrowed: their rows are rare, and rollups do not tell
+        where they are.
         """
         found = self.select()
         indexed = ("find", "conversation", "empty", "warning", "slow")
@@ -117,7 +118,7 @@ class AssembliesForm(FilterForm):
         )
 
     def _config_ids(self) -> list[int]:
-        """Return the settings of that version: each space has its own."""
+        """Return the ids of the settings with that version: each space has its own."""
         spaces = [space.pk for space in self.spaces.values()]
         versions = ContextConfig.objects.filter(version=self.cleaned_data["config"], space__in=spaces)
         return list(versions.values_list("pk", flat=True))
@@ -126,15 +127,15 @@ class AssembliesForm(FilterForm):
         return self._exclusive_end() if self.cleaned_data["end"] else None
 
     def _exclusive_end(self) -> datetime:
-        """Return the end; a bare day is meant with all its hours."""
+        """Return the end; a bare day is included whole."""
         end = cast(datetime, self.cleaned_data["end"])
         is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
         return end + timedelta(days=1) if is_day else end
 
     def _found_ids(self, find: str) -> QuerySet[Assembly, int]:
-        """Return the ids that a search means; each part of the union reads one index.
+        """Return the ids that a search matches; each part of the union reads one index.
 
-        The range of hashes reads its index whatever the database's collation is.
+        The range of hashes can use its index with any collation of the database.
         """
         mine, prefix = Assembly.objects.of(self.team).order_by(), find.lower()
         parts = [mine.filter(conversation=find).exclude(conversation="")]

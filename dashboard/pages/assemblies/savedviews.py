@@ -1,4 +1,4 @@
-"""Saving a page's filters, and forgetting them."""
+"""Saves and deletes views of a page's filters."""
 
 from django import forms
 from django.contrib import messages
@@ -46,7 +46,7 @@ def view_save(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
-    """Forget a view: one's own, or as an editor one of the team's."""
+    """Delete one's own view or, as an editor, one of the team's."""
     view = (
         SavedView.objects.visible_to(request.user, request.team).filter(pk=min(view_id, BIGINT_MAX)).first()
     )
@@ -60,7 +60,7 @@ def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
 
 
 def clean_query(page: str, query: str, team: Team) -> str:
-    """Return the query string with the page's own filters alone."""
+    """Return the query string with only the page's own filters."""
     form: FilterForm
     given = QueryDict(query[:QUERY_MAX])
     form = OverviewForm(given, team=team) if page == ViewPage.OVERVIEW else AssembliesForm(given, team=team)
@@ -68,7 +68,7 @@ def clean_query(page: str, query: str, team: Team) -> str:
 
 
 class SavedViewForm(forms.Form):
-    """A page's filters and the name to keep them under."""
+    """A page's filters and the name to save them under."""
 
     page = forms.ChoiceField(choices=ViewPage.choices)
     query = forms.CharField(max_length=QUERY_MAX, required=False)

@@ -1,4 +1,4 @@
-"""Following a list as it grows: asking often while there is news, seldom while there is none."""
+"""Follows a growing list: polls often while there is news, rarely while there is none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dashboard.kit.paging import Page
 
 FASTEST_SECONDS = 2
 SLOWEST_SECONDS = 15
-# About an hour without news; then the page says that it has stopped.
+# About an hour without news. Then the page says that it has stopped.
 MAX_QUIET = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """When to ask next: `newest` is the id seen last, `quiet` how often there was nothing newer."""
+    """When to poll next: `newest` is the last id seen, `quiet` the number of polls without anything newer."""
 
     newest: int
     quiet: int
@@ -29,7 +29,7 @@ class Tail:
 
 
 def follow(page: Page[Assembly], asked: Mapping[str, str]) -> Tail:
-    """Compare what is shown now with what the page that asks had seen."""
+    """Compare the current list with what the polling page had seen."""
     newest = page.rows[0].pk if page.rows else 0
     is_news = _number(asked.get("newest", "")) != newest
     return Tail(newest, 0 if is_news else _number(asked.get("quiet", "")) + 1)

@@ -1,4 +1,4 @@
-"""The thumbs below an answer: what others said, and the visitor's own vote."""
+"""The thumbs below an answer: others' votes and the visitor's own."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from contextopt.models import Assembly, Author, Message
 from memory.models import Rating, Vote
 
-# What is offered; through the API any text may be a reason.
+# The reasons offered on pages. The API accepts any text.
 REASONS = {
     Rating.UP.value: ("correct", "complete", "well put"),
     Rating.DOWN.value: ("wrong", "incomplete", "outdated", "off topic", "too long", "other"),
@@ -16,7 +16,7 @@ VOTES_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class VoteBox:
-    """The form of one answer: `dom_id` is the element's, `kind` and `subject_id` its address."""
+    """The form for one answer: `dom_id` is its element's id, `kind` and `subject_id` make its URL."""
 
     kind: str
     subject_id: int
@@ -38,7 +38,7 @@ class VoteBox:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return the reasons that fit the vote, with the given one if it is another."""
+        """Return the reasons that fit the vote, plus the given one if it is not among them."""
         if self.mine is None:
             return ()
         offered = REASONS[self.mine.rating]
@@ -47,7 +47,7 @@ class VoteBox:
 
 
 def message_boxes(answers: Sequence[Message], actor: str) -> dict[int, VoteBox]:
-    """Return the box of each of these answers by the message it answers, in one query."""
+    """Return the box of each answer, keyed by the message it replies to, in one query."""
     if not answers:
         return {}
     votes: dict[int, list[Vote]] = {answer.pk: [] for answer in answers}
@@ -60,7 +60,7 @@ def message_boxes(answers: Sequence[Message], actor: str) -> dict[int, VoteBox]:
 
 @dataclass(frozen=True, slots=True)
 class AssemblyFeedback:
-    """What was said of an assembly: the visitor's box, the newest votes, and its answer in a conversation."""
+    """Feedback on an assembly: the visitor's box, the newest votes, and its answer in a conversation."""
 
     box: VoteBox
     votes: tuple[Vote, ...]
@@ -68,7 +68,7 @@ class AssemblyFeedback:
 
 
 def read_assembly_feedback(assembly: Assembly, actor: str) -> AssemblyFeedback:
-    """Return an assembly's feedback; a vote is about its answer where it has one in a conversation."""
+    """Return an assembly's feedback. Votes go to its answer in a conversation, if it has one."""
     answer = assembly.messages.filter(author=Author.ASSISTANT).first()
     votes = Vote.objects.filter(assembly=assembly)
     shown = votes.select_related("external_message").order_by("-updated_at", "-id")[:VOTES_SHOWN]

@@ -1,4 +1,4 @@
-"""The chart of a strategy's trust. Pure, in the terms of `kit.charts`: rows in, a figure out."""
+"""The chart of a strategy's trust. Pure: rows in, a figure out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, Plot, bare_layout,
 
 # A single moment has no width to draw on.
 MARGIN = timedelta(hours=6)
-# From steps of a day on, the hour is always midnight.
+# For steps of a day or more the hour is always midnight, so it is not shown.
 DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class TrustPoint:
-    """The trust from a moment on, by the team's wall clock, and why it moved."""
+    """The trust from a moment on, in the team's local time, and why it changed."""
 
     moment: datetime
     trust: float
@@ -22,7 +22,7 @@ class TrustPoint:
 
 
 def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> Plot:
-    """Trust in steps from 0 to 1, and the line below which a strategy is retired."""
+    """Draw trust in steps from 0 to 1, and the line below which a strategy is retired."""
     trace = scatter(
         name="trust", x=[point.moment for point in points], y=[point.trust for point in points],
         text=[plain(point.reason) for point in points], hovertemplate="%{y:.2f}, %{text}<extra></extra>",

@@ -22,7 +22,7 @@ FOUND_MAX = 50
 
 
 class MemoriesForm(FilterForm):
-    """Filters of the team's memories; `find` is searched for by words and by meaning."""
+    """Filters of the team's memories; `find` searches by words and by meaning."""
 
     type = forms.CharField(max_length=TYPE_MAX, required=False)
     trust = forms.ChoiceField(
@@ -40,7 +40,7 @@ class MemoriesForm(FilterForm):
         self.team = team
 
     def select(self) -> QuerySet[Memory]:
-        """Return the team's memories that pass; a list whose filters were refused is empty."""
+        """Return the team's matching memories; none if the filters are invalid."""
         found = Memory.objects.of(self.team)
         if not self.is_valid():
             return found.none()
@@ -59,7 +59,7 @@ class MemoriesForm(FilterForm):
 
     @property
     def searched(self) -> str:
-        """What is searched for; only what is live can be."""
+        """The search text; only live memories can be searched."""
         return (
             str(self.cleaned_data.get("find", ""))
             if self.is_valid() and not self.cleaned_data["show"]
@@ -67,7 +67,7 @@ class MemoriesForm(FilterForm):
         )
 
     def found(self) -> list[Memory]:
-        """Return the best memories for the words, best first, under the same filters."""
+        """Return the best memories for the search text, best first, under the same filters."""
         given = self.cleaned_data
         conditions = (("trust_level", given["trust"]), ("repository", given["repository"]))
         filters = SearchFilters(
@@ -105,7 +105,7 @@ class MemoryForm(MemoryFields):
 
 
 class MemoryEditForm(MemoryFields):
-    """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
+    """Sends only changed fields, so that edits of other fields made elsewhere are not undone."""
 
     input_type = MemoryPatch
 
@@ -118,7 +118,7 @@ class MemoryEditForm(MemoryFields):
 
 
 class PlanForm(FilterForm):
-    """A task about to be planned, and where."""
+    """A task about to be planned, and its repository."""
 
     task = forms.CharField(
         max_length=TASK_WORDS_MAX,
@@ -145,7 +145,7 @@ class StrategiesForm(FilterForm):
         self.team = team
 
     def select(self) -> QuerySet[Memory]:
-        """Return the team's strategies that pass; a list whose filters were refused is empty."""
+        """Return the team's matching strategies; none if the filters are invalid."""
         found = Memory.objects.of(self.team).strategies()
         if not self.is_valid():
             return found.none()
@@ -158,7 +158,7 @@ class StrategiesForm(FilterForm):
 
 
 class CompletionForm(InputForm):
-    """The report of a task that has ended."""
+    """The report of an ended task."""
 
     input_type = CompletionIn
     task_id = forms.IntegerField(

@@ -1,4 +1,4 @@
-"""Memories: what the team and its agents keep."""
+"""Memories that the team and its agents keep."""
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -23,7 +23,7 @@ from memory.memories.memories import (
 from memory.memories.models import MEMORY_TYPES
 from memory.models import Memory
 
-# What a save comes back with: one's own edit is not a reading.
+# Added to the URL after a save: viewing one's own edit does not count as an access.
 AFTER_SAVE = "?from=edit"
 
 

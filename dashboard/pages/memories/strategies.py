@@ -1,4 +1,4 @@
-"""Strategies: ways of working that succeeded, what they were good for, and the hints made of them."""
+"""Strategies: ways of working that succeeded, their results, and the hints made from them."""
 
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -47,7 +47,7 @@ def strategies(request: TeamRequest) -> HttpResponse:
 
 
 def _hint(request: TeamRequest, plan: PlanForm) -> dict[str, Any]:
-    """Return the hint that the task would be given; looking at it here counts for nothing."""
+    """Return the hint that the task would be given, without counting it."""
     if not plan.is_valid():
         return {}
     try:
@@ -114,7 +114,7 @@ def strategy_reinstate(request: TeamRequest, memory_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @team_page
 def strategy_complete(request: TeamRequest) -> HttpResponse:
-    """Report a task that has ended; the answer says what was stored and why not."""
+    """Report an ended task; the answer says what was stored, and what was not and why."""
     require_role(request, Role.EDITOR)
     form = CompletionForm(request.POST or None)
     result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
@@ -129,7 +129,7 @@ def strategy_complete(request: TeamRequest) -> HttpResponse:
 
 
 def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
-    """Return what the completion in the address taught; a report leads to its own."""
+    """Return the result of the completion named in the URL, where a new report redirects to."""
     text = request.GET.get("completion", "")
     number = int(text) if text.isdecimal() and len(text) < 20 else 0
     rows = Completion.objects.filter(team=request.team).select_related("task")
@@ -138,7 +138,7 @@ def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
 
 
 def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | None:
-    """Complete the task; None when it was refused, which the form then says."""
+    """Complete the task; return None, with errors in the form, if it was refused."""
     assert isinstance(form.value, CompletionIn)
     try:
         return complete_task(team=request.team, data=form.value, actor=request.actor)

@@ -1,1 +1,1 @@
-"""The first page: what was saved, in figures and charts."""
+"""The first page: savings, in figures and charts."""

@@ -1,8 +1,8 @@
 """The overview's charts: rows in, Plotly figures out. Pure: no database, no clock, no theme.
 
-A colour is the name of a CSS variable, which `charts.js` replaces by the theme's. A point carries the
-address of the assemblies behind it as its custom data. To add a chart, write its `build` function and its
-columns, and register it in `CHARTS`: page, table view and CSV follow from that.
+A colour is the name of a CSS variable, which `charts.js` replaces with the theme's. A point carries the URL
+of the assemblies behind it as its custom data. To add a chart, write its `build` function and its columns,
+and register it in `CHARTS`: page, table view and CSV follow from that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ KIND_COLOURS = {
     "handoff": "var(--response)",
 }
 
-# Two line labels nearer than this share of the chart's height would run into each other.
+# Line labels closer than this share of the chart's height would overlap.
 LABEL_HEIGHT = 0.1
 
 type Link = Callable[[Bucket], str]
@@ -48,7 +48,7 @@ type Pick = Callable[[Figures], float | None]
 
 @dataclass(frozen=True)
 class ChartData:
-    """What a figure is built from; `link` gives the address of the assemblies of a bucket.
+    """The data of a figure; `link` returns the URL of a bucket's assemblies.
 
     `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
     """
@@ -87,7 +87,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its columns; the one at `lead` is drawn for each kind where kinds are told apart."""
+    """A chart with its columns. When kinds are shown separately, only the column at `lead` is drawn."""
 
     slug: str
     title: str
@@ -104,7 +104,7 @@ class Chart:
 
 
 def ratio_figure(data: ChartData) -> Plot:
-    """The share of filtered records that entered, over the same share one period earlier."""
+    """Draw the share of filtered records that entered, and the same share one period earlier."""
     earlier = [figures.ratio for figures in data.before.points]
     now = data.values(lambda f: f.ratio)
     gap = _last(now) - _last(earlier)
@@ -115,7 +115,7 @@ def ratio_figure(data: ChartData) -> Plot:
 
 
 def time_figure(data: ChartData) -> Plot:
-    """Percentiles of the assembly time; p95 is the one to watch."""
+    """Draw percentiles of the assembly time; p95 is the one to watch."""
     p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
     p99 = data.values(lambda f: f.p99_ms)
     close = LABEL_HEIGHT * max((value for value in p99 if value is not None), default=0.0)
@@ -130,7 +130,7 @@ def time_figure(data: ChartData) -> Plot:
 
 
 def truncation_figure(data: ChartData) -> Plot:
-    """The share of assemblies that dropped something, as an area."""
+    """Draw the share of assemblies that dropped something, as an area."""
     solid, *rest = _measured(data, "", lambda f: f.truncation_rate)
     solid.update(name="truncated")
     if None not in solid["y"]:  # an area would be drawn over the gaps
@@ -141,7 +141,7 @@ def truncation_figure(data: ChartData) -> Plot:
 
 
 def saved_figure(data: ChartData) -> Plot:
-    """Tokens saved against what would have been sent, the kinds on top of each other."""
+    """Draw the tokens saved against what would have been sent, the kinds stacked."""
     if len(data.kind_links) > 1:
         return stacked_figure(data)
     values = data.values(_saved)
@@ -150,7 +150,7 @@ def saved_figure(data: ChartData) -> Plot:
 
 
 def stacked_figure(data: ChartData) -> Plot:
-    """Bars of each kind on top of each other; what cost more goes below zero."""
+    """Draw the bars of each kind stacked; extra costs go below zero."""
     bars = [
         _bar(
             data, kind_name(kind), [_saved(figures) for figures in points],
@@ -168,7 +168,7 @@ def _saved(figures: Figures) -> float | None:
 def _bar(
     data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
 ) -> Json:
-    # A bucket that is not over yet is paler.
+    # An incomplete bucket is paler.
     last = 0.5 if data.series.period.is_incomplete else 1.0
     return bar(
         name=name, x=data.moments, y=values, customdata=links,
@@ -183,13 +183,13 @@ def _bars(data: ChartData, bars: list[Json]) -> Plot:
 
 
 def utilisation_figure(data: ChartData) -> Plot:
-    """The share of the context's tokens that was used."""
+    """Draw the share of the context's tokens that was used."""
     traces = _measured(data, "used", lambda f: f.utilisation)
     return lay_out(data.series.period, traces, SHARE_FORMAT, SHARE_HOVER)
 
 
 def records_figure(data: ChartData) -> Plot:
-    """Records in a context, over the same one period earlier."""
+    """Draw the records in a context, and the same figure one period earlier."""
     now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     gap = _last(now) - _last(earlier)
@@ -277,7 +277,7 @@ def kind_name(kind: str) -> str:
 
 
 def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
-    """The line of interest. What leads to a bucket that is not over yet is dotted and ends hollow."""
+    """Draw the main line. The part leading to an incomplete bucket is dotted and ends hollow."""
     x, y, links = data.moments, data.values(pick), data.links
     line = {"color": ACCENT, "width": 2}
     label = _labelled(name, y, ACCENT, "middle right")
@@ -286,12 +286,12 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
     texts = label.pop("text")
     solid = scatter(
         x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
-        # Where both have the point before the last, the open one writes the name.
+        # Both traces have the second-to-last point; the hollow one writes the name.
         text=[*texts[:-2], ""], **label,
     )  # fmt: skip
     tail = scatter(
         x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
-        # The point before belongs to the solid line, which tells its value.
+        # The solid line already shows the value of the point before.
         hoverinfo=["skip", "all"],
         marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT},
         **{**label, "mode": "lines+markers+text", "name": f"{name} so far".strip()},
@@ -300,7 +300,7 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
 
 
 def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> Json:
-    """A line to compare with: grey, thin."""
+    """Draw a line for comparison: grey and thin."""
     return scatter(
         x=data.moments, y=values, customdata=data.links,
         line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
@@ -312,7 +312,7 @@ def _last(values: Sequence[float | None]) -> float:
 
 
 def _mode(values: Sequence[float | None]) -> str:
-    """A lone point between gaps has no line to show it."""
+    """Show markers if a lone point between gaps has no line to show it."""
     known = [value is not None for value in values]
     neighbours = zip([False, *known], known, [*known[1:], False], strict=False)
     is_lone = any(here and not (left or right) for left, here, right in neighbours)
@@ -322,7 +322,7 @@ def _mode(values: Sequence[float | None]) -> str:
 def _labelled(name: str, values: Sequence[float | None], colour: str, label_at: str) -> dict[str, Any]:
     """Write the line's name at its last measured point instead of in a legend."""
     last = max((number for number, value in enumerate(values) if value is not None), default=-1)
-    # An empty line between label and point: "top" and "bottom" alone move it by half a line.
+    # Put an empty line between label and point: "top" and "bottom" alone move it by only half a line.
     label = {"top right": f" {name}<br> ", "bottom right": f" <br> {name}"}.get(label_at, f" {name}")
     return {
         "name": name,

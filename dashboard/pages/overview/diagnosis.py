@@ -1,6 +1,6 @@
-"""Worth a look: figures that stand out, the rows behind them, and what may be the cause.
+"""Points out unusual figures, the rows behind them, and possible causes.
 
-The figures tell what happened and not why, so causes are offered as possible.
+The figures show what happened but not why, so causes are only suggested.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from dashboard.pages.overview.figures import Figures, ScoreSpread, StageFigures
 LOW_UTILISATION = 0.5
 MOST_REQUESTS = 0.5
 
-# Gives the address of the assemblies looked at that pass these filters too.
+# Returns the URL of the assemblies on the page that also pass these filters.
 type Rows = Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something to look at. `slug` names it in tests and links; `rows` are the filters that select it."""
+    """Something worth a look. `slug` names it in tests and links; `rows` are the filters that select it."""
 
     slug: str
     title: str
@@ -32,7 +32,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An observation and the address of the rows behind it, where there are rows."""
+    """An observation and the URL of the rows behind it, if there are any."""
 
     observation: Observation
     address: str
@@ -43,7 +43,7 @@ def point_out(found: list[Observation], rows: Rows) -> list[Pointer]:
 
 
 def observe(total: Figures, stages: list[StageFigures], spread: ScoreSpread) -> list[Observation]:
-    """Return what stands out, the most urgent first."""
+    """Return the unusual findings, most urgent first."""
     if not total.assemblies:
         return []
     found = [
@@ -76,7 +76,7 @@ def _slow(total: Figures) -> Observation | None:
 
 
 def _costly(stages: list[StageFigures]) -> Observation | None:
-    # A question's context may cost more: it buys the answer.
+    # A question's context may cost more: it pays for the answer.
     costly = next((row for row in stages if row.stage == SCORED_STAGE and row.tokens_saved < 0), None)
     if costly is None:
         return None

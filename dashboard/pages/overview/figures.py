@@ -1,7 +1,7 @@
 """The overview's numbers, aggregated by the database from rollups.
 
-`FigureFilter` goes in, figures come out: where they are read from is this module's and
-`dashboard.rollups.sources`'s business alone.
+`FigureFilter` goes in, figures come out. Only this module and `dashboard.rollups.sources` know where they are
+read from.
 """
 
 import json
@@ -24,8 +24,8 @@ type Counts = tuple[float, ...]
 class Figures:
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
-    A figure is None where nothing was measured. Percentiles are those of the histogram. `contexts` are those
-    of spaces; `tokens_before` and `tokens_saved` are of what counts as a saving.
+    A figure is None if nothing was measured. Percentiles come from the histogram. `contexts` are those of
+    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving.
     """
 
     assemblies: int = 0
@@ -40,22 +40,22 @@ class Figures:
     p95_ms: float | None = None
     p99_ms: float | None = None
     dollars_saved: float | None = None
-    # Of the assemblies, those whose model has a price.
+    # The assemblies whose model has a price.
     priced: int = 0
     contexts: int = 0
     empties: int = 0
-    # Of whole periods alone.
+    # Only set for whole periods.
     median_ratio: float | None = None
     median_utilisation: float | None = None
 
     @property
     def saving_rate(self) -> float | None:
-        """Tokens saved as a share of the baseline's; negative when it cost more."""
+        """Tokens saved as a share of the baseline's; negative if it cost more."""
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
     @property
     def empty_rate(self) -> float | None:
-        """The empty ones among the contexts of spaces, 0 to 1."""
+        """The share of empty contexts among those of spaces, 0 to 1."""
         return self.empties / self.contexts if self.contexts else None
 
 
@@ -64,7 +64,7 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Figures of each bucket of a period, and of the whole; of all kinds together and of each alone."""
+    """Figures of each bucket and of the whole period, for all kinds together and for each kind."""
 
     period: Period
     total: Figures
@@ -79,7 +79,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class StageFigures:
-    """One stage of the comparison."""
+    """One row of the comparison of stages."""
 
     stage: int
     assemblies: int
@@ -92,7 +92,7 @@ class StageFigures:
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
 
-# Rollups are first added up to what a page tells apart, and these few rows once more for each way to look.
+# First add rollups up to the rows that a page distinguishes, then these few rows for each grouping.
 _FOUND = """
     WITH found AS MATERIALIZED (
         SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
@@ -120,9 +120,9 @@ _FIGURES = """
     sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
     sum(dollars) AS dollars, sum(priced)::bigint AS priced
 """
-# What `grouping` says of each: a bit for each column that was not told apart.
+# The values of `grouping`: one bit for each column that was not distinguished.
 _TOTAL, _BUCKET, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b001, 0b110
-# A histogram is added up where it is asked for alone: that takes most of the time.
+# Histograms take most of the time, so they are added up only where they are needed.
 _SERIES = (
     _FOUND.format(
         told="kind, stage,",
@@ -147,7 +147,7 @@ _SERIES = (
      ORDER BY kind, stage
 """
 )
-# Of the period before, a page shows the whole and two lines to compare with.
+# The page shows only the total and two comparison lines of the period before.
 _EARLIER = (
     _FOUND.format(told="", histograms="", groups="bucket", rows="{rows}")
     + f"""
@@ -163,7 +163,7 @@ TIME_SHARES = (0.5, 0.95, 0.99)
 
 
 class _Row(NamedTuple):
-    """A row of the answer, under the names of its columns."""
+    """A row of the result, by column name."""
 
     grouping: int
     bucket: int | None
@@ -217,18 +217,18 @@ class _Row(NamedTuple):
 def read_series(wanted: FigureFilter) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
-    Of each kind alone, times are not measured.
+    Times are not measured for each kind.
     """
     return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
 
 
 def read_series_apart(wanted: FigureFilter) -> Series:
-    """Return what `read_series` does, with the times of each kind too."""
+    """Return the same as `read_series`, with the times of each kind too."""
     return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
 
 
 def read_earlier(wanted: FigureFilter) -> Series:
-    """Return the figures of the period before, without kinds and stages; buckets have no times."""
+    """Return the figures of the preceding period, without kinds and stages; buckets have no times."""
     before = wanted.before()
     return _to_series(before, _fetch(_EARLIER, before))
 
@@ -252,7 +252,7 @@ def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, _Row]:
 
 
 def _spread(by_bucket: Mapping[int | None, _Row], period: Period) -> tuple[Figures, ...]:
-    """Return the figures of every bucket, those without assemblies too."""
+    """Return the figures of every bucket, including those without assemblies."""
     found = (by_bucket.get(number) for number in range(1, len(period.edges)))
     return tuple(row.to_figures() if row else NOTHING for row in found)
 
@@ -275,13 +275,13 @@ def _with_times(rows: Sequence[_Row]) -> list[_Row]:
 
 
 def array_text(moments: Iterable[datetime]) -> str:
-    """Return PostgreSQL's text of an array; the driver would take longer over each moment."""
+    """Return PostgreSQL's text of an array; the driver would take longer for each moment."""
     return f"{{{','.join(moment.isoformat() for moment in moments)}}}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSpread:
-    """What the scores of the looked-at spaces have to tell records apart by."""
+    """The differences by which scores in the selected spaces can rank records."""
 
     has_records: bool
     is_viewed: bool
@@ -290,8 +290,8 @@ class ScoreSpread:
 
 SPREAD_SPACES = 20
 
-# Both sides of each comparison are the ends of an index: no space is scanned. Through the ORM it takes 1.4 ms
-# more, a twentieth of the page.
+# Both sides of each comparison are the ends of an index, so no space is scanned. The ORM takes 1.4 ms longer,
+# a twentieth of the page.
 _SPREAD = """
     SELECT count(*) > 0,
            coalesce(bool_or(viewed), false),
@@ -314,7 +314,7 @@ _SPREAD = """
 
 
 def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
-    """Say whether views or ages tell the records of the first spaces apart, in one query."""
+    """Return whether views or ages distinguish the records of the first spaces, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
         return ScoreSpread(*cursor.fetchone())
@@ -322,7 +322,7 @@ def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What was seen of late, for the filters to offer: the most used first."""
+    """The recent values that the filters offer: the most used phases and models, the newest versions."""
 
     phases: tuple[str, ...]
     models: tuple[str, ...]
@@ -349,7 +349,7 @@ _CHOICES = """
 
 
 def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
-    """Return what the filters may offer, in one query; what is not summarised yet is not among it."""
+    """Return the values that the filters offer, in one query, leaving out assemblies not summarised yet."""
     since = now - timedelta(days=CHOICES_DAYS)
     values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
     with connection.cursor() as cursor:

@@ -15,7 +15,7 @@ APART = "apart"
 
 
 class OverviewForm(PeriodForm):
-    """Filters of the overview. Phases and models are whatever callers name, so they are no fixed choices."""
+    """Filters of the overview. Callers choose the names of phases and models, so those are text fields."""
 
     space = forms.ChoiceField(required=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
@@ -42,12 +42,12 @@ class OverviewForm(PeriodForm):
 
     @property
     def kept(self) -> dict[str, object]:
-        """The filters that the list of assemblies has too; what was refused is not kept."""
+        """The valid filters that the list of assemblies has too."""
         names = ("space", "stage", "kind", "phase", "config", "model")
         return {name: self.cleaned_data.get(name) or None for name in names}
 
     def to_filter(self, now: datetime) -> FigureFilter:
-        """Return the filter; fields that were refused count as not given."""
+        """Return the filter; invalid fields are ignored."""
         given = self.cleaned_data
         stage = given.get("stage")
         return FigureFilter(
@@ -62,7 +62,7 @@ class OverviewForm(PeriodForm):
         )
 
     def offered(self, choices: Choices) -> dict[str, list[tuple[str, str]]]:
-        """Return the options of the open filters; the chosen one is among them whether it was seen or not."""
+        """Return the options of the phase, config and model filters, including the chosen ones."""
         seen = {
             "phase": [(phase, phase) for phase in choices.phases],
             "config": [(str(version), f"v{version}") for version in choices.versions],

@@ -1,4 +1,4 @@
-"""The overview's charts with the kinds told apart, and its votes by stage. Pure, as `kit.charts`."""
+"""The overview's charts with a line per kind, and its votes by stage. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class _Line:
 
 
 def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
-    """Return the chart's columns, or its leading one for each kind."""
+    """Return the chart's columns, or its leading column for each kind."""
     if not is_apart:
         return [
             Cells(column.name, tuple(map(column.pick, series.points)), column.show)
@@ -60,7 +60,7 @@ def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
 
 
 def apart_figure(chart: Chart, data: ChartData) -> Plot:
-    """Draw a chart's leading figure as a line for each kind that has it."""
+    """Draw a chart's leading figure as one line for each kind that has it."""
     lines = [
         _Line(
             kind_name(kind), KIND_COLOURS[kind], [chart.leading.pick(point) for point in points],
@@ -79,7 +79,7 @@ def votes_columns(votes: Mapping[int, tuple[Votes, ...]]) -> list[Cells]:
 
 
 def votes_figure(data: ChartData) -> Plot:
-    """The share of thumbs up, a line for each stage."""
+    """Draw the share of thumbs up, one line per stage."""
     lines = [
         _Line(
             f"stage {stage}", STAGE_COLOURS.get(stage, "var(--ink-3)"), [point.rate for point in points],
@@ -105,7 +105,7 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
 
 
 def _trace(data: ChartData, line: _Line, dash: str) -> Json:
-    """A line; the point of a bucket that is not over yet is hollow."""
+    """Draw a line; the point of an incomplete bucket is hollow."""
     count = len(line.values)
     last = "circle-open" if data.series.period.is_incomplete else "circle"
     symbols = [*(["circle"] * (count - 1)), last]

@@ -1,4 +1,4 @@
-"""The overview: what was measured, and what to look at."""
+"""The overview: measured figures, and observations about them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -40,9 +40,9 @@ from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
-# An hour of polls; then the page says that it has stopped.
+# An hour of polls. Then the page says that it has stopped.
 MAX_POLLS = 120
-# The chart that there is only where votes are collected.
+# This chart exists only if votes are collected.
 VOTES = "votes"
 
 
@@ -63,7 +63,7 @@ def overview(request: TeamRequest) -> HttpResponse:
 def _render_overview(
     request: TeamRequest, form: OverviewForm, figures: dict[str, Any], status: int = 200
 ) -> HttpResponse:
-    """Show the figures, or without them what is wrong with the filters."""
+    """Show the figures or, without them, the errors in the filters."""
     context = {**_frame(request, form), **figures}
     response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
     if request.htmx and request.htmx.target == "overview":
@@ -74,7 +74,7 @@ def _render_overview(
 @require_GET
 @team_page
 def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
-    """Show a chart's table view: a page of its own, or the table alone for the Overview to put in."""
+    """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
     panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
@@ -91,7 +91,7 @@ def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
 
 
 def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, list[Cells]]:
-    """Return what is asked for, its figures, and the columns of the chart.
+    """Return the form, its figures, and the columns of the chart.
 
     Raises:
         Http404: there is no such chart.
@@ -132,14 +132,14 @@ def _welcome(request: TeamRequest) -> dict[str, Any]:
 
 
 def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
-    """Return what the filter row shows."""
+    """Return the context of the filter row."""
     return {
         "form": form,
         "ranges": form.ranges(),
         "is_custom": form.is_custom,
         "query": form.query(),
         "demo": [space.name for space in form.spaces.values() if space.is_demo],
-        # Polls show neither, so they are read when a template asks.
+        # Polls show neither, so both are read only when a template needs them.
         "offered": SimpleLazyObject(
             lambda: form.offered(read_choices(form.team.pk, form.space_id, timezone.now()))
         ),
@@ -207,7 +207,7 @@ def _panel(slug: str) -> ChartPanel:
 
 
 def _link(form: OverviewForm, **narrowed: str) -> Link:
-    """Return a function from a bucket to the list of the assemblies behind it, filtered further if asked."""
+    """Return a function that maps a bucket to the URL of its assemblies, filtered further if asked."""
     address = reverse("dashboard:assemblies")
     kept = form.kept | narrowed
     query = urlencode({name: value for name, value in kept.items() if value})
@@ -219,7 +219,7 @@ def _link(form: OverviewForm, **narrowed: str) -> Link:
 
 
 def _rows(form: OverviewForm, series: Series) -> Rows:
-    """Return a function from more filters to the list of those assemblies of the whole period."""
+    """Return a function that maps additional filters to the URL of the whole period's assemblies."""
     whole = _span(Bucket(series.period.start, series.period.edges[-1]))
 
     def rows(more: Mapping[str, str]) -> str:
@@ -231,12 +231,12 @@ def _rows(form: OverviewForm, series: Series) -> Rows:
 
 @lru_cache(maxsize=2_000)
 def _span(bucket: Bucket) -> str:
-    """A page has each bucket in some twenty addresses."""
+    """Return a bucket's part of a query string; cached because a page has each bucket in some twenty URLs."""
     return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _table(columns: list[Cells], series: Series, link: Link) -> ChartTable:
-    """Return the buckets in words, each with the address of its assemblies; one may not be over yet."""
+    """Return the buckets as table rows, each with the URL of its assemblies; the last may be incomplete."""
     period = series.period
     rows = [
         TableRow(

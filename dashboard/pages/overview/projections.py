@@ -1,4 +1,4 @@
-"""What the month will have saved when it is over, if its last days go on."""
+"""Projects the month's savings from its last days."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ RATE_DAYS = 7
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Tokens, and dollars where models have a price."""
+    """Tokens, and dollars if models have a price."""
 
     tokens: int = 0
     dollars: float | None = None
@@ -21,7 +21,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class MonthProjection:
-    """Savings of this month so far, and at its end at the pace of the last full days."""
+    """The month's savings so far, and at its end at the pace of the last full days."""
 
     so_far: Sums
     projected: Sums
@@ -44,7 +44,7 @@ _MONTH = """
 
 
 def project_month(wanted: FigureFilter, now: datetime) -> MonthProjection:
-    """Project the month that `now` is in, by the team's clock, in one query."""
+    """Project the month that contains `now`, in the team's time zone, in one query."""
     zone = wanted.period.zone
     today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     month, week = today.replace(day=1), today - timedelta(days=RATE_DAYS)

@@ -1,4 +1,4 @@
-"""The overview's tiles: a value, its change against the period before, and one fact more."""
+"""The overview's tiles: a value, its change against the period before, and one more fact."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from dashboard.pages.overview.votes import Feedback, Votes
 def build_tiles(
     now: Figures, before: Figures, *, kinds: Iterable[str] = (), empty_link: str = ""
 ) -> list[Tile]:
-    """Return the tiles; `kinds` are those among the figures, `empty_link` lists the empty contexts."""
+    """Return the tiles; `kinds` are those in the figures, `empty_link` lists the empty contexts."""
     saved, magnitude = compact(now.tokens_saved) if now.tokens_before else (NONE, "")
     return [
         Tile(
@@ -69,7 +69,7 @@ def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
 
 
 def month_tile(month: MonthProjection) -> Tile:
-    """Say what the month will have saved; there is nothing to compare it with yet."""
+    """Return the tile of the month's projected savings; there is nothing to compare it with yet."""
     so_far, letter = compact(month.so_far.tokens)
     worth = f", ≈ {money(month.projected.dollars)}" if month.projected.dollars is not None else ""
     return Tile(
@@ -88,7 +88,7 @@ def votes_tile(now: Feedback, before: Feedback | None) -> Tile:
 
 
 def _compared(figures: Figures, kinds: Iterable[str]) -> str:
-    """Say the saving's share, and what it is a share of."""
+    """Describe the saving's share, and its baseline."""
     if figures.saving_rate is None:
         return "nothing to compare with"
     names = {BASELINES[Kind(kind)] for kind in kinds}
@@ -98,7 +98,7 @@ def _compared(figures: Figures, kinds: Iterable[str]) -> str:
 
 
 def _worth(figures: Figures) -> str:
-    """Say what the saving is worth; and of how many requests, where not every model has a price."""
+    """Describe the saving in dollars, and the share of requests if not every model has a price."""
     if figures.dollars_saved is None:
         return ""
     share = figures.priced / figures.assemblies
@@ -107,5 +107,5 @@ def _worth(figures: Figures) -> str:
 
 
 def _saved(now: Figures, before: Figures) -> tuple[int, int]:
-    """Return the savings to compare; without anything assembled now there is nothing to."""
+    """Return the savings to compare; zeros if nothing was assembled in this period."""
     return (now.tokens_saved, before.tokens_saved) if now.tokens_before else (0, 0)

@@ -1,4 +1,4 @@
-"""How the answers to the overview's assemblies were judged: in all, by stage, and by stage over time."""
+"""Votes on the answers to the overview's assemblies: in all, by stage, and by stage over time."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dashboard.rollups.sources import FigureFilter
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """How many votes there were, and how many of them were thumbs up."""
+    """The number of votes, and of thumbs up among them."""
 
     votes: int = 0
     liked: int = 0
@@ -34,8 +34,8 @@ class Feedback:
     points: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
 
 
-# Votes are few beside assemblies, and each is of one of them. The ORM takes three times as
-# long over it. The last row says that the team has any.
+# Votes are few compared with assemblies, and each belongs to one of them. The ORM takes three times as long.
+# The last row shows that the team has any votes.
 _VOTES = """
 SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
        count(*) FILTER (WHERE v.rating = 'up')
@@ -54,7 +54,7 @@ SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(tea
 
 
 def read_feedback(wanted: FigureFilter) -> Feedback | None:
-    """Return the votes of the period by when they were given; none where the team has never voted."""
+    """Return the period's votes by the time they were given; None if the team has never voted."""
     edges = wanted.period.edges
     with connection.cursor() as cursor:
         cursor.execute(
@@ -82,7 +82,7 @@ def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
         points[stage][bucket - 1] = Votes(votes, liked)
     stages = {stage: sum(found, Votes()) for stage, found in points.items()}
     total = sum(stages.values(), Votes())
-    # What has no stage counts in all, and has no line of its own.
+    # Votes without a stage count in the total, but have no line of their own.
     return Feedback(
         total,
         {stage: votes for stage, votes in stages.items() if stage},

@@ -1,4 +1,4 @@
-"""The log of changes: for admins, to look at."""
+"""The log of changes, for admins to read."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 
 TEMPLATE = "dashboard/audit.html"
-# What an action may be about: the word before its dot.
+# The subjects of actions: the word before the dot of an action's name.
 ABOUT = (
     ("", "All changes"),
     ("config", "Space settings"),
@@ -48,7 +48,7 @@ class AuditForm(FilterForm):
     end = MomentField(required=False, max_length=40, label="To")
 
     def select(self, team: Team) -> QuerySet[AuditEvent]:
-        """Return the events that pass; a list whose filters were refused is empty."""
+        """Return the matching events; none if the filters are invalid."""
         if not self.is_valid():
             return AuditEvent.objects.none()
         given = self.cleaned_data

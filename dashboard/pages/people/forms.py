@@ -15,7 +15,7 @@ KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 
 class KeyForm(InputForm):
     input_type = KeyIn
-    # It stands on one page with other forms that have a name.
+    # The page has other forms with a field called name.
     ids = "key_%s"
     name = forms.CharField(max_length=KEY_NAME_MAX)
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)

@@ -64,7 +64,7 @@ def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
 @require_POST
 @team_page
 def invitation_create(request: TeamRequest) -> HttpResponse:
-    """Make an invitation. Its link is in this one answer and nowhere else."""
+    """Create an invitation. Only this one response contains its link."""
     require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
@@ -102,7 +102,7 @@ def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
 @never_cache
 @require_GET
 def invitation(request: HttpRequest, token: str) -> HttpResponse:
-    """What a link opens, for people without an account too."""
+    """Show the page behind an invitation's link, even to people without an account."""
     return _render_invitation(request, _find(token), AccountForm())
 
 
@@ -110,7 +110,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 @require_POST
 def invitation_join(request: HttpRequest, token: str) -> HttpResponse:
-    """Accept: as who is logged in, or with a new account."""
+    """Accept the invitation as the logged-in user, or with a new account."""
     found = _find(token)
     if request.user.is_authenticated:
         try:
@@ -156,7 +156,7 @@ def _enter(request: HttpRequest, joined: Membership) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @team_page
 def password(request: TeamRequest) -> HttpResponse:
-    """Change one's own password; everywhere else one is logged out."""
+    """Change one's own password, which logs out every other session."""
     user: User = request.user
     form = PasswordChangeForm(user, request.POST or None)
     if request.method == "POST" and form.is_valid():

@@ -1,4 +1,4 @@
-"""The team: its name and clock, its people, its keys, and its demo data."""
+"""The team: its name and time zone, its people, its keys, and its demo data."""
 
 from typing import Any, cast
 from zoneinfo import available_timezones
@@ -23,14 +23,14 @@ from dashboard.pages.people.forms import InvitationForm, KeyForm, TeamForm
 TEMPLATE = "dashboard/settings.html"
 ROWS_SHOWN = 200
 INVITATIONS_SHOWN = 50
-# Two minutes of looking every two seconds.
+# Two minutes of polling every two seconds.
 DEMO_POLLS = 60
 
 
 @require_GET
 @team_page
 def settings(request: TeamRequest) -> HttpResponse:
-    """Show the settings; while texts are being embedded, their panel asks how far that is."""
+    """Show the settings; while texts are being embedded, their panel polls for the progress."""
     is_over = request.htmx.target == "embeddings" and embedding_status().is_settled
     return render_settings(request, status=STOP_POLLING if is_over else 200)
 
@@ -50,7 +50,7 @@ def settings_team(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def key_create(request: TeamRequest) -> HttpResponse:
-    """Make a key. Its secret is in this one answer and nowhere else."""
+    """Create a key. Only this one response contains its secret."""
     require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
@@ -63,7 +63,7 @@ def key_create(request: TeamRequest) -> HttpResponse:
 
 
 def refuse_secret(request: TeamRequest) -> HttpResponse:
-    """Make nothing where the answer would be a page of its own: reloading it would make another secret."""
+    """Refuse to create a secret for a full-page response: reloading it would create another one."""
     messages.error(
         request,
         "Creating a key needs JavaScript, because the secret is shown only once. Nothing was created.",
@@ -109,7 +109,7 @@ def demo_load(request: TeamRequest) -> HttpResponse:
 @require_GET
 @team_page
 def demo_status(request: TeamRequest) -> HttpResponse:
-    """Say whether the demo is there: it comes whole or not at all."""
+    """Show whether the demo is loaded: it is loaded whole or not at all."""
     text = request.GET.get("polls", "0")
     polls = int(text) if text.isdecimal() and len(text) < 4 else 0
     is_done = Space.objects.of(request.team).filter(is_demo=True).exists()
@@ -129,7 +129,7 @@ def demo_remove(request: TeamRequest) -> HttpResponse:
 
 
 def _invitations(request: TeamRequest) -> dict[str, Any]:
-    """Return what an admin sees of invitations."""
+    """Return the invitations and their form, if the visitor is an admin."""
     if not request.membership.allows(Role.ADMIN):
         return {}
     rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
@@ -144,7 +144,7 @@ def render_settings(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
-    """Render the settings; `more` is what the answer to an action shows, which may be a secret."""
+    """Render the settings; `more` is the result of an action, which may be a secret."""
     team = request.team
     context = {
         "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),

@@ -19,7 +19,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version, and how it differs from the one before it in the list."""
+    """A version, and its differences from the next older one."""
 
     config: ContextConfig
     changes: tuple[SettingChange, ...]
@@ -43,12 +43,12 @@ def _changes(older: ContextConfig | None, newer: ContextConfig) -> tuple[Setting
 
 
 def budget_bar(budgets: Mapping[str, Any]) -> Bar:
-    """Draw the four budgets; where a total is set, what it leaves goes to the response."""
+    """Draw the four budgets; if a total is set, the response gets what is left of it."""
     system, context, history, response = (
         int(budgets.get(f"{part}_tokens") or 0) for part in ("system", "context", "history", "response")
     )
     total = int(budgets.get("total_tokens") or 0) or system + context + history + response
-    # As the engine does: context gives way first, and the response takes what is over.
+    # Same as the engine: context is reduced first, and the response takes what is left.
     context = max(0, min(context, total - system - history - response))
     response = max(response, total - system - history - context)
     return allocation_bar(system=system, context=context, used=context, history=history, response=response)

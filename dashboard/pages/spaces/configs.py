@@ -47,7 +47,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
 
 
 def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
-    """Publish the version; None when it was refused, which the form then says."""
+    """Publish the version; return None, with errors in the form, if it was refused."""
     assert isinstance(form.value, ConfigIn)
     try:
         return publish_config(space=space, data=form.value, created_by=request.actor)
@@ -59,7 +59,7 @@ def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextCon
 @require_GET
 @team_page
 def budget_preview(request: TeamRequest, slug: str) -> HttpResponse:
-    """Draw the bar of what is being typed."""
+    """Draw the bar of the budgets being typed."""
     space = get_space(request, slug)
     form = ConfigForm(request.GET)
     form.is_valid()
@@ -83,7 +83,7 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
 @require_POST
 @team_page
 def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
-    """Publish the one setting that a warning proposes, and go back to the page that showed it."""
+    """Publish the one setting that a warning proposes, and return to the page that showed it."""
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
     try:

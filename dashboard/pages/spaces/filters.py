@@ -22,7 +22,7 @@ class RecordsForm(FilterForm):
     )
 
     def select(self, space: Space) -> QuerySet[Record]:
-        """Return the space's records that pass, without their notes."""
+        """Return the space's matching records, without their notes; none if the filters are invalid."""
         found = Record.objects.filter(space=space).defer("notes", "metadata", "summary", "content_hash")
         if not self.is_valid():
             return found.none()
@@ -37,7 +37,7 @@ class RecordsForm(FilterForm):
 
 
 class PreviewForm(FilterForm):
-    """How the preview departs from the space's own settings."""
+    """The preview's deviations from the space's own settings."""
 
     question = forms.CharField(max_length=QUERY_MAX, required=False)
     stage = forms.ChoiceField(

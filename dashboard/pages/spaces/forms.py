@@ -12,7 +12,7 @@ from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 
 UPLOAD_MAX_BYTES = 5 * 2**20
-# How the API and the forms say that a setting knows no limit.
+# The API and the forms use this value for a setting without a limit.
 ALL = "all"
 
 
@@ -62,7 +62,7 @@ class RecordForm(RecordFields):
 
 
 class RecordEditForm(RecordFields):
-    """Only what was changed is sent, so that an edit elsewhere of another field is not undone."""
+    """Sends only changed fields, so that edits of other fields made elsewhere are not undone."""
 
     input_type = RecordPatch
 
@@ -76,7 +76,7 @@ class RecordEditForm(RecordFields):
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         changed = {name: cleaned[name] for name in self.changed_data}
-        # A record always has a date: an emptied field keeps the one it has.
+        # A record always has a date: clearing the field keeps the current one.
         return {name: value for name, value in changed.items() if name != "date" or value is not None}
 
 

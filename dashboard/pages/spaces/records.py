@@ -1,4 +1,4 @@
-"""One record: reading, editing, its past, and its end."""
+"""One record: reading, editing, history, deletion."""
 
 from itertools import pairwise
 from typing import Any
@@ -29,8 +29,8 @@ from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
 from dashboard.pages.spaces.revisions import NOTES_COMPARED, Comparison, compare
 
 REVISIONS_SHOWN = 25
-# A record that is looked at from here, as its address says, is not viewed: one's own edit is no reading, and
-# judging a context must not change the next one.
+# Opening a record from these places, named in the URL, does not count as a view: an edit is not a reading,
+# and judging a context must not change the next one.
 LOOKED_AT_FROM = ("edit", "inspector", "review")
 AFTER_SAVE = "?from=edit"
 
@@ -61,7 +61,7 @@ def _create(request: TeamRequest, slug: str, form: RecordForm) -> Record | None:
 @team_page
 def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
-    # HEAD arrives as GET, and opens nothing.
+    # HEAD arrives as GET, but does not count as a view.
     is_get = request.META["REQUEST_METHOD"] == "GET"
     if is_get and not request.htmx and request.GET.get("from") not in LOOKED_AT_FROM:
         view_record(record=found, viewer=f"user:{request.user.pk}")
@@ -129,7 +129,7 @@ def record_pin(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
 @require_POST
 @team_page
 def record_undo(request: TeamRequest, slug: str, record_id: int, number: int) -> HttpResponse:
-    """Go back to how the record was before a change."""
+    """Restore the record to its state before a change."""
     found = get_record(request, slug, record_id)
     require_role(request, Role.EDITOR)
     try:
@@ -164,7 +164,7 @@ def _render(request: TeamRequest, found: Record, form: RecordEditForm, status: i
 
 
 def _past(found: Record) -> list[tuple[RecordRevision, Comparison]]:
-    """Return the newest revisions, each with what its change did, in one query."""
+    """Return the newest revisions, each with the effect of its change, in one query."""
     revisions: list[Any] = list(
         found.revisions.order_by("-number")
         .defer("notes")
@@ -176,7 +176,7 @@ def _past(found: Record) -> list[tuple[RecordRevision, Comparison]]:
 
 
 def _head(found: Record) -> Record:
-    """Return the record with its notes cut as the revisions' are, so that the two can be compared."""
+    """Return the record with its notes cut like the revisions', so that they can be compared."""
     head = Record.objects.model(**{name: getattr(found, name) for name in HEAD_FIELDS})
     head.notes = found.notes[: NOTES_COMPARED + 1]
     return head

@@ -1,4 +1,4 @@
-"""A search as the page shows it: the form, and why each hit is where it is."""
+"""The search page: its form, and the reasons for each hit's rank."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,7 +14,7 @@ from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut
 from memory.search.snippets import Run, Snippet, load_snippets
 
-# A question stands in the address, and servers refuse long ones; the API takes more.
+# The question is part of the URL, and servers refuse long ones. The API accepts more.
 WORDS_MAX = 2_000
 RESULTS_SHOWN = 20
 KINDS = [("", "Records and memories"), ("record", "Records"), ("memory", "Memories")]
@@ -41,7 +41,7 @@ class SearchForm(FilterForm):
 
     @property
     def chosen_space(self) -> str | None:
-        """Return the chosen space, else the first."""
+        """Return the chosen space, or the first if none is chosen."""
         chosen = self.cleaned_data.get("space") if self.is_bound and self.is_valid() else None
         return chosen or (self.spaces[0].slug if self.spaces else None)
 
@@ -62,7 +62,7 @@ class SearchForm(FilterForm):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One part of a hit's place: what it is, its figure, its bar (0 to 100), and what it means."""
+    """One reason for a hit's rank: its name, figure, bar (0 to 100) and meaning."""
 
     name: str
     figure: str
@@ -73,7 +73,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A result with its title and passage, its address if it has a page, and its reasons."""
+    """A result with its title, its passage, its URL if it has a page, and its reasons."""
 
     result: ResultOut
     url: str | None
@@ -83,12 +83,12 @@ class ShownHit:
 
     @property
     def has_words(self) -> bool:
-        """Say whether a word of the question is in it."""
+        """Return whether the hit contains a word of the question."""
         return self.result["parts"]["lexical_rank"] is not None
 
 
 def show_hits(found: Found, space: str | None) -> list[ShownHit]:
-    """Return the results as the page lists them; one query for each kind."""
+    """Return the results for the page, with one query for each kind."""
     best = max((result["lexical_score"] for result in found.results), default=0.0)
     snippets = _snippets(found)
     return [
@@ -122,7 +122,7 @@ def _url(result: ResultOut, space: str | None) -> str | None:
 
 
 def explain(result: ResultOut, best_lexical: float) -> tuple[Reason, ...]:
-    """Say in plain words how the hit came to its place."""
+    """Explain in plain words how the hit got its rank."""
     parts = result["parts"]
     return (
         Reason(

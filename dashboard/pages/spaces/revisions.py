@@ -1,4 +1,4 @@
-"""What changed between two states of a record, in words and lines. Pure."""
+"""Compares two states of a record, by words and lines. Pure."""
 
 import difflib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Literal
 from contextopt.spaces.models import RecordState
 
 SHOWN_FIELDS = ("title", "type", "date", "tags", "pinned", "thread", "position", "metadata", "deleted_at")
-# Comparing takes quadratic time: longer notes are compared at their beginning alone.
+# Comparing takes quadratic time, so only the beginning of longer notes is compared.
 NOTES_COMPARED = 4_000
 LINES_SHOWN = 60
 
@@ -38,7 +38,7 @@ class Comparison:
 
 
 def compare(before: RecordState, after: RecordState) -> Comparison:
-    """Compare two states by their own fields; view counts are no change."""
+    """Compare two states by their own fields; view counts are ignored."""
     fields = tuple(
         FieldChange(name.replace("_", " "), getattr(before, name), getattr(after, name))
         for name in SHOWN_FIELDS

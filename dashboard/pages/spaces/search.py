@@ -1,4 +1,4 @@
-"""Search over records and memories, and why each hit is where it is."""
+"""Search over records and memories, with the reasons for each hit's rank."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from memory.search.search import find
 @require_GET
 @team_page
 def search(request: TeamRequest) -> HttpResponse:
-    """The question and its filters stand in the address. Being found counts as no view."""
+    """Show the results for the question and filters in the URL. Search results don't count as views."""
     form = SearchForm(request.GET, team=request.team)
     context: dict[str, Any] = {"form": form, "chosen_space": form.chosen_space}
     if form.is_valid() and form.cleaned_data["q"].strip():

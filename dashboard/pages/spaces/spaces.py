@@ -77,7 +77,7 @@ def space(request: TeamRequest, slug: str) -> HttpResponse:
 @require_GET
 @team_page
 def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
-    """What would be sent now; nothing is logged."""
+    """Show what would be sent now, without logging it."""
     found = get_space(request, slug)
     form = PreviewForm(request.GET)
     context: dict[str, Any] = {"space": found, "form": form}
@@ -104,7 +104,7 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
 
 
 def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[str, Any]:
-    """Return what is sent with the parts of its score, the best first."""
+    """Return the records to send, best first, with the parts of their scores."""
     kept = [entry for entry in result.entries if entry["kept"]]
     weights = found.configs.active().values(*WEIGHTS).get()
     return {
@@ -143,14 +143,14 @@ def space_import(request: TeamRequest, slug: str) -> HttpResponse:
 
 
 def _report_json(report: ImportReport) -> dict[str, Any]:
-    """Return what the page shows of the report."""
+    """Return the parts of the report that the page shows."""
     shown = {"rejected": report.to_json()["rejected"][:REJECTIONS_SHOWN]}
     counts = {"rejected_count": report.rejected_count, "kept_in_metadata": sorted(report.kept_in_metadata)}
     return {**report.to_json(), **shown, **counts}
 
 
 def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:
-    """Write the file's rows; None when the file as a whole cannot be read, which the form then says."""
+    """Import the file's rows; return None, with an error in the form, if the file cannot be read at all."""
     upload = form.cleaned_data["file"]
     report = ImportReport()
     with NamedTemporaryFile() as file:
