@@ -28,7 +28,7 @@ NEW_TRUST = 0.5
 
 
 class TrustLevel(models.TextChoices):
-    """Who the memory comes from. External content is shown to models as data only."""
+    """A memory's origin. External content is shown to models as data only."""
 
     USER = "user", "Team member"
     AGENT = "agent", "Agent"

@@ -17,7 +17,7 @@ RECORDS_MAX = 50
 
 
 class Verdict(models.TextChoices):
-    """What was wrong, in the order of the keys 1 to 6."""
+    """A reviewer's verdict, in the order of the keys 1 to 6."""
 
     CONTEXT_MISSING = "context_missing", "Context missing"
     CONTEXT_CUT = "context_cut", "Context cut too short"
@@ -43,7 +43,7 @@ class ItemState(models.TextChoices):
 
 
 class ReviewRules(models.Model):
-    """Which of a team's answers are reviewed, and by how many; a team without a row has the defaults."""
+    """A team's rules for reviews: which answers, and by how many; a team without a row has the defaults."""
 
     team = models.OneToOneField(Team, models.DB_CASCADE, related_name="review_rules", primary_key=True)
     takes_disliked = models.BooleanField(default=True, help_text="all downvoted answers")

@@ -17,7 +17,7 @@ from contextopt.spaces.spaces import find_space
 from memory.search.inputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
-"""Characters of a result's content; a longer one says so."""
+"""The most characters of a result's content; a longer one is marked as cut."""
 # Records store no trust level because they are always the team's own.
 RECORD_TRUST = "user"
 

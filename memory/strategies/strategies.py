@@ -26,7 +26,7 @@ STEP_CHARS = 300
 # A new strategy is compared with this many of the latest of its pattern and repository.
 LIKE_LOOKED_AT = 200
 HINTED_TASK_CHARS = 200
-"""How much of a task a search for strategies looks at, and how much of a task a strategy keeps."""
+"""The number of characters of a task that a search for strategies uses, and that a strategy keeps."""
 
 
 @dataclass(frozen=True, slots=True)
