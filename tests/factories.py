@@ -99,7 +99,7 @@ def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> Fil
 
 
 def make_repository(team: Team, name: str = "shop", files: Mapping[str, str] = SHOP) -> Repository:
-    """Post a repository."""
+    """Create a repository."""
     return create_posted(team=team, name=name, files=files, actor="test").repository
 
 

@@ -66,10 +66,10 @@ def test_new_settings_and_what_they_did(
     _, secret = factories.make_key(team)
     made = {1: assemble(live_server, secret, 1)}
     log_in(page, "/spaces/support/settings/")
-    page.get_by_label("Records at most").fill(str(INCLUDED[2]))
+    page.get_by_label("Record limit").fill(str(INCLUDED[2]))
     page.get_by_label("Note", exact=True).fill("Five are enough")
     page.get_by_role("button", name="Save as a new version").click()
-    expect(page.get_by_role("status")).to_contain_text("Version 2 is saved and in force.")
+    expect(page.get_by_role("status")).to_contain_text("Version 2 is saved and active.")
     expect(page.locator("#version-2")).to_contain_text("Five are enough")
     check_accessibility(page)
     made[2] = assemble(live_server, secret, 2)
@@ -101,7 +101,7 @@ def check_versions(page: Page, made: dict[int, list[object]]) -> None:
         page.locator("#id_config").select_option(str(version))
         expect(total).to_have_text(str(CONTEXTS[version]))
         expect(page.locator("#tile-records .value")).to_have_text(f"{INCLUDED[version]}.0")
-        page.get_by_role("button", name="Table of Records a request").click()
+        page.get_by_role("button", name="Table of Records per request").click()
         page.locator("#table-records").get_by_role("link", name="List").click()
         shown = page.locator("#assemblies tbody th a").all_inner_texts()
         assert sorted(map(int, shown)) == ids
@@ -113,7 +113,7 @@ def compare_versions(page: Page, first: object, last: object) -> None:
     page.goto(f"/assemblies/compare/?id={first}&id={last}")
     cells = page.get_by_role("row", name="Config").locator("td")
     assert cells.all_inner_texts() == ["v1", "v3"]
-    gone = page.get_by_role("table", name="Candidates that fared differently").locator(".tag.drop")
+    gone = page.get_by_role("table", name="Candidates with different outcomes").locator(".tag.drop")
     expect(gone).to_have_count(INCLUDED[1] - INCLUDED[3])
 
 
@@ -143,7 +143,7 @@ def test_people_and_the_log_of_changes(
     expect(page.get_by_role("status")).to_contain_text("A team needs an admin")
     expect(page.get_by_label("Role of olga")).to_have_value("admin")
 
-    page.get_by_role("link", name="Log of changes").click()
+    page.get_by_role("link", name="Change log").click()
     tags = page.locator("#events .tag")
     wanted = list(AuditEvent.objects.order_by("-id").values_list("action", flat=True))
     assert wanted[:3] == ["role.changed", "invitation.accepted", "invitation.made"]
@@ -160,7 +160,7 @@ def join(page: Page, link: str) -> None:
     page.goto(link)
     page.get_by_label("User name").fill("nia")
     page.get_by_label("Password").fill("correct horse battery")
-    page.get_by_role("button", name="Make an account and join").click()
+    page.get_by_role("button", name="Create account and join").click()
     expect(page.get_by_role("navigation", name="Main")).to_contain_text("nia · viewer")
 
 
@@ -174,13 +174,13 @@ def test_the_health_of_the_installation(page: Page, space: Space) -> None:
         return sign.locator("dd > span")
 
     expect(value("Worker")).to_have_text("not alive")
-    expect(value("Behind in rollups")).to_have_text("1")
+    expect(value("Not in rollups yet")).to_have_text("1")
     note_beats(Duty.JOBS)
     fold_assemblies()
     page.reload()
     expect(value("Worker")).to_have_text("alive")
-    expect(value("Behind in rollups")).to_have_text("0")
-    for label in ("Jobs waiting", "To be embedded", "Database", "Database disk free"):
+    expect(value("Not in rollups yet")).to_have_text("0")
+    for label in ("Jobs waiting", "Waiting to be embedded", "Database", "Database disk free"):
         expect(value(label)).not_to_be_empty()
     icon = page.locator("link[rel=icon]").get_attribute("href")
     assert icon is not None

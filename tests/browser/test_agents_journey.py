@@ -93,7 +93,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     _, key = factories.make_key(team)
     page = open_page(viewport={"width": 1440, "height": 900})
     page.goto("/phases/")
-    expect(page.get_by_role("heading", name="No context has been filtered yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No filtered contexts yet")).to_be_visible()
     check_accessibility(page)
     answer = post_context(live_server, key)
     page.reload()
@@ -114,7 +114,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     page.get_by_role("link", name=str(answer["id"]), exact=True).click()
     expect(page.locator("pre.marked .gone").first).to_contain_text("− ## Tree")
     expect(page.locator("#prompt")).not_to_contain_text("How prices round")
-    expect(page.get_by_text("not for this phase").first).to_be_visible()
+    expect(page.get_by_text("not used in this phase").first).to_be_visible()
     check_accessibility(page)
 
     # Saving a smaller budget makes a new version, and the next filtering obeys it.

@@ -60,7 +60,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     tasks.send_messages()
     expect(page.locator(".waiting .tag")).to_have_text("queued")
     expect(page.locator(".waiting")).to_contain_text("The model endpoint answered 503.")
-    expect(page.locator(".waiting")).to_contain_text("the next try is in")
+    expect(page.locator(".waiting")).to_contain_text("Next try in")
     assert page.locator(".thumb").count() == 0
     check_accessibility(page)
 
@@ -150,7 +150,7 @@ def test_without_an_endpoint_one_sees_what_would_be_sent(
     settings.LLM_BASE_URL = ""
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.goto("/chat/")
-    expect(page.get_by_role("heading", name="No model answers yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No model connected")).to_be_visible()
     field = page.get_by_label("Message", exact=True)
     field.fill("Why is the queue stuck?")
     field.press("Enter")
@@ -161,7 +161,7 @@ def test_without_an_endpoint_one_sees_what_would_be_sent(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     check_accessibility(page)
     page.goto("/feedback/")
-    expect(page.get_by_role("heading", name="Nobody has judged an answer yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No votes yet")).to_be_visible()
     check_accessibility(page)
 
 

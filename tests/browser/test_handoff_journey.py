@@ -83,7 +83,7 @@ def test_from_findings_to_the_next_phase(
 
     # Tagging a finding and adding a late one makes a new version to hand on.
     page.locator("#labels-tags").fill("critical")
-    page.get_by_role("button", name="Save tags and links").click()
+    page.get_by_role("button", name="Save tags and dependencies").click()
     expect(page.locator("#finding-shown")).to_contain_text("Saved.")
     check_accessibility(page)
     page.goto(page.url.partition("#")[0])
@@ -100,7 +100,7 @@ def test_from_findings_to_the_next_phase(
     expect(versions.get_by_role("row")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     check_accessibility(page)
-    page.get_by_role("link", name="What was logged").click()
+    page.get_by_role("link", name="Log entry").click()
     expect(page.get_by_text("verified now")).to_be_visible()
     page.goto("/tasks/")
     expect(page.locator("#tasks")).to_contain_text("design")

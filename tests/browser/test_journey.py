@@ -183,7 +183,7 @@ def test_the_pages_of_a_space(
     check_accessibility(page)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_role("status")).to_contain_text("The record is back.")
+    expect(page.get_by_role("status")).to_contain_text("Record restored.")
     record.refresh_from_db()
     assert (record.title, record.is_deleted) == ("Queue stuck after the deploy", False)
 

@@ -181,7 +181,7 @@ def compare_two(page: Page, behind: list[int], check_accessibility: Callable[[Pa
     expect(figures.locator("strong")).to_contain_text("4 of ")
     expect(page.locator("pre.diff .gone")).not_to_have_count(0)
     expect(page.locator("pre.diff")).to_contain_text("Support note")
-    ledger = page.get_by_role("table", name="Candidates that fared differently")
+    ledger = page.get_by_role("table", name="Candidates with different outcomes")
     expect(ledger.locator(".tag.drop")).to_have_count(gone)
     check_accessibility(page)
 

@@ -62,4 +62,4 @@ def test_from_a_completed_task_to_the_hint(
     check_accessibility(page)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_text("The memory is back.")).to_be_visible()
+    expect(page.get_by_text("Memory restored.")).to_be_visible()

@@ -81,7 +81,7 @@ def test_ten_items_by_keyboard(
     page.keyboard.press("2")
     page.keyboard.press("Enter")
     expect(page.get_by_role("main").get_by_text("0 waiting")).to_be_visible()
-    expect(page.get_by_role("heading", name="What to change in settings")).to_be_visible()
+    expect(page.get_by_role("heading", name="Settings to change")).to_be_visible()
     check_accessibility(page)
 
     slots = ReviewSlot.objects.exclude(verdict="")

@@ -164,7 +164,7 @@ def test_a_page_whose_record_is_deleted_meanwhile_says_so(space: Space, client: 
     with before_statement("FOR NO KEY UPDATE OF c", delete_at_once(space)):
         page = client.post(f"/spaces/{space.slug}/records/{record.pk}/delete")
     assert page.status_code == 404
-    assert "The space &#x27;support&#x27; was deleted meanwhile. Nothing was changed." in page.text
+    assert "The space &#x27;support&#x27; was deleted in the meantime. Nothing was changed." in page.text
 
 
 def test_two_who_delete_the_same(space: Space) -> None:

@@ -65,7 +65,7 @@ def test_a_page_says_so_and_when_to_come_back() -> None:
         response = client.post("/spaces/support/records/new/", {"title": "New", "type": "note"})
     assert response.status_code == 503
     assert int(response["Retry-After"]) > 0
-    assert "Not available at the moment" in response.content.decode()
+    assert "Temporarily unavailable" in response.content.decode()
     assert not Record.objects.exists()
 
 

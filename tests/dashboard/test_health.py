@@ -67,7 +67,7 @@ def test_rollups_are_behind_until_they_are_folded(space: Space) -> None:
 
 def test_it_costs_the_same_few_queries(django_assert_num_queries, space: Space) -> None:
     factories.make_assembly(space)
-    # Beats, models, fills, backlog, unfolded assemblies, the first of them, size.
+    # Beats, models, fills, backlog, unfolded the first of them, size.
     with django_assert_num_queries(7):
         read_health()
 
@@ -127,8 +127,8 @@ def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
         "Chat worker",
         "Chat jobs waiting",
         "Schedule",
-        "To be embedded",
-        "Behind in rollups",
+        "Waiting to be embedded",
+        "Not in rollups yet",
         "Database disk free",
     ):
         assert words in html

@@ -23,7 +23,7 @@ class Command(ReportingCommand):
         if options["json"]:
             self.print_json(hint.to_json())
         elif hint.hint is None:
-            self.stdout.write("No strategy is similar enough.")
+            self.stdout.write("No similar strategy.")
         else:
             self.stdout.write(f"{hint.hint}\n\nsimilarity {hint.similarity:.2f}, strategy {hint.memory_id}")
         return DONE

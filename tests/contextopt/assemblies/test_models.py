@@ -55,7 +55,7 @@ def test_an_empty_context_saves_nothing_and_says_why(space: Space) -> None:
 def test_a_context_that_was_warned_of_saves_nothing(space: Space, code: str) -> None:
     row = log_row(space, NOW, warning_codes=[code])
     assert (row.is_empty, row.tokens_saved) == (False, None)
-    assert row.not_counted == f"the context may lack the answer ({code.replace('_', ' ')})"
+    assert row.not_counted == f"the answer may be missing ({code.replace('_', ' ')})"
 
 
 def test_a_context_without_records_by_its_stage_is_not_empty(space: Space) -> None:

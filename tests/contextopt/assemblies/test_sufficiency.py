@@ -97,7 +97,7 @@ def test_a_budget_without_room_says_what_would_do(space: Space, stage: int) -> N
     settings = {"stage": stage, "query": "queue" if stage == 5 else "", "context_tokens": 30}
     warning = only_warning(make_assembly(space, **settings))
     assert warning.code == "budget_too_small"
-    assert warning.message.startswith("The context budget of 30 tokens has no room for the only record")
+    assert warning.message.startswith("The context budget of 30 tokens is too small for the only record")
     assert apply(space, warning.remedy, **settings).stats.records_included == 1
 
 

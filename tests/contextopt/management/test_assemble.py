@@ -149,7 +149,7 @@ def test_the_readable_answer_of_the_other_stages(default_space: Space, run: Run,
     code, out, _ = run("assemble", "support", "--stage", stage, "--as-of", AS_OF, "--no-log")
     assert code == 0
     assert "nothing to compare with" in out
-    assert "a preview, not logged" in out
+    assert "preview, not logged" in out
 
 
 def test_queries_answer_one_line_each_and_name_the_bad_ones(

@@ -208,7 +208,7 @@ def test_the_role_opens_it_and_one_below_does_not(name: str, address, team: Team
     below = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
     response = below.get(address(name))
     assert response.status_code == 403
-    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+    assert f"This requires the role {needed.label.lower()}" in response.content.decode()
     assert log_in(factories.make_user("able", team, needed)).get(address(name)).status_code == 200
 
 
@@ -247,7 +247,7 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
     client = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
     response = client.post(address(name))
     assert response.status_code == 403
-    assert f"This needs the role {needed.label.lower()}" in response.content.decode()
+    assert f"This requires the role {needed.label.lower()}" in response.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -112,5 +112,5 @@ def test_a_hint_as_json_and_in_words(run: Run, write) -> None:
     assert answer["hint"].startswith("[STRATEGY HINT ")
     assert answer["memory_id"] == Memory.objects.get(memory_type="strategy").pk
     code, out, _ = run("strategy_hint", "--task", task, "--repository", "web")
-    assert (code, out) == (0, "No strategy is similar enough.\n")
+    assert (code, out) == (0, "No similar strategy.\n")
     assert run("strategy_hint", "--task", " ")[0] == 2

@@ -136,7 +136,7 @@ def test_a_lost_job_is_given_up(llm: ModelServer, task: Task) -> None:
     with time_machine.travel(timezone.now() + timedelta(minutes=6)):
         tasks.sweep()
     compression.refresh_from_db()
-    assert (compression.brief_state, compression.brief_note) == ("refused", "no worker answered in time")
+    assert (compression.brief_state, compression.brief_note) == ("refused", "no worker responded in time")
     assert compression.assembly is not None
 
 

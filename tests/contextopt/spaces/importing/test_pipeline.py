@@ -311,7 +311,7 @@ def test_the_readable_answer_counts_and_names_what_was_left_out(
     assert caught.value.code == 1
     assert out == "2 read: 1 created, 0 updated, 0 unchanged, 1 rejected\n"
     assert "rejected line 2: row:" in err
-    assert "Kept in metadata, not being fields of a record: colour." in err
+    assert "Stored in metadata, because records have no such fields: colour." in err
 
 
 @pytest.mark.django_db

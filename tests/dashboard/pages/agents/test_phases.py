@@ -138,7 +138,7 @@ def test_names_of_lines_do_not_run_into_each_other(team: Team) -> None:
 
 def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client)
-    assert "No context has been filtered yet" in html
+    assert "No filtered contexts yet" in html
     assert "/api/v1/phases/building/filter" in html
     assert "manage.py filter_phase" in html
     assert html.count('<span class="faint">default</span>') == 6
@@ -152,7 +152,7 @@ def test_tiles_charts_profiles_and_filterings(owner_client: Client, team: Team) 
     assert 'id="tile-share"' in html
     assert set(figures_of(html)) == set(PHASE_CHARTS)
     assert "1,234" in html
-    assert "no profile: sent unchanged" in html
+    assert "no profile, sent unchanged" in html
     assert "600" in html
     assert '<span class="tag">trimmed</span>' in html
 
@@ -160,7 +160,7 @@ def test_tiles_charts_profiles_and_filterings(owner_client: Client, team: Team) 
 def test_an_empty_period_says_so(owner_client: Client, team: Team) -> None:
     log_filtering(team, created_at=NOW - timedelta(days=20))
     html = html_of(owner_client)
-    assert "No filterings in this period" in html
+    assert "No filtered contexts in this period" in html
     assert "curl" not in html
 
 
@@ -249,7 +249,7 @@ def test_an_editor_publishes_the_next_version(editor_client: Client, team: Team)
     html = html_of(editor_client, f"{PROFILE}?phase=building")
     assert "<del>900</del> <ins>800</ins>" in html
     assert "− files, docs" in html
-    assert "comes with the product" in html
+    assert "built in" in html
 
 
 def test_what_was_not_changed_makes_no_version(editor_client: Client, team: Team) -> None:
@@ -317,7 +317,7 @@ def test_a_filtering_is_shown_beside_the_full_context(owner_client: Client, team
     )
     result = factories.make_filtering(team, "building", context=context)
     html = html_of(owner_client, f"/assemblies/{result.id}/")
-    assert "not for this phase" in html
+    assert "not used in this phase" in html
     assert "over the budget: 2 left out" in html
     assert '<span class="gone">− ## Tree\n− &gt; src/\n' in html
     assert "verified now" in html
@@ -342,7 +342,7 @@ def test_the_full_context_can_be_read_raw(owner_client: Client, team: Team) -> N
 
 
 def test_a_filtering_without_payload_shows_its_figures(owner_client: Client, team: Team) -> None:
-    assert "Only the figures are left" in html_of(owner_client, f"/assemblies/{log_filtering(team).pk}/")
+    assert "Text no longer stored" in html_of(owner_client, f"/assemblies/{log_filtering(team).pk}/")
 
 
 def test_assemblies_of_a_kind(owner_client: Client, team: Team, assembly: Assembly) -> None:

@@ -49,7 +49,7 @@ def test_a_task_that_ended_offers_no_command(state: TaskState, owner_client: Cli
     Task.objects.filter(pk=task.pk).update(state=state)
     html = html_of(owner_client, address)
     assert "The task has ended" in html
-    assert "No attempt has failed yet" not in html
+    assert "No failed attempts yet" not in html
     assert 'id="attempt-command"' not in html
 
 
@@ -85,7 +85,7 @@ def test_waits_and_stops_are_in_no_figure(owner_client: Client, task: Task) -> N
         factories.make_attempt(task, files={"cart.py": BEFORE}, root_cause=root_cause)
     html = html_of(owner_client)
     assert html.split('id="tile-saved"')[1].split("</article>")[0] == saving
-    causes = html.split("Root causes, the most frequent first")[1].split("</table>")[0]
+    causes = html.split("Root causes, most frequent first")[1].split("</table>")[0]
     assert causes.count('<td class="n">–</td>') == 2
     page = html_of(owner_client, f"{URL}{task.pk}/")
     assert page.count("nothing was sent") == 2
@@ -101,7 +101,7 @@ def test_filters(owner_client: Client, task: Task) -> None:
     assert numbers(owner_client, "find=CART-17") == [task.pk]
     assert numbers(owner_client, f"find={task.pk}") == [task.pk]
     assert numbers(owner_client, "state=open") == [task.pk]
-    assert "Take them away" in html_of(owner_client, f"{URL}?cause=bad_plan")
+    assert "Clear filters" in html_of(owner_client, f"{URL}?cause=bad_plan")
 
 
 @pytest.mark.parametrize("query", ["state=x", "cause=%00", "repository=" + "x" * 201, "find=%00"])
@@ -161,7 +161,7 @@ def test_an_attempt_shows_delta_diagnosis_error_and_files(owner_client: Client, 
     files = {"cart.py": BEFORE.replace("line 7\n", "line <seven>\n"), "new.py": "a = 1\n"}
     result = factories.make_attempt(task, files=files, error=error)
     html = page_of(owner_client, task)
-    assert "Retry with the delta" in html
+    assert "Retry with the changes" in html
     assert "Off by one" in html
     assert "Count from 0" in html
     assert f"of {len(error):,} characters" in html
@@ -178,17 +178,17 @@ def test_an_attempt_shows_delta_diagnosis_error_and_files(owner_client: Client, 
 
 def test_a_cut_delta_says_that_the_base_stays(owner_client: Client, task: Task) -> None:
     factories.make_attempt(task, files={"cart.py": BEFORE.replace("line", "row"), "old.py": "gone\n"})
-    assert "cut: the base stays where it was" in page_of(owner_client, task)
+    assert "cut; the next diff repeats it" in page_of(owner_client, task)
 
 
 @pytest.mark.parametrize(
     ("root_cause", "words"),
     [
         ("bad_plan", "Plan again"),
-        ("implementation_error", "Retry with the delta"),
-        ("missing_context", "Retry with everything"),
+        ("implementation_error", "Retry with the changes"),
+        ("missing_context", "Retry with the full context"),
         ("impossible_task", "Stop: the task is impossible"),
-        ("a cause of one's own", "Retry with the delta"),
+        ("a cause of one's own", "Retry with the changes"),
     ],
 )
 def test_each_root_cause_says_what_is_next(
@@ -205,10 +205,10 @@ def test_a_wait_counts_down_and_then_rests(owner_client: Client, task: Task) -> 
         assert "30 s left" in html
         assert 'hx-trigger="every 5s"' in html
         clock.shift(timedelta(seconds=31))
-        assert "the wait is over" in page_of(owner_client, task)
+        assert "wait over" in page_of(owner_client, task)
         end_waits()
         html = page_of(owner_client, task)
-    assert "the wait is over" in html
+    assert "wait over" in html
     assert "every 5s" not in html
 
 

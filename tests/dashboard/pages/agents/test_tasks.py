@@ -225,7 +225,7 @@ def test_open_decisions_stop_it_until_they_are_resolved(owner_client: Client, ta
 def test_a_forced_hand_off_is_shown_as_such(owner_client: Client, task: Task, board: str) -> None:
     factories.make_finding(task, decision="open")
     owner_client.post(f"{board}compress", {"force": "1"})
-    assert "Handed on undecided" in html_of(owner_client, board)
+    assert "Handed on with open decisions" in html_of(owner_client, board)
 
 
 def test_too_much_is_diagnosed(owner_client: Client, task: Task, board: str) -> None:

@@ -44,7 +44,7 @@ def turn_of(client: Client, message: Message) -> tuple[int, str]:
 
 def test_without_spaces_the_page_says_how_to_get_one(owner_client: Client) -> None:
     html = html_of(owner_client, "/chat/")
-    assert "There is nothing to talk about yet" in html
+    assert "No spaces yet" in html
     assert "import_git" in html
 
 
@@ -133,7 +133,7 @@ def test_polls_are_rarer_the_longer_it_takes_and_stop(
         status, html = turn_of(owner_client, message)
         assert (status, 'hx-trigger="every 5s"' in html, ">queued<" in html) == (200, True, True)
         assert "The model endpoint cannot be reached." in html
-        assert "the next try is in 90 s, at 12:02:30" in html
+        assert "Next try in 90 s, at 12:02:30" in html
         owner_client.post(f"/chat/messages/{message.pk}/cancel", headers=HTMX)
         status, html = turn_of(owner_client, message)
         assert (status, "hx-trigger" in html, ">cancelled<" in html) == (286, False, True)
@@ -196,7 +196,7 @@ def test_earlier_messages_are_a_page_away(owner_client: Client, conversation: Co
 def test_a_reader_sees_no_form(teammate_client: Client, conversation: Conversation, settings: Any) -> None:
     factories.make_answer(conversation, settings)
     html = page_of(teammate_client, conversation)
-    assert "Your role may read, not ask." in html
+    assert "Your role is read-only." in html
     assert "disabled" in html
 
 

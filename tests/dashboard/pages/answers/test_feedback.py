@@ -30,7 +30,7 @@ def vote(team: Team, rating: str, number: int = 0, **subject: Any) -> Vote:
 
 def test_an_empty_page_says_how_to_begin(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client)
-    assert "Nobody has judged an answer yet" in html
+    assert "No votes yet" in html
     assert "/api/v1/feedback" in html
 
 
@@ -99,7 +99,7 @@ def test_the_votes_behind_a_figure(owner_client: Client, judged: Assembly, team:
     assert count("start=2999-01-01") == 0
     assert count("stage=x") == 0
     assert "m-&lt;1&gt;" in html_of(owner_client, f"{URL}votes/")
-    assert "Take the filters away" in html_of(owner_client, f"{URL}votes/?rating=nonsense")
+    assert "Clear filters" in html_of(owner_client, f"{URL}votes/?rating=nonsense")
 
 
 def test_what_is_another_teams_stays_there(

@@ -51,7 +51,7 @@ def test_a_viewer_sees_the_progress_alone(teammate_client: Client, item: ReviewI
     html = html_of(teammate_client)
     assert "1 waiting" in html
     assert f"/review/{item.pk}/" not in html
-    assert "What is reviewed" not in html
+    assert "Review rules" not in html
 
 
 def test_the_navigation_says_how_many_wait(
@@ -156,9 +156,12 @@ def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team,
 
 def test_an_item_that_others_have_says_so(reviewer: Client, item: ReviewItem) -> None:
     reserve_item(item=item, reviewer="user:ann")
-    assert "Others are at this one." in reviewer.post(f"{URL}{item.pk}/take", follow=True).content.decode()
+    assert (
+        "This item is reserved for other reviewers."
+        in reviewer.post(f"{URL}{item.pk}/take", follow=True).content.decode()
+    )
     response = reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"}, follow=True)
-    assert "Others are at this one." in response.content.decode()
+    assert "This item is reserved for other reviewers." in response.content.decode()
 
 
 def test_an_open_page_keeps_its_reservation(reviewer: Client, item: ReviewItem) -> None:
@@ -178,14 +181,14 @@ def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client,
     reserve_item(item=item, reviewer="user:ann")
     html = html_of(reviewer, f"{URL}{item.pk}/")
     until = timezone.localtime(item.slots.get().reserved_until, ZoneInfo(item.team.time_zone))
-    assert f"ann has it reserved until {until:%H:%M}." in html
+    assert f"ann until {until:%H:%M}." in html
     assert 'form="take-form"' not in html
     record = Record.objects.get()
     given = {"verdict": "context_cut", "note": "The steps are missing.", "record_ids": record.pk}
     response = reviewer.post(f"{URL}{item.pk}/verdict", given)
     html = response.content.decode()
     assert response.status_code == 409
-    assert '<p class="problem" role="alert">Others are at this one.</p>' in html
+    assert '<p class="problem" role="alert">This item is reserved for other reviewers.</p>' in html
     assert "The steps are missing.</textarea>" in html
     assert re.search(r'value="context_cut"[^>]* checked', html)
     assert re.search(rf'name="record_ids" value="{record.pk}"[^>]* checked', html)

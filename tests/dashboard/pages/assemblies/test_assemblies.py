@@ -198,7 +198,7 @@ def test_what_is_alike_says_so(owner_client: Client, space: Space) -> None:
     first, second = make_assembly(space), make_assembly(space)
     html = owner_client.get(f"/assemblies/compare/?id={first.id}&id={second.id}").content.decode()
     assert "The same text, byte for byte" in html
-    assert "1 candidates fared the same" in html
+    assert "1 candidates had the same outcome" in html
 
 
 def test_assemblies_without_payload_are_compared_by_their_figures(owner_client: Client, space: Space) -> None:
@@ -218,7 +218,7 @@ def test_of_three_none_is_passed_over_in_silence(owner_client: Client, space: Sp
     rows = [make_assembly(space) for _ in range(3)]
     query = "&".join(f"id={row.id}" for row in rows)
     html = owner_client.get(f"/assemblies/compare/?{query}").content.decode()
-    assert "3 were ticked, and two can be compared." in html
+    assert "3 assemblies; only two can be compared." in html
     assert all(f'value="{row.id}"' in html for row in rows[:2])
 
 
@@ -243,7 +243,7 @@ def test_the_inspector_shows_text_ledger_and_certificate(owner_client: Client, s
     assert "Queue &lt;stuck&gt;" in html
     assert f'id="line-{record.pk}"' in html
     assert f'data-line="line-{record.pk}"' in html
-    assert "1 candidates; 1 outside the window, 0 deleted" in html
+    assert "1 candidates; 1 outside the date window, 0 deleted" in html
     assert result.certificate.sha256 in html
     assert "verified now" in html
     assert "recency 10.0 of 10, use 0.0 of 10" in html
@@ -298,7 +298,7 @@ def test_a_purged_text_is_said_to_be_one(
 def test_an_assembly_without_payload_shows_its_figures(owner_client: Client, space: Space) -> None:
     row = log_row(space, NOW)
     html = page_of(owner_client, row.pk)
-    assert "Only the figures are left" in html
+    assert "Text no longer stored" in html
     assert owner_client.get(f"/assemblies/{row.pk}/text").status_code == 200
 
 
@@ -390,11 +390,11 @@ def test_the_inspector_says_why_a_saving_does_not_count(
     owner_client: Client, sorts: dict[str, int], space: Space
 ) -> None:
     html = owner_client.get(f"{URL}{sorts['empty']}/").content.decode()
-    assert "Against the last 10 records" in html
+    assert "vs the last 10 records" in html
     assert "Not counted: the context is empty" in html
     assert "Not counted" not in owner_client.get(f"{URL}{sorts['full']}/").content.decode()
     wait = owner_client.get(f"{URL}{sorts['wait']}/").content.decode()
-    assert "Not counted: nothing was sent" in wait
+    assert "Not counted, nothing was sent" in wait
 
 
 def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> None:

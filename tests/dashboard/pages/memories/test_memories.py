@@ -39,7 +39,7 @@ def test_memories_by_filters_and_by_search(owner_client: Client, team: Team) -> 
     assert "Workers hold" in html_of(
         owner_client, "/memory/", trust="external", repository="queue", find="lock"
     )
-    assert "Take them away" in html_of(owner_client, "/memory/", show="deleted")
+    assert "Clear filters" in html_of(owner_client, "/memory/", show="deleted")
 
 
 @pytest.mark.parametrize("query", [{"trust": "x"}, {"tag": "\0"}, {"find": "x" * 3_000}])
@@ -90,7 +90,7 @@ def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Clien
 
 def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strategy: Memory) -> None:
     rate_use(use=make_use(strategy, asked="Fix <that>"), rating=1, actor="user:olga")
-    assert "no like tasks to compare with" in html_of(owner_client, f"/strategies/{strategy.pk}/")
+    assert "no similar tasks to compare with" in html_of(owner_client, f"/strategies/{strategy.pk}/")
     Memory.objects.filter(pk=strategy.pk).update(tokens_saved=-1_500, evidence_count=2)
     html = html_of(owner_client, f"/strategies/{strategy.pk}/")
     assert "<li>Round at the last step</li>" in html
@@ -118,9 +118,7 @@ def test_planning_shows_the_hint_and_counts_nothing(owner_client: Client, strate
     assert "[STRATEGY HINT " in html
     assert "[END STRATEGY HINT " in html
     assert not StrategyUse.objects.exists()
-    assert "No strategy is similar enough" in html_of(
-        owner_client, "/strategies/", task=LIKE, repository="web"
-    )
+    assert "No similar strategy" in html_of(owner_client, "/strategies/", task=LIKE, repository="web")
     assert "Plan a task" not in partial("/strategies/?task=Fix", "hint")
 
 

@@ -53,7 +53,7 @@ def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Spa
     assert "target 80–95 %" in html
     tile = html.split('id="tile-time"')[1].split("</article>")[0]
     assert '<span class="sr">down</span>' in tile
-    assert "This month, projected" in html
+    assert "Projected this month" in html
 
 
 def tile_of(html: str, slug: str) -> str:
