@@ -22,13 +22,15 @@ echo "pyenv install 3.13, or uv python install 3.13." >&2; \
 exit 1
 endef
 
-.PHONY: help setup dev run test lint bench lock clean
+.PHONY: help setup dev run test lint docs picture bench lock clean
 
 help:
 	@echo "make run     serve everything at http://$(HOST):$(PORT) (PORT=9000 for another port)"
 	@echo "make setup   make the environment in .venv alone"
 	@echo "make test    run the whole suite (ARGS='-k name' for a part)"
 	@echo "make lint    check style, types, templates, imports and migrations"
+	@echo "make docs    write the tables of commands and endpoints into docs/"
+	@echo "make picture take the README's picture of the Overview again"
 	@echo "make bench   measure speed and quality (ARGS for one benchmark)"
 	@echo "make lock    resolve pyproject.toml into config/requirements/*.txt"
 	@echo "make clean   remove .venv and caches; the data in var/ stay"
@@ -53,6 +55,13 @@ lint: dev
 	.venv/bin/djade --check $$(find templates -name '*.html')
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
+
+docs: dev
+	DJANGO_SETTINGS_MODULE=config.settings $(PY) -m docs.reference
+
+picture: dev
+	@$(PY) -I config/environment.py browser
+	UPDATE_PICTURE=1 $(PY) -m pytest tests/browser/test_readme_picture.py
 
 bench:
 	$(call environment,bench)

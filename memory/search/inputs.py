@@ -28,27 +28,31 @@ class SearchIn(Input):
     """One question. Every filter given must hold; of its values one is enough."""
 
     query: Words
-    space: Annotated[Slug | None, Field(description="Whose records; without it only memories.")] = None
+    space: Annotated[Slug | None, Field(description="Searches its records; omit for memories only.")] = None
     kinds: Annotated[list[Kind], Field(min_length=1, max_length=2)] | None = None
     limit: Annotated[int, Field(ge=1, le=RESULTS_MAX), NUMBER] = 10
-    types: Annotated[Values | None, Field(description="Of records their type, of memories theirs.")] = None
-    sources: Annotated[Values | None, Field(description="Memories have none.")] = None
+    types: Annotated[Values | None, Field(description="Types of records or memories to search.")] = None
+    sources: Annotated[Values | None, Field(description="Sources of records; memories have none.")] = None
     tags: Values | None = None
-    repositories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
-    categories: Annotated[Values | None, Field(description="For memories only; records have none.")] = None
+    repositories: Annotated[
+        Values | None, Field(description="Repositories or categories of memories; records have none.")
+    ] = None
+    categories: Annotated[
+        Values | None, Field(description="Repositories or categories of memories; records have none.")
+    ] = None
     trust_levels: Annotated[
         list[TrustLevelName] | None,
-        Field(min_length=1, max_length=3, description="Of memories; records are the team's own: user."),
+        Field(min_length=1, max_length=3, description="Sources of memories; records count as user."),
     ] = None
-    date_from: Annotated[Moment | None, Field(description="Dated at or after this moment.")] = None
-    date_to: Annotated[Moment | None, Field(description="Dated at or before this moment.")] = None
+    date_from: Annotated[Moment | None, Field(description="Only results dated at or after this time.")] = None
+    date_to: Annotated[Moment | None, Field(description="Only results dated at or before this time.")] = None
     as_of: Annotated[
         Moment | None,
-        Field(description="As if it were this moment: what is dated later is not there."),
+        Field(description="Search as of this time: later records and memories are ignored."),
     ] = None
     method: Literal["rrf", "weighted"] = "rrf"
-    hybrid_alpha: Annotated[Share, Field(description="The vector part's share of a weighted sum.")] = 0.5
-    min_similarity: Annotated[Share | None, Field(description="Leave out what is less similar.")] = None
+    hybrid_alpha: Annotated[Share, Field(description="Weight of the vector score, 0 to 1.")] = 0.5
+    min_similarity: Annotated[Share | None, Field(description="Minimum cosine similarity, 0 to 1.")] = None
 
     @property
     def wanted_kinds(self) -> tuple[Kind, ...]:

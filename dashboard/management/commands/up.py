@@ -42,7 +42,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=port_number, default=8000, help="port to listen on (8000)")
-        parser.add_argument("--web-workers", type=worker_count, default=2, help="web processes (2)")
+        parser.add_argument(
+            "--web-workers", metavar="N", type=worker_count, default=2, help="web processes (2)"
+        )
         parser.add_argument("--no-worker", action="store_true", help="serve web pages only, run no jobs")
 
     def handle(

@@ -240,7 +240,7 @@ CHARTS = {
         Chart(
             "saved",
             "Tokens saved",
-            "compared with the last 10 records or the full context",
+            "vs the last 10 records or the full context",
             (
                 Column("Tokens saved", _saved, whole),
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
