@@ -45,7 +45,7 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 def log_in(page: Page, address: str) -> None:
     page.goto(address)
-    page.get_by_label("User name").fill("olga")
+    page.get_by_label("Username").fill("olga")
     page.get_by_label("Password").fill("correct horse")
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url(lambda url: "/accounts/login/" not in url)
@@ -66,7 +66,7 @@ def test_new_settings_and_what_they_did(
     _, secret = factories.make_key(team)
     made = {1: assemble(live_server, secret, 1)}
     log_in(page, "/spaces/support/settings/")
-    page.get_by_label("Record limit").fill(str(INCLUDED[2]))
+    page.get_by_label("Record limit", exact=True).fill(str(INCLUDED[2]))
     page.get_by_label("Note", exact=True).fill("Five are enough")
     page.get_by_role("button", name="Save as a new version").click()
     expect(page.get_by_role("status")).to_contain_text("Version 2 is saved and active.")
@@ -128,7 +128,7 @@ def test_people_and_the_log_of_changes(
     invite = page.get_by_role("form", name="New invitation")
     invite.get_by_label("For").fill("Nia")
     invite.get_by_label("Role").select_option("viewer")
-    invite.get_by_role("button", name="Make a link").click()
+    invite.get_by_role("button", name="Create link").click()
     join(open_page(), page.locator("#link").inner_text())
     member = Membership.objects.get(user__username="nia")
     assert member.role == Role.VIEWER
@@ -158,7 +158,7 @@ def test_people_and_the_log_of_changes(
 def join(page: Page, link: str) -> None:
     page.context.clear_cookies()
     page.goto(link)
-    page.get_by_label("User name").fill("nia")
+    page.get_by_label("Username").fill("nia")
     page.get_by_label("Password").fill("correct horse battery")
     page.get_by_role("button", name="Create account and join").click()
     expect(page.get_by_role("navigation", name="Main")).to_contain_text("nia · viewer")
@@ -173,12 +173,12 @@ def test_the_health_of_the_installation(page: Page, space: Space) -> None:
         sign = health.locator("dl > div").filter(has=page.get_by_text(label, exact=True))
         return sign.locator("dd > span")
 
-    expect(value("Worker")).to_have_text("not alive")
+    expect(value("Worker")).to_have_text("not running")
     expect(value("Not in rollups yet")).to_have_text("1")
     note_beats(Duty.JOBS)
     fold_assemblies()
     page.reload()
-    expect(value("Worker")).to_have_text("alive")
+    expect(value("Worker")).to_have_text("running")
     expect(value("Not in rollups yet")).to_have_text("0")
     for label in ("Jobs waiting", "Waiting to be embedded", "Database", "Database disk free"):
         expect(value(label)).not_to_be_empty()

@@ -54,7 +54,7 @@ def test_from_two_failures_to_the_saving(
 ) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.goto("/retries/")
-    expect(page.get_by_role("heading", name="No tasks here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
     check_accessibility(page)
 
     _, key = factories.make_key(team)
@@ -78,7 +78,7 @@ def test_from_two_failures_to_the_saving(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     check_accessibility(page)
 
-    second.get_by_role("link", name="What was sent").click()
+    second.get_by_role("link", name="Sent text").click()
     expect(page.get_by_text("verified now")).to_be_visible()
     expect(page.locator("#prompt")).to_contain_text("## Changed files")
     check_accessibility(page)
@@ -123,7 +123,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     page.get_by_label("package manifest").uncheck()
     check_accessibility(page)
     page.get_by_role("button", name="Save as a new version").click()
-    expect(page.locator("#version-1")).to_contain_text("in force")
+    expect(page.locator("#version-1")).to_contain_text("active")
     assert PhaseProfile.objects.get().budget_tokens == 300
     assert int(str(post_context(live_server, key)["filtered_tokens"])) <= 300
     page.goto("/phases/")

@@ -88,15 +88,13 @@ def test_from_a_dead_endpoint_to_a_vote(
 
     # A thumb is chosen, explained, changed and taken back.
     first = page.locator(".turn").first
-    up, down = (
-        first.get_by_role("button", name=re.compile(name)) for name in ("^Good answer", "^Bad answer")
-    )
+    up, down = (first.get_by_role("button", name=re.compile(name)) for name in ("^Upvote", "^Downvote"))
     up.click()
     expect(up).to_have_attribute("aria-pressed", "true")
     down.click()
     expect(down).to_have_attribute("aria-pressed", "true")
     expect(up).to_have_attribute("aria-pressed", "false")
-    first.get_by_text("Say why").click()
+    first.get_by_text("Add a reason").click()
     first.get_by_label("Reason").select_option("outdated")
     comment = first.get_by_label("Comment")
     comment.fill("That was last year.")
@@ -128,11 +126,11 @@ def test_from_a_dead_endpoint_to_a_vote(
     check_accessibility(page)
     page.get_by_label("Stage", exact=True).select_option("4")
     expect(page).to_have_url(re.compile(r"\?.*stage=4"))
-    page.get_by_role("link", name="Disliked answers of Stage 4").click()
+    page.get_by_role("link", name="Downvoted answers of Stage 4").click()
     expect(page.locator("#votes tbody tr")).to_have_count(1)
     check_accessibility(page)
     page.get_by_role("link", name="Answer", exact=True).click()
-    down = page.locator(".turn").first.get_by_role("button", name=re.compile("^Bad answer"))
+    down = page.locator(".turn").first.get_by_role("button", name=re.compile("^Downvote"))
     down.click()
     expect(down).to_have_attribute("aria-pressed", "false")
     assert not Vote.objects.exists()

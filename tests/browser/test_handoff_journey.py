@@ -22,7 +22,7 @@ def add(page: Page, category: str, content: dict[str, object], confidence: str, 
     page.get_by_label("Content").fill(json.dumps(content))
     page.get_by_label("Confidence").fill(confidence)
     page.get_by_label("Tags").fill(tags)
-    page.get_by_role("button", name="Add the finding").click()
+    page.get_by_role("button", name="Add finding").click()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
@@ -35,12 +35,12 @@ def test_from_findings_to_the_next_phase(
 ) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.goto("/tasks/")
-    expect(page.get_by_role("heading", name="No tasks here")).to_be_visible()
+    expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
     check_accessibility(page)
     page.get_by_role("link", name="New task").click()
     page.get_by_label("Description").fill("Round prices to whole cents in the cart")
     check_accessibility(page)
-    page.get_by_role("button", name="Make the task").click()
+    page.get_by_role("button", name="Create task").click()
     expect(page.get_by_text("No findings yet")).to_be_visible()
 
     # Errors are shown before the form is sent.
@@ -49,7 +49,7 @@ def test_from_findings_to_the_next_phase(
     page.get_by_label("Content").fill('{"description": ')
     page.get_by_label("Confidence").fill("1.2")
     page.get_by_label("Tags").focus()
-    expect(page.locator("#finding-check")).to_contain_text("Give a JSON object")
+    expect(page.locator("#finding-check")).to_contain_text("Enter a JSON object")
     expect(page.locator("#finding-check")).to_contain_text("Confidence")
     for finding in FINDINGS:
         add(page, *finding)
@@ -69,11 +69,11 @@ def test_from_findings_to_the_next_phase(
 
     # The brief stands beside its findings, and a discarded finding is one click away.
     expect(page.locator("#brief-analysis")).to_contain_text("shop/tax.py")
-    handed = page.get_by_role("region", name="Findings and their fate")
+    handed = page.get_by_role("region", name="Findings and their outcome")
     expect(handed.get_by_role("row", name="F-003")).to_contain_text("tagged critical")
     expect(handed.get_by_role("row", name="F-004")).to_contain_text("speculation")
     expect(page.locator("#plot-handoffs .bars path")).not_to_have_count(0)
-    page.get_by_role("button", name="Fetch F-004").click()
+    page.get_by_role("button", name="Open F-004").click()
     expect(page.locator("#finding-content")).to_contain_text("Perhaps pigeons carry the receipts?")
     assert page.evaluate("document.documentElement.scrollWidth") == width
     check_accessibility(page)
@@ -96,7 +96,7 @@ def test_from_findings_to_the_next_phase(
     expect(page.locator("#brief-analysis")).to_contain_text("shop/refund.py")
     expect(handed.get_by_role("row", name="F-004")).to_contain_text("tagged critical")
     page.get_by_text("Versions (2)").click()
-    versions = page.get_by_role("region", name="Versions of the analysis")
+    versions = page.get_by_role("region", name="Versions of analysis")
     expect(versions.get_by_role("row")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     check_accessibility(page)

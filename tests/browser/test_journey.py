@@ -194,7 +194,7 @@ def test_the_pages_of_a_space(
     expect(page.locator("#budget svg.allocation")).to_have_attribute("aria-label", words)
     page.get_by_label("30 days").check()
     page.get_by_role("button", name="Save as a new version").click()
-    expect(page.locator("#version-2")).to_contain_text("in force")
+    expect(page.locator("#version-2")).to_contain_text("active")
     check_accessibility(page)
     config = Space.objects.get().configs.active().get()
     assert (config.context_tokens, config.window_days) == (500, 30)
@@ -207,7 +207,7 @@ def test_settings_help_and_theme(
     page.goto("/settings/")
     check_accessibility(page)
     page.locator("#keys").get_by_label("Name").fill("ci")
-    page.get_by_role("button", name="Make a key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#secret")).to_contain_text("ctx_")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -252,7 +252,7 @@ def test_a_filter_typed_on_gives_up_its_first_request_quietly(
         held.append(route)
 
     page.route("**/memory/?find=cart&*", hold)
-    field = page.get_by_placeholder("Search by words and meaning")
+    field = page.get_by_placeholder("Search by words or meaning")
     with page.expect_request("**/memory/?find=cart&*"):
         field.press_sequentially("cart")
     with page.expect_response("**/memory/?find=carts&*"):

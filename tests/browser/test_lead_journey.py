@@ -171,8 +171,8 @@ def compare_two(page: Page, behind: list[int], check_accessibility: Callable[[Pa
     """Compare one assembly of all records with one of four: text and ledger show which are gone."""
     fewer, all_records = behind[0], behind[1]
     for number in (fewer, all_records):
-        page.get_by_role("checkbox", name=f"Compare {number}", exact=True).check()
-    page.get_by_role("button", name="Compare two").click()
+        page.get_by_role("checkbox", name=f"Select {number} to compare", exact=True).check()
+    page.get_by_role("button", name="Compare selected").click()
     expect(page).to_have_url(re.compile(rf"/assemblies/compare/\?id={fewer}&id={all_records}$"))
     included = Assembly.objects.in_bulk([fewer, all_records])
     gone = included[all_records].records_included - included[fewer].records_included
@@ -214,7 +214,7 @@ def check_exports(page: Page, rows: QuerySet[Assembly]) -> None:
     wanted = list(exported(rows))
     assert len(wanted) == WEEK * (THIS_WEEK + WEEK_BEFORE)
     as_text = [{name: str(value) for name, value in row.items()} for row in wanted]
-    with download(page, "CSV of all that match").open(encoding="utf-8-sig", newline="") as file:
+    with download(page, "Export all as CSV").open(encoding="utf-8-sig", newline="") as file:
         found = list(csv.DictReader(file))
     assert [{name: row[name] for name in as_text[0]} for row in found] == as_text
     lines = [json.loads(line) for line in download(page, "JSONL").read_text().splitlines()]

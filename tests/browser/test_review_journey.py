@@ -54,7 +54,7 @@ def test_ten_items_by_keyboard(
 
     page.keyboard.press("r")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
-    expect(page.locator("#reserved")).to_contain_text("yours until")
+    expect(page.locator("#reserved")).to_contain_text("reserved for you until")
     expect(page.get_by_role("cell", name="cut after 100 characters").first).to_be_visible()
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -75,7 +75,7 @@ def test_ten_items_by_keyboard(
         page.keyboard.press("Escape")
         page.keyboard.press("Enter")
     expect(page.get_by_role("main").get_by_text("1 waiting")).to_be_visible()
-    page.get_by_role("button", name="Begin with them again").focus()
+    page.get_by_role("button", name="Review skipped items").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     page.keyboard.press("2")
@@ -93,6 +93,6 @@ def test_ten_items_by_keyboard(
     # The last verdict is taken back from the toast.
     page.get_by_role("button", name="Undo").last.click()
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
-    expect(page.locator("#reserved")).to_contain_text("yours until")
+    expect(page.locator("#reserved")).to_contain_text("reserved for you until")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Help")).to_be_visible()

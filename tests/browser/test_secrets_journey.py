@@ -21,7 +21,7 @@ def test_a_key_is_made_once(
     page.goto("/settings/")
     form = page.get_by_role("form", name="New key")
     form.get_by_label("Name").fill("ci")
-    form.get_by_role("button", name="Make a key").click()
+    form.get_by_role("button", name="Create key").click()
     expect(page.locator("#secret")).to_contain_text("ctx_")
     expect(page.locator("#keys tbody tr")).to_have_count(1)
     expect(page.locator("#keys [data-copy]")).to_be_focused()
@@ -36,7 +36,7 @@ def test_a_key_is_made_once(
     assert ApiKey.objects.count() == 1
     # The form shows its errors.
     page.get_by_role("form", name="New key").get_by_label("Name").fill(" ")
-    page.get_by_role("button", name="Make a key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#keys [role=alert]")).to_be_visible()
 
 
@@ -50,7 +50,7 @@ def test_a_key_is_made_once_in_the_admin(team: Team, open_page: Callable[..., Pa
     page.locator("#main .select2-selection").click()
     page.get_by_role("option", name=team.name).click()
     page.get_by_role("button", name="Save", exact=True).click()
-    secret = page.get_by_label("Its secret")
+    secret = page.get_by_label("The secret is shown only once")
     expect(secret).to_be_visible()
     assert secret.input_value().startswith("ctx_")
     page.reload()

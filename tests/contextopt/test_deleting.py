@@ -140,7 +140,7 @@ def test_an_import_whose_space_is_deleted_says_so(space: Space, tmp_path: Path) 
     file.write_text("".join(f'{{"title": "Row {number}"}}\n' for number in range(2_500)))
     with (
         before_statement("FOR NO KEY UPDATE OF c", delete_at_once(space, at=2)),
-        pytest.raises(CommandError, match="'support' was deleted meanwhile") as refused,
+        pytest.raises(CommandError, match="'support' was deleted in the meantime") as refused,
     ):
         call_command("import_records", space.slug, str(file), team=space.team.slug)
     assert refused.value.returncode == 2
@@ -153,7 +153,7 @@ def test_a_command_that_finds_it_deleted(space: Space, error: Exception) -> None
             error.__cause__ = ForeignKeyViolation()
             raise error
 
-    with pytest.raises(CommandError, match="deleted meanwhile"):
+    with pytest.raises(CommandError, match="deleted in the meantime"):
         call_command(Late())
 
 

@@ -32,7 +32,7 @@ REPORT = {"description": "x", "quality_score": 9, "plan": "a\nb"}
 NUMBER = "must be a number, not true or false"
 WHOLE = "must be a whole number"
 STEP = "must be text or an object with a title"
-LONG = "must have at most 100,000 characters, it has 100,001"
+LONG = "must have at most 100,000 characters, not 100,001"
 MOMENT = "must be a date-time, such as 2026-01-31T12:00:00Z"
 FIELDS = "'tree', 'tree_paths', 'package_manifest', 'files', 'memories', 'docs' or 'tools'"
 PYTHON = re.compile(
@@ -54,7 +54,7 @@ WRONG: list[tuple[type[BaseModel], object, dict[str, str]]] = [
     (RetryIn, RETRY | {"plan": ["a", ["b"]]}, {"plan.1": STEP}),
     (RetryIn, RETRY | {"plan": ["a", "b\0"]}, {"plan.1": "contains a NUL character, which cannot be stored"}),
     (RetryIn, RETRY | {"plan": "x" * 100_001}, {"plan": LONG}),
-    (RetryIn, RETRY | {"plan": ["x"] * 1_001}, {"plan": "must have at most 1,000 items, it has 1,001"}),
+    (RetryIn, RETRY | {"plan": ["x"] * 1_001}, {"plan": "must have at most 1,000 items, not 1,001"}),
     (RetryIn, RETRY | {"task": "x" * 100_001}, {"task": LONG}),
     (RetryIn, RETRY | {"task": None}, {"task": "must be text"}),
     (RetryIn, RETRY | {"task": True}, {"task": "must be text"}),
@@ -103,7 +103,7 @@ WRONG: list[tuple[type[BaseModel], object, dict[str, str]]] = [
     (RecordIn, {"title": "x", "position": True}, {"position": NUMBER}),
     (RecordIn, {"title": "x", "view_count": True}, {"view_count": NUMBER}),
     (RecordIn, {"title": "x", "date": "2026-13-01"}, {"date": "is not a date, such as 2026-01-31"}),
-    (RecordIn, {"title": "x", "tags": ["a"] * 51}, {"tags": "must have at most 50 items, it has 51"}),
+    (RecordIn, {"title": "x", "tags": ["a"] * 51}, {"tags": "must have at most 50 items, not 51"}),
     (RecordIn, {"title": "x", "metadata": []}, {"metadata": "must be an object"}),
     (RecordIn, {"title": "x", "pinned": "maybe"}, {"pinned": "must be true or false"}),
     (MemoryIn, {"content": "x", "language": "en"}, {"language": "is not a known field"}),

@@ -122,7 +122,7 @@ def test_the_admins_first_page_shows_it(client: Client, owner: User) -> None:
     html = client.get("/admin/").content.decode()
     for words in (
         "Health",
-        "not alive",
+        "not running",
         "Jobs waiting",
         "Chat worker",
         "Chat jobs waiting",

@@ -283,5 +283,5 @@ def test_failure_shows_the_end_of_the_log(place: Location) -> None:
 
 def test_data_of_another_release_are_left_alone(place: Location) -> None:
     (place.data_dir / "PG_VERSION").write_text("12\n")
-    with pytest.raises(PostgresError, match="made by PostgreSQL 12"):
+    with pytest.raises(PostgresError, match="created by PostgreSQL 12"):
         postgres.ensure_running(place)

@@ -18,7 +18,7 @@ class TestApiKey:
         response = self.add(root, team)
         key = ApiKey.objects.get()
         text = response.content.decode()
-        secret = text[text.index("ctx_", text.index("shown this once")) :].split('"')[0]
+        secret = text[text.index("ctx_", text.index("shown only once")) :].split('"')[0]
         assert key.created_by == "user:root"
         # No message holds the secret: it would stay in a cookie or a session.
         assert not list(get_messages(response.wsgi_request))
@@ -33,7 +33,7 @@ class TestApiKey:
             response = root.post(page(ApiKey, "add"), data)
             assert (response.status_code, response["Location"]) == (302, page(ApiKey, "add"))
         assert not ApiKey.objects.exists()
-        assert "No key was made" in root.get(page(ApiKey, "add")).content.decode()
+        assert "No key was created" in root.get(page(ApiKey, "add")).content.decode()
 
     def test_revoke(self, root, team):
         key, _ = factories.make_key(team)

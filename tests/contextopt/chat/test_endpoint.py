@@ -106,7 +106,7 @@ def test_an_answer_that_cannot_be_stored_as_it_is(llm: ModelServer) -> None:
 
 def test_a_slow_endpoint(llm: ModelServer) -> None:
     llm.script.append(Reply(delay_seconds=1))
-    with pytest.raises(CompletionUnavailable, match=r"did not answer in 0\.2 s"):
+    with pytest.raises(CompletionUnavailable, match=r"did not respond within 0\.2 s"):
         ask(timeout_seconds=0.2)
 
 

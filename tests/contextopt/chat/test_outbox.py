@@ -171,7 +171,7 @@ def test_a_slow_endpoint_is_asked_again(
     llm.script.append(Reply(delay_seconds=0.5))
     message = send(conversation)
     tasks.send_messages()
-    assert "did not answer in 0.1 s" in reload(message).error
+    assert "did not respond within 0.1 s" in reload(message).error
 
 
 def test_the_endpoint_says_how_long_to_wait(llm: ModelServer, conversation: Conversation) -> None:
@@ -225,7 +225,7 @@ def test_a_message_whose_senders_always_die_fails_in_the_end(
         now = (reload(message).next_try_at or now) + timedelta(seconds=1)
         assert claims < 500
     assert begun + outbox.PATIENCE < now < begun + outbox.PATIENCE + timedelta(hours=1)
-    assert "broken off" in reload(message).error
+    assert "interrupted" in reload(message).error
 
 
 def test_the_first_of_two_answers_is_kept(llm: ModelServer, conversation: Conversation) -> None:
@@ -286,7 +286,7 @@ def test_cancelled_while_it_is_sent(llm: ModelServer, conversation: Conversation
     retry_message(message=message)
     tasks.send_messages()
     assert reload(message).state == MessageState.ANSWERED
-    with pytest.raises(Conflict, match="answered already"):
+    with pytest.raises(Conflict, match="already been answered"):
         cancel_message(message=message)
     with pytest.raises(Conflict, match="answered"):
         retry_message(message=message)

@@ -77,7 +77,7 @@ def test_from_a_finding_to_the_last_phase(run: Run, write: Any) -> None:
 def test_for_people(run: Run, write: Any, task: Task) -> None:
     code, out, _ = run("add_finding", task.pk, write(RISK))
     assert code == 0
-    assert "F-001 is added" in out
+    assert "F-001 added" in out
     make_finding(task, tags=["critical"])
     code, out, _ = run("advance_phase", "CART-17")
     assert "Phase design, open" in out
@@ -120,7 +120,7 @@ def test_a_finding_is_tagged_and_linked_afterwards(run: Run, task: Task) -> None
     finding.refresh_from_db()
     assert (finding.tags, finding.dependencies) == ([], ["F-001"])
     for arguments, named in (
-        (["F-001", "--depends-on", "F-002"], "circle"),
+        (["F-001", "--depends-on", "F-002"], "circular"),
         (["F-001"], "--tags"),
         (["one", "--tags", "x"], "FINDING"),
         (["F-009", "--tags", "x"], "F-009"),
@@ -158,7 +158,7 @@ def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
         assert code == 2
         assert err.startswith("TASK: ")
         # Only add_finding has the option.
-        assert "--create" not in err or "add_finding with --create" in err
+        assert "--create" not in err or "add_finding --create" in err
 
 
 def test_a_number_may_be_an_external_id(run: Run, task: Task) -> None:

@@ -31,7 +31,7 @@ def test_a_user_without_a_team_is_told_so(db: None) -> None:
     response = log_in(factories.make_user("lonely")).get(reverse("dashboard:overview"))
     assert response.status_code == 403
     html = response.content.decode()
-    assert "You belong to no team yet" in html
+    assert "You are not in a team yet" in html
     assert f'action="{reverse("logout")}"' in html
     assert f'href="{reverse("dashboard:overview")}"' not in html
 
@@ -51,7 +51,7 @@ def test_a_team_of_others_cannot_be_chosen(team_id: str, owner_client: Client) -
 
 def test_login_names_what_is_wrong(owner: User) -> None:
     response = Client().post(reverse("login"), {"username": "olga", "password": "wrong"})
-    assert "do not go together" in response.content.decode()
+    assert "Wrong username or password" in response.content.decode()
 
 
 def test_login_leads_to_the_overview_and_logout_back(owner: User) -> None:

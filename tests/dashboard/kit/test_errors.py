@@ -17,14 +17,14 @@ def strict_client(owner: User) -> Client:
 def test_a_form_without_its_token_is_explained(strict_client: Client, team: Team) -> None:
     response = strict_client.post("/spaces/new", {"name": "Late", "slug": "late"})
     assert response.status_code == 403
-    assert "The form was out of date" in response.content.decode()
+    assert "This form has expired" in response.content.decode()
     assert not team.spaces.exists()
 
 
 def test_a_role_that_does_not_suffice_says_who_can_change_it(teammate: User) -> None:
     response = log_in(teammate).get("/settings/audit/")
     assert response.status_code == 403
-    assert "An admin of the team can give you another role" in response.content.decode()
+    assert "A team admin can change your role" in response.content.decode()
 
 
 def test_a_wrong_address_keeps_the_navigation(owner: User, team: Team) -> None:

@@ -174,13 +174,13 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
     up.child("granian").kill()
     for name, process in stopped.items():
-        notice = f"{name}: process {process.pid} has stopped answering"
+        notice = f"{name}: process {process.pid} stopped responding"
         assert wait_for(lambda notice=notice: notice in up.printed()), up.printed()
         assert wait_for(lambda name=name: f"{name} was killed by signal 9" in up.printed()), up.printed()
     assert does_jobs(up), up.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
     # It had been serving, so its delay did not grow.
-    assert re.findall(r"^web was .* starting it again in (\S+) s", up.printed(), re.M) == ["0.5", "0.5"]
+    assert re.findall(r"^web was .* Restarting it in (\S+) s", up.printed(), re.M) == ["0.5", "0.5"]
 
     left_behind = {process.pid for process in marked(checkout)}
     up.process.kill()
@@ -208,7 +208,7 @@ def _kill_database_and_web(up: Up) -> None:
     up.child("granian").kill()
     database.kill()
     assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
-    assert wait_for(lambda: "server has died" in up.printed()), up.printed()
+    assert wait_for(lambda: "server died" in up.printed()), up.printed()
 
 
 @pytest.mark.parametrize(

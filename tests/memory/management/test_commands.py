@@ -83,7 +83,7 @@ def test_a_completion_is_told_and_stored_once(run: Run, write) -> None:
     assert answer["strategy_id"] == answer["stored"][0]["id"]
     assert answer["not_stored"] == []
     code, out, _ = run("complete_task", path)
-    assert "as was reported before" in out
+    assert "already reported" in out
     assert Memory.objects.count() == 3
 
 
@@ -99,7 +99,7 @@ def test_what_could_not_be_learned_yet_is_exit_1(run: Run, write) -> None:
     with no_memory_can_be_stored():
         code, out, _ = run("complete_task", write(REPORT))
     assert code == 1
-    assert "will be tried again" in out
+    assert "will be retried" in out
     assert Task.objects.get().state == "completed"
 
 

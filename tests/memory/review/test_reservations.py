@@ -161,7 +161,7 @@ def test_two_reviewers_never_get_the_same(team: Team, space: Space) -> None:
     assert (first.item_id, second.item_id) == (items[0].pk, items[1].pk)
     assert reserve_next(team=team, reviewer=ANN).item_id == items[0].pk
     assert reserve_next(team=team, reviewer=CAI, skip=[items[2].pk]) is None
-    with pytest.raises(Conflict, match="Others are at this one"):
+    with pytest.raises(Conflict, match="This item is reserved for other reviewers"):
         reserve_item(item=items[0], reviewer=CAI)
 
 
@@ -255,13 +255,13 @@ def test_each_item_wants_several_verdicts_and_hides_them_until_ones_own(team: Te
         lambda: give_verdict(item=item, reviewer=ANN, data=CUT),
         lambda: withdraw_verdict(item=item, reviewer=ANN),
     ):
-        with pytest.raises(Conflict, match="your verdict stands"):
+        with pytest.raises(Conflict, match="can no longer be withdrawn"):
             act()
 
 
 def test_records_are_the_assemblys_own(team: Team, space: Space, other_team: Team, item: ReviewItem) -> None:
     theirs = factories.make_record(factories.make_space(other_team))
-    with pytest.raises(InvalidInput, match="none of this assembly"):
+    with pytest.raises(InvalidInput, match="not in this assembly"):
         give_verdict(item=item, reviewer=ANN, data=VerdictIn(verdict="model", record_ids=[theirs.pk]))
     assert not ReviewSlot.objects.exclude(verdict="").exists()
 

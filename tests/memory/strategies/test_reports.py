@@ -52,10 +52,13 @@ def test_a_task_is_recorded_and_a_strategy_stored(complete, team: Team) -> None:
     [
         ({"total_attempts": 2}, "2 attempts"),
         ({"quality_score": 6.9}, "quality was 6.9"),
-        ({"plan": " \n"}, "no steps"),
-        ({"plan": None}, "no steps"),
+        ({"plan": " \n"}, "no step of its plan"),
+        ({"plan": None}, "no step of its plan"),
         ({"outcome": "failed"}, "failed"),
-        ({"plan": "One", "attempts": [{"step_index": 0, "action": "x", "result": "failed"}]}, "no steps"),
+        (
+            {"plan": "One", "attempts": [{"step_index": 0, "action": "x", "result": "failed"}]},
+            "no step of its plan",
+        ),
     ],
 )
 def test_why_there_is_no_strategy(complete, overrides: dict, reason: str) -> None:
@@ -114,7 +117,7 @@ def test_an_open_task_is_ended_once(complete, team: Team) -> None:
     result = complete(task_id=task.pk, description="", repository="")
     assert result.completion.task_id == task.pk
     assert Memory.objects.get().repository == "web"
-    with pytest.raises(Conflict, match="completed already"):
+    with pytest.raises(Conflict, match="is already completed"):
         complete(task_id=task.pk, quality_score=3)
 
 

@@ -113,7 +113,7 @@ class TestDecisions:
 
     def test_what_is_none_cannot_be_resolved(self, task: Task) -> None:
         make_finding(task)
-        with pytest.raises(Conflict, match="no decision"):
+        with pytest.raises(Conflict, match="is not a decision"):
             resolve(task, 1)
         with pytest.raises(NotFound):
             resolve(task, 2)
@@ -190,8 +190,8 @@ class TestChanges:
         ("depends_on", "message"),
         [
             (["F-001"], "itself"),
-            (["F-003"], "circle"),
-            (["F-002"], "circle"),
+            (["F-003"], "circular"),
+            (["F-002"], "circular"),
             (["F-009"], "no finding F-009"),
         ],
     )

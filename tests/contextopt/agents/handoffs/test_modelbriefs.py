@@ -87,7 +87,10 @@ def test_findings_are_fenced_data_and_the_critical_ones_stay_out(llm: ModelServe
         (refused(401), "401"),
         (DROPPED, "cannot be reached"),
         (completion("word " * 800), "more than 450"),
-        (completion("See shop/invented.py and table ghosts_of_orders."), "names what no finding does"),
+        (
+            completion("See shop/invented.py and table ghosts_of_orders."),
+            "names things that no finding mentions",
+        ),
     ],
 )
 def test_what_fails_leaves_the_extract_in_force(
@@ -105,7 +108,7 @@ def test_one_that_is_too_slow_is_refused(llm: ModelServer, task: Task, monkeypat
     monkeypatch.setattr("contextopt.agents.handoffs.modelbriefs.WRITE_SECONDS", 0.2)
     llm.script.append(Reply(delay_seconds=0.6))
     compression = written(task)
-    assert "did not answer" in compression.brief_note
+    assert "did not respond" in compression.brief_note
 
 
 def test_one_that_comes_after_the_next_phase_began_is_kept_to_compare(llm: ModelServer, task: Task) -> None:

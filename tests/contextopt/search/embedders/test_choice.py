@@ -94,13 +94,13 @@ def test_the_settings_name_the_embedder(settings) -> None:
     settings.EMBEDDING_MODEL, settings.EMBEDDING_ENDPOINT_MODEL = "endpoint", "nomic"
     settings.EMBEDDING_DIMENSIONS = 768
     assert configured_embedder() == "endpoint:nomic:768"
-    with pytest.raises(EmbeddingUnavailable, match="do not say where"):
+    with pytest.raises(EmbeddingUnavailable, match="no settings for the embedding model"):
         get_embedder("endpoint:nomic:768")
 
 
 def test_an_unknown_choice_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDING_MODEL", "word2vec")
-    with pytest.raises(ImproperlyConfigured, match="EMBEDDING_MODEL is 'word2vec'; say one of wordllama"):
+    with pytest.raises(ImproperlyConfigured, match="EMBEDDING_MODEL is 'word2vec'; use one of wordllama"):
         env_choice("EMBEDDING_MODEL", ("wordllama", "minilm"))
 
 

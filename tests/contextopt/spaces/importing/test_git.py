@@ -159,7 +159,7 @@ def test_a_history_that_ends_in_damage_is_kept_so_far(repository: Path) -> None:
     (repository / ".git" / "objects" / first[:2] / first[2:]).unlink()
     *kept, last = read_commits(str(repository))
     assert isinstance(last, Rejection)
-    assert "cannot be read from here on" in last.error
+    assert "cannot be read beyond this point" in last.error
     assert last.line == len(kept) + 1
 
 

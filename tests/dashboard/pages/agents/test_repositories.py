@@ -102,7 +102,7 @@ def test_what_the_graph_lacks_is_listed(owner_client: Client, team: Team) -> Non
 
 def test_a_repository_without_files(owner_client: Client, team: Team) -> None:
     found = factories.make_repository(team, name="empty", files={})
-    assert "no files to choose from" in html_of(owner_client, f"{URL}{found.pk}/?task=a")
+    assert "No files to choose from" in html_of(owner_client, f"{URL}{found.pk}/?task=a")
 
 
 def test_repositories_of_others_are_not_found(

@@ -58,7 +58,7 @@ def test_a_task_that_ended_offers_no_command(state: TaskState, owner_client: Cli
 
 def test_an_empty_list_says_how_to_begin(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client)
-    assert "No tasks here" in html
+    assert "No tasks yet" in html
     assert "/api/v1/tasks" in html
     assert "manage.py retry_delta" in html
     assert "tile-share" not in html
@@ -263,7 +263,7 @@ def test_the_inspector_shows_a_retry(owner_client: Client, task: Task) -> None:
 
 def test_the_inspector_shows_a_wait(owner_client: Client, task: Task) -> None:
     result = factories.make_attempt(task, root_cause="environment_error")
-    assert "the agent waits" in html_of(owner_client, f"/assemblies/{result.attempt.assembly_id}/")
+    assert "The agent waits" in html_of(owner_client, f"/assemblies/{result.attempt.assembly_id}/")
 
 
 def test_what_costs_more_is_drawn_as_over() -> None:

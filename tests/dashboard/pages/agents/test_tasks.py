@@ -48,7 +48,7 @@ def board(task: Task) -> str:
 
 def test_an_empty_list_says_how_to_begin(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client)
-    assert "No tasks here" in html
+    assert "No tasks yet" in html
     assert "manage.py add_finding" in html
 
 
@@ -142,7 +142,7 @@ def test_a_finding_is_added(owner_client: Client, task: Task, board: str) -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"content": "{"}, "Give a JSON object"),
+        ({"content": "{"}, "Enter a JSON object"),
         ({"content": '{"x": NaN}'}, "NaN"),
         ({"confidence": "1.2"}, "less than or equal to 1"),
         ({"confidence": "nan"}, "Enter a number"),
@@ -169,7 +169,7 @@ def test_a_bad_finding_says_what_is_wrong_at_once_and_when_sent(
 def test_a_good_finding_is_told_its_number_and_weight(owner_client: Client, task: Task, board: str) -> None:
     factories.make_finding(task)
     html = owner_client.post(f"{board}check", FINDING, headers=HTMX).content.decode()
-    assert "It would be F-002, with" in html
+    assert "Valid. This will be F-002 with" in html
     assert Finding.objects.count() == 1
 
 
@@ -184,7 +184,7 @@ def test_before_the_hand_off(owner_client: Client, task: Task, board: str) -> No
     factories.make_finding(task)
     html = html_of(owner_client, board)
     assert "Advance to design" in html
-    assert "given at most 36,800" in html
+    assert "starts with at most 36,800 tokens" in html
 
 
 def test_what_was_handed_on_and_what_became_of_each(owner_client: Client, task: Task, board: str) -> None:
@@ -343,7 +343,7 @@ WRITES = ["", "check", "compress", "advance", "findings/1/resolve", "findings/1/
 def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str) -> None:
     factories.make_finding(task, decision="open")
     html = html_of(teammate_client, board)
-    assert "Add the finding" not in html
+    assert "Add finding" not in html
     assert "Resolve" not in html
     assert teammate_client.get(f"{URL}new/").status_code == 403
     for path in WRITES:

@@ -105,8 +105,8 @@ def test_the_votes_behind_a_figure(owner_client: Client, judged: Assembly, team:
 def test_what_is_another_teams_stays_there(
     outsider_client: Client, judged: Assembly, other_team: Team
 ) -> None:
-    assert "Nobody has judged" in html_of(outsider_client)
-    assert "No votes here" in html_of(outsider_client, f"{URL}votes/")
+    assert "No votes yet" in html_of(outsider_client)
+    assert "No votes found" in html_of(outsider_client, f"{URL}votes/")
 
 
 def test_the_queries_do_not_grow_with_the_votes(owner_client: Client, team: Team, assembly: Assembly) -> None:

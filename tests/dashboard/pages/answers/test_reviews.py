@@ -72,7 +72,7 @@ def test_the_next_item_is_reserved_and_shown(reviewer: Client, item: ReviewItem)
     response = reviewer.post(f"{URL}next", follow=True)
     html = response.content.decode()
     assert response.redirect_chain[-1][0] == f"/review/{item.pk}/"
-    assert "yours until" in html
+    assert "reserved for you until" in html
     assert "cut after 100 characters" in html
     assert "outdated" in html
 
@@ -99,11 +99,11 @@ def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, sp
         "context_wrong", "From last year.", [record.pk], "user:rita"
     )  # fmt: skip
     assert f'action="/review/{first.pk}/undo"' in response.content.decode()
-    assert "judged it on" in html_of(reviewer, f"{URL}{first.pk}/")
+    assert "gave a verdict on" in html_of(reviewer, f"{URL}{first.pk}/")
     reviewer.post(f"{URL}{first.pk}/undo")
     assert first.slots.get().verdict == ""
     second_undo = reviewer.post(f"{URL}{first.pk}/undo", follow=True).content.decode()
-    assert "You have not judged this one" in second_undo
+    assert "You have not given a verdict on this item" in second_undo
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, sp
         ({"verdict": "wrong"}, "Select a valid choice"),
         ({"verdict": "model", "note": "a\x00"}, "Null characters"),
         ({"verdict": "model", "note": "x" * 2_001}, "at most 2"),
-        ({"verdict": "model", "record_ids": ["999999999"]}, "none of this assembly"),
+        ({"verdict": "model", "record_ids": ["999999999"]}, "not in this assembly"),
         ({"verdict": "model", "record_ids": ["x"]}, "record_ids"),
         ({"verdict": "model", "record_ids": [str(2**70)]}, "record_ids"),
     ],
@@ -134,7 +134,7 @@ def test_skipped_items_come_back_when_asked_for(reviewer: Client, space: Space) 
     assert response.headers["Location"] == f"/review/{second.pk}/"
     assert first.slots.get().reviewer == ""
     assert reviewer.post(f"{URL}{second.pk}/skip").headers["Location"] == URL
-    assert "You skipped 2." in html_of(reviewer)
+    assert "You skipped 2 items." in html_of(reviewer)
     assert reviewer.post(f"{URL}next", {"again": "yes"}).headers["Location"] == f"/review/{first.pk}/"
 
 
@@ -143,12 +143,12 @@ def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team,
     give_verdict(item=item, reviewer="user:ann", data=CUT)
     html = html_of(reviewer, f"{URL}{item.pk}/")
     assert "A secret note." not in html
-    assert "1 of 2 verdicts given. You see them once" in html
+    assert "1 of 2 verdicts given. You will see the others" in html
     assert b"A secret note." not in b"".join(reviewer.get(f"{URL}verdicts.csv"))
     reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"})
     assert "A secret note." in html_of(reviewer, f"{URL}{item.pk}/")
     refused = reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "other"}, follow=True)
-    assert "your verdict stands" in refused.content.decode()
+    assert "can no longer be withdrawn" in refused.content.decode()
     exported = b"".join(reviewer.get(f"{URL}verdicts.jsonl")).splitlines()
     assert {json.loads(line)["verdict"] for line in exported} == {"context_cut", "model"}
     assert len(b"".join(reviewer.get(f"{URL}verdicts.csv")).splitlines()) == 3
@@ -170,11 +170,11 @@ def test_an_open_page_keeps_its_reservation(reviewer: Client, item: ReviewItem) 
     before = item.slots.get().reserved_until
     with time_machine.travel(timezone.now() + timedelta(minutes=5)):
         renewed = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
-        assert (renewed.status_code, "yours until" in renewed.content.decode()) == (200, True)
+        assert (renewed.status_code, "reserved for you until" in renewed.content.decode()) == (200, True)
         assert item.slots.get().reserved_until > before
     item.slots.update(reviewer="user:ann")
     lost = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
-    assert (lost.status_code, "somebody else has it" in lost.content.decode()) == (286, True)
+    assert (lost.status_code, "someone else has it" in lost.content.decode()) == (286, True)
 
 
 def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client, item: ReviewItem) -> None:
@@ -202,7 +202,7 @@ def test_an_admin_assigns(owner_client: Client, reviewer: Client, item: ReviewIt
     assert item.assigned_to.username == "rita"
     assert f"/review/{item.pk}/" in html_of(reviewer, f"{URL}?whose=mine")
     wrong = owner_client.post(f"{URL}{item.pk}/assign", {"username": "nobody"}, follow=True)
-    assert "no member who may review" in wrong.content.decode()
+    assert "not a member who can review" in wrong.content.decode()
 
 
 def test_an_admin_sets_the_rules(owner_client: Client, team: Team) -> None:

@@ -37,7 +37,7 @@ def test_the_newest_come_first(owner_client: Client, space: Space) -> None:
 
 def test_an_empty_list_says_how_to_make_one(owner_client: Client, team: Team) -> None:
     html = owner_client.get(URL).content.decode()
-    assert "No assemblies here" in html
+    assert "No assemblies yet" in html
     assert "curl" in html
 
 
@@ -197,14 +197,14 @@ def test_what_is_alike_says_so(owner_client: Client, space: Space) -> None:
     make_record(space)
     first, second = make_assembly(space), make_assembly(space)
     html = owner_client.get(f"/assemblies/compare/?id={first.id}&id={second.id}").content.decode()
-    assert "The same text, byte for byte" in html
+    assert "The texts are identical, byte for byte" in html
     assert "1 candidates had the same outcome" in html
 
 
 def test_assemblies_without_payload_are_compared_by_their_figures(owner_client: Client, space: Space) -> None:
     rows = [log_row(space, NOW, sha256=digit * 64, tokens_after=100) for digit in "ab"]
     html = owner_client.get(f"/assemblies/compare/?id={rows[0].pk}&id={rows[1].pk}").content.decode()
-    assert "not stored any more" in html
+    assert "no longer stored" in html
 
 
 @pytest.mark.parametrize("query", ["", "id=x", "id=1.5&id=%00", "id=" + "9" * 30])
@@ -270,7 +270,7 @@ def test_what_the_ledger_does_not_name_is_counted(
     payload = assembly.payload
     payload.ledger["counts"] = {"over_record_limit": 1_250}
     AssemblyPayload.objects.filter(pk=payload.pk).update(ledger=payload.ledger)
-    assert "1,250 over the record limit" in page_of(owner_client, assembly.pk)
+    assert "1,250 more dropped: over the record limit" in page_of(owner_client, assembly.pk)
 
 
 def test_a_changed_text_is_found_out(owner_client: Client, assembly: Assembly) -> None:
@@ -394,7 +394,7 @@ def test_the_inspector_says_why_a_saving_does_not_count(
     assert "Not counted: the context is empty" in html
     assert "Not counted" not in owner_client.get(f"{URL}{sorts['full']}/").content.decode()
     wait = owner_client.get(f"{URL}{sorts['wait']}/").content.decode()
-    assert "Not counted, nothing was sent" in wait
+    assert "Not counted: nothing was sent" in wait
 
 
 def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> None:

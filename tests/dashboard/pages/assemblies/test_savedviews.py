@@ -104,7 +104,7 @@ def test_there_is_an_end_to_views(team: Team, owner_client: Client) -> None:
     response = owner_client.post(
         SAVE, {"page": "assemblies", "name": "More", "query": "", "is_shared": "on"}, follow=True
     )
-    assert "delete one first" in response.content.decode()
+    assert "Delete one first" in response.content.decode()
 
 
 def test_the_list_costs_one_query_for_two_as_for_twenty(team: Team) -> None:

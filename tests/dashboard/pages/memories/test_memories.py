@@ -108,7 +108,7 @@ def test_retire_and_reinstate(editor_client: Client, strategy: Memory) -> None:
     assert Memory.objects.get().retired_at is None
     editor_client.post(url + "retire", {"reason": "outdated"})
     assert "outdated (user:edda)" in html_of(editor_client, url)
-    assert "No strategies here" in html_of(editor_client, "/strategies/")
+    assert "No strategies yet" in html_of(editor_client, "/strategies/")
     editor_client.post(url + "reinstate")
     assert Memory.objects.get().retired_at is None
 
@@ -135,9 +135,9 @@ def test_completing_says_what_was_stored_and_why_not(editor_client: Client, team
     ).content.decode()
     assert "One → Two" in html
     assert Memory.objects.filter(memory_type="decision").count() == 2
-    assert "None was given" in html
+    assert "None given" in html
     poor = editor_client.post("/strategies/complete/", {**data, "quality_score": 5}, follow=True)
-    assert "a strategy needs 7" in poor.content.decode()
+    assert "a strategy needs at least 7" in poor.content.decode()
     for wrong in ({"description": ""}, {"quality_score": 11}, {"task_id": 999}):
         response = editor_client.post("/strategies/complete/", {**data, **wrong})
         assert response.status_code == 422
@@ -159,7 +159,7 @@ def test_a_report_is_shown_at_an_address_of_its_own(
     assert first == second
     html = editor_client.get(second).content.decode()
     assert "Half even" in html
-    assert "reported before" in html
+    assert "already recorded" in html
     for address in (
         second,
         "/strategies/complete/?completion=x",

@@ -375,12 +375,12 @@ def test_filters_offer_what_was_seen_and_what_is_chosen(owner_client: Client, lo
 
 
 def test_money_is_shown_for_models_with_a_price(owner_client: Client, logged: Space) -> None:
-    assert "What the saving is worth is not known" in html_of(owner_client)
+    assert "model prices" in html_of(owner_client)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
     html = html_of(owner_client)
     # Each of the 14 assemblies saved 100 tokens.
     assert "≈ $7.00" in html
-    assert "What the saving is worth is not known" not in html
+    assert "model prices" not in html
     log_row(logged, NOW - timedelta(minutes=1), model="large")
     assert "≈ $7.00 for 93 % of requests" in html_of(owner_client)
 
@@ -427,9 +427,9 @@ def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) 
 def test_a_worker_that_is_behind_is_said(
     owner_client: Client, logged: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "is the worker running" not in html_of(owner_client)
+    assert "Is the worker running" not in html_of(owner_client)
     UnfoldedAssembly.objects.bulk_create(UnfoldedAssembly(assembly_id=10**9 + n) for n in range(2_001))
-    assert "is the worker running" in html_of(owner_client)
+    assert "Is the worker running" in html_of(owner_client)
 
 
 def test_no_name_breaks_out_of_the_island() -> None:
@@ -441,10 +441,12 @@ def test_no_name_breaks_out_of_the_island() -> None:
 def test_without_javascript_each_chart_says_where_its_numbers_are(
     owner_client: Client, logged: Space
 ) -> None:
-    assert html_of(owner_client).count('<noscript><p class="muted">The chart needs JavaScript') == len(CHARTS)
+    assert html_of(owner_client).count('<noscript><p class="muted">This chart needs JavaScript') == len(
+        CHARTS
+    )
 
 
 def test_a_stages_median_is_marked_as_near(owner_client: Client, logged: Space) -> None:
     stages = html_of(owner_client).split('aria-label="Stages"')[1].split("</table>")[0]
-    assert 'title="Read off a histogram' in stages
+    assert 'title="Estimated from a histogram' in stages
     assert '<td class="n">≈ ' in stages

@@ -16,7 +16,7 @@ def test_members_and_keys_are_listed(teammate_client: Client, team: Team) -> Non
     html = teammate_client.get(URL).content.decode()
     assert "tom" in html
     assert "ci" in html
-    assert "Make a key" not in html
+    assert "Create key" not in html
 
 
 def test_the_team_gets_a_name_and_a_clock(owner_client: Client, team: Team) -> None:
@@ -70,7 +70,7 @@ def test_what_a_reload_would_send_again_makes_no_secret(
         response = owner_client.post(f"{URL}{address}", data)
         assert (response.status_code, response.headers["Location"]) == (302, URL)
     assert not ApiKey.objects.exists() and not Invitation.objects.exists()
-    assert "Nothing was made" in owner_client.get(URL).content.decode()
+    assert "Nothing was created" in owner_client.get(URL).content.decode()
 
 
 def test_a_revoked_key_stays_listed(owner_client: Client, team: Team) -> None:
@@ -86,10 +86,10 @@ def test_the_demo_status_waits_and_ends(owner_client: Client, team: Team) -> Non
     assert waiting.status_code == 200
     assert "every 2s" in waiting.content.decode()
     stuck = owner_client.get("/demo/?polls=60", headers=headers)
-    assert (stuck.status_code, "takes too long" in stuck.content.decode()) == (286, True)
+    assert (stuck.status_code, "taking too long" in stuck.content.decode()) == (286, True)
     Space.objects.filter(pk=factories.make_space(team).pk).update(is_demo=True)
     done = owner_client.get("/demo/?polls=2", headers=headers)
-    assert (done.status_code, "is there" in done.content.decode()) == (286, True)
+    assert (done.status_code, "Demo data loaded" in done.content.decode()) == (286, True)
 
 
 def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
@@ -116,7 +116,7 @@ def test_the_panel_of_embeddings_asks_until_all_is_done(owner_client: Client, te
     assert (waiting.status_code, "1 new text waiting" in waiting.content.decode()) == (200, True)
     work_through(seconds=10, index_seconds=None, work=Work())
     done = owner_client.get(URL, headers=headers)
-    assert (done.status_code, "Every text can be found" in done.content.decode()) == (286, True)
+    assert (done.status_code, "All texts are searchable" in done.content.decode()) == (286, True)
     assert "<html" not in done.content.decode()
     assert "every 5s" not in done.content.decode()
 
@@ -137,7 +137,7 @@ def test_what_destroys_is_asked_first(owner_client: Client, team: Team, teammate
     for dialog, name, args, words in (
         (f"revoke-{key.pk}", "key_revoke", [key.pk], "Revoke the key “&lt;ci&gt;”?"),
         (f"remove-{member.pk}", "member_remove", [member.pk], "Remove tom from the team?"),
-        ("demo-dialog", "demo_remove", [], f"Everything in the spaces {space.name} is deleted"),
+        ("demo-dialog", "demo_remove", [], f"This deletes everything in the spaces {space.name},"),
     ):
         asked = html.split(f'<dialog id="{dialog}"')[1].split("</dialog>")[0]
         assert words in asked

@@ -42,8 +42,8 @@ def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -
 def test_without_a_word_in_common_it_says_that_meaning_found_them(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
     ensure_embedded(registry.get("record"), space.pk, limit=99)
-    assert "nearest by meaning" in html_of(owner_client, "q=zebra")
-    assert "nearest by meaning" not in html_of(owner_client, "q=queue")
+    assert "closest by meaning" in html_of(owner_client, "q=zebra")
+    assert "closest by meaning" not in html_of(owner_client, "q=queue")
 
 
 def test_a_memory_leads_to_its_page(owner_client: Client, space: Space) -> None:
@@ -89,7 +89,7 @@ def test_queries(owner_client: Client, space: Space, records: int) -> None:
     ensure_embedded(registry.get("record"), space.pk, limit=99)
     html_of(owner_client, "q=queue")
     with CaptureQueriesContext(connection) as queries:
-        assert html_of(owner_client, "q=queue").count("Why it is here") == records
+        assert html_of(owner_client, "q=queue").count("Why this result") == records
     # The frame's four, spaces, space, stems, model, two for words not counted yet, frequencies, best by
     # words, number of vectors, nearest, rows, passages; of the memories, the counts and the best; two that
     # tell the planner to plan again.

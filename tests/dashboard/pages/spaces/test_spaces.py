@@ -192,4 +192,4 @@ def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
 
 def test_without_javascript_one_is_told_where_the_preview_is(owner_client: Client, space: Space) -> None:
     html = owner_client.get(f"/spaces/{space.slug}/").content.decode()
-    assert "press Preview.</p></noscript>" in html
+    assert "Press Preview.</p></noscript>" in html
