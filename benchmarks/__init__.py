@@ -1,1 +1,1 @@
-"""Measures the product's bars on generated (or given) records, beside other ways to do the same."""
+"""Measures the product's bars on generated or given records, next to other ways to do the same."""

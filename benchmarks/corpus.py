@@ -1,4 +1,4 @@
-"""Generated records: such as a team's notes, commits and decisions, or as hostile as text can be."""
+"""Generate records, either similar to a team's notes, commits and decisions, or as hostile as text can be."""
 
 import random
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 SPREAD_DAYS = 90
-# One record in so many is in the trash; a space has this many pinned ones.
+# One record in this many is in the trash. A space has this many pinned ones.
 TRASH_EVERY = 200
 PINNED = 2
-# As many words as a team of some years has, the frequent ones far more frequent than the rest.
+# The vocabulary of a team after some years, in which frequent words are far more frequent than the rest.
 WORDS = 20_000
 THREAD_RECORDS = 12
 # The exponent of the views' power law: about half of the records were never viewed, one in nine often.
@@ -57,7 +57,7 @@ _HOSTILE = (
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A record as its author would give it, with what time has made of it."""
+    """A record as its author wrote it, with its later views and deletion."""
 
     title: str
     type: str
@@ -84,7 +84,7 @@ class Generated:
 
 
 def generate(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:
-    """Yield realistic records dated over the last days before `until`; the same for the same seed."""
+    """Yield realistic records dated over the last days before `until`, the same for the same seed."""
     rng = random.Random(seed)
     spread_seconds = SPREAD_DAYS * 86_400
     for index in range(count):
@@ -109,7 +109,7 @@ def _notes(rng: random.Random) -> str:
 
 
 def generate_varied(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:
-    """Yield records such as `generate` does, in threads, with words of a vocabulary as skewed as people's."""
+    """Yield records like `generate`, in threads, with words from a realistically skewed vocabulary."""
     rng = random.Random(seed)
     words = _invent_words(random.Random(0))
     weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
@@ -147,7 +147,7 @@ def generate_hostile(count: int, *, seed: int, until: datetime) -> Iterator[Gene
 
 
 def _hostile_text(rng: random.Random, limit: int) -> str:
-    """Return at most `limit` characters; unassigned code points are in it, NUL and surrogates are not."""
+    """Return at most `limit` characters, with unassigned code points but without NUL and surrogates."""
     pieces: list[str] = []
     length = 0
     while length < limit and rng.random() < 0.97:

@@ -1,4 +1,4 @@
-"""A database of the benchmarks' own, made before and dropped after, whatever happens in between."""
+"""A separate database for benchmarks, created before and dropped after, whatever happens in between."""
 
 import contextlib
 import os
@@ -19,7 +19,9 @@ class BusyError(Exception):
 
 
 def server_params() -> dict[str, str]:
-    """Return how to reach the server: that of DATABASE_URL, else the embedded one, started if need be."""
+    """Return the connection parameters of the server in DATABASE_URL, or else of the embedded one, started if
+    needed.
+    """
     if url := os.environ.get("DATABASE_URL", "").strip():
         return {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     postgres.ensure_running()
@@ -28,10 +30,10 @@ def server_params() -> dict[str, str]:
 
 @contextlib.contextmanager
 def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
-    """Yield the address of the benchmarks' database; a kept one is found again by the next run that keeps.
+    """Yield the address of the benchmarks' database. A kept one is reused by the next run that keeps.
 
     Raises:
-        BusyError: another run is under way.
+        BusyError: another run is in progress.
     """
     with psycopg.connect(make_conninfo(**(params | {"dbname": "postgres"})), autocommit=True) as maintenance:
         if not take_for_session(maintenance, Lock.BENCHMARKS):
@@ -53,6 +55,6 @@ def _create(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
 
 
 def _drop(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
-    # Forced: what a killed run left connected must not keep its database.
+    # Forced, because connections left by a killed run must not keep its database alive.
     statement = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
     maintenance.execute(sql.SQL(statement).format(sql.Identifier(DATABASE)))

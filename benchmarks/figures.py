@@ -1,4 +1,4 @@
-"""What a benchmark hands back: figures with their bars, and notes on how they came about."""
+"""The results of a benchmark: figures with their bars, and notes on how they were measured."""
 
 import math
 import statistics
@@ -21,14 +21,14 @@ class Sample:
         return self.percentile(0.95)
 
     def percentile(self, share: float) -> float:
-        """Return the nearest-rank percentile: a value that was measured, never one between two."""
+        """Return the nearest-rank percentile: a measured value, never one in between."""
         ordered = sorted(self.values)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a figure is held to, and whether it got there."""
+    """The bar for a figure, and whether it was met."""
 
     text: str
     is_met: bool
@@ -36,7 +36,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the results. `median` is the value itself where there is only one."""
+    """One line of the results. `median` is the value itself if there is only one."""
 
     what: str
     unit: str
@@ -81,7 +81,7 @@ def at_least(limit: float, value: float, text: str) -> Bar:
 
 
 def describe_shares(parts: Sequence[tuple[str, Sample]]) -> str:
-    """Say in one line how the medians of the parts of a task compare."""
+    """Describe in one line how the medians of the parts of a task compare."""
     total = sum(sample.median for _, sample in parts) or 1.0
     shares = [f"{name} {sample.median:.2f} ms ({sample.median / total:.0%})" for name, sample in parts]
     return ", ".join(shares)

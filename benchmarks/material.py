@@ -1,4 +1,4 @@
-"""The real data that a run is given."""
+"""The real data given to a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from benchmarks.agents.filecases import Snapshot, from_checkout, from_releases
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Real data to measure on; what is not given is not measured, and the results say so."""
+    """Real data to measure on. Missing data is not measured, and the results say so."""
 
     records: Path | None = None
     listings: tuple[Path, ...] = ()

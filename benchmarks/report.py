@@ -31,7 +31,7 @@ Let nothing else run on the machine meanwhile.
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where the figures were measured: enough to compare, nothing that identifies it."""
+    """The machine used for measuring: enough to compare, nothing that identifies it."""
 
     cores: int
     memory_gib: float
@@ -60,7 +60,7 @@ class Machine:
 
 
 def render_terminal(section: Section) -> str:
-    """Return the figures in columns, the notes beneath them."""
+    """Return the figures in columns, with the notes below."""
     rows = [HEADINGS, *map(_cells, section.figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     table = ["  " + "  ".join(_pad(row, widths)).rstrip() for row in rows]
@@ -83,7 +83,7 @@ def write_results(path: Path, sections: Sequence[Section], machine: Machine) -> 
 
 
 def summarise(sections: Sequence[Section]) -> str:
-    """Say how many bars were met, and name those that were not."""
+    """Say how many bars were met, and name those that were missed."""
     barred = [figure for section in sections for figure in section.figures if figure.bar]
     missed = [figure.what for section in sections for figure in section.missed]
     met = f"{len(barred) - len(missed)} of {len(barred)} bars met."

@@ -1,4 +1,4 @@
-"""Spaces to measure on: filled by COPY with all that the product's own write would compute."""
+"""Spaces to measure on, filled by COPY with everything that the product's own write would compute."""
 
 import random
 import sys
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A space with records, and the moments that it can be asked about."""
+    """A space with records, and the moments it can be queried at."""
 
     space: Space
     records: int
@@ -44,7 +44,7 @@ class Filled:
         return self.space.slug
 
     def moments(self, count: int, *, seed: int) -> list[datetime]:
-        """Return moments whose whole window lies within the records' dates, each another one."""
+        """Return different moments whose whole window lies within the records' dates."""
         rng = random.Random(seed)
         earliest = min(self.first + timedelta(days=WINDOW_DAYS), self.last)
         span = self.last - earliest
@@ -52,7 +52,7 @@ class Filled:
 
 
 def generated_space(team: Team, size: int) -> Filled:
-    """Return the space of this many generated records; one that an earlier run kept is used again."""
+    """Return the space with this many generated records, reusing one that an earlier run kept."""
     slug = f"generated-{size}"
     space = Space.objects.filter(team=team, slug=slug).first()
     if space is not None and space.records.count() != size:
@@ -81,9 +81,9 @@ def measured(space: Space) -> Filled:
 
 
 def fill(space: Space, records: Iterable[Generated]) -> None:
-    """Write records as an import would, less its checks and with the views that time would have brought.
+    """Write records as an import would, without its checks and with simulated views.
 
-    The statement triggers keep the space's counters, as they do for every writer.
+    The statement triggers update the space's counters, as for every writer.
     """
     columns = ", ".join(f'"{name}"' for name in _COLUMNS)
     with connection.cursor() as cursor:
@@ -108,7 +108,7 @@ def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, 
 
 
 def settle() -> None:
-    """Do what autovacuum does after a bulk load, at once, and wait for what it has begun itself."""
+    """Do what autovacuum does after a bulk load, at once, and wait for work that it has started."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")
@@ -121,5 +121,5 @@ def settle() -> None:
 
 
 def say(text: str) -> None:
-    """Tell how far the run is; standard output is for the results."""
+    """Report progress. Standard output is for the results."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Which benchmarks run, on what, in which order. Imported once the database is there and Django is set up."""
+"""Choose and order the benchmarks. Imported once the database exists and Django is set up."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ DATA_SPACE = "given"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of everything a run does."""
+    """The size of everything in a run."""
 
     sizes: tuple[int, ...]
     rounds: int
@@ -88,7 +88,7 @@ QUICK = Scale(
 
 @dataclass(slots=True)
 class Suite:
-    """One run: its scale, the spaces made so far, and the budgets recounted so far."""
+    """One run: its scale, the spaces created so far, and the budgets recounted so far."""
 
     scale: Scale
     team: Team
@@ -170,7 +170,7 @@ class Suite:
         return max(self._spaces(), key=lambda filled: filled.records)
 
     def _given(self) -> Filled:
-        """Import the caller's own records; they are measured beside the generated ones."""
+        """Import the caller's own records, which are measured next to the generated ones."""
         call_command("import_records", DATA_SPACE, str(self.material.records), team=self.team.slug)
         return measured(Space.objects.get(team=self.team, slug=DATA_SPACE))
 
@@ -201,7 +201,7 @@ def _not_given(what: str, option: str) -> Section:
 def run_suite(names: Sequence[str], scale: Scale, material: Material) -> tuple[list[Section], Machine]:
     """Migrate, run the named benchmarks, print and return their results, and recount all budgets."""
     call_command("migrate", verbosity=0, interactive=False)
-    # Events are formatted and written as in production, only not into the results.
+    # Events are formatted and written as in production, but kept out of the results.
     with Path(os.devnull).open("w") as sink:
         _send_logs_to(sink)
         suite = Suite(scale, Team.objects.ensure_default(), material, Recount(), [])
@@ -216,7 +216,7 @@ def run_suite(names: Sequence[str], scale: Scale, material: Material) -> tuple[l
 
 
 def close_connections() -> None:
-    """Let go of the database, pool included, so that it can be dropped."""
+    """Close all database connections, pool included, so that the database can be dropped."""
     for connection in connections.all(initialized_only=True):
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it

@@ -1,7 +1,7 @@
-"""Aider's map of a repository, asked as its chat does. Runs in an environment that has `aider-chat`.
+"""Aider's repository map, called as its chat does. Runs in an environment that has `aider-chat`.
 
-Reads {"root", "budgets", "queries"} from standard input, writes for each query the files in the order of
-its ranking and, for each budget, those that its map shows with any of their lines.
+Reads {"root", "budgets", "queries"} from standard input. Writes for each query the files in ranked order and,
+for each budget, the files that its map shows with any of their lines.
 """
 
 import json
@@ -58,7 +58,7 @@ def _answer(query: str, root: Path, paths: list[str], maps: dict[int, RepoMap]) 
 
 
 def _mentioned(query: str, words: set[str], paths: list[str]) -> set[str]:
-    """Return the files whose path, name or stem the text has, as Aider's chat finds them."""
+    """Return the files whose path, name or stem is in the text, as Aider's chat finds them."""
     said = {word.rstrip(",.!;:?").strip("\"'`*_") for word in query.split()}
     stems = {word.lower() for word in words if len(word) >= 5}
     return {

@@ -1,4 +1,6 @@
-"""Other ways to shorten sentences to a budget: plain greedy coverage, the first ones, and those of sumy."""
+"""Other ways to shorten sentences to a budget: plain greedy coverage, the first sentences, and sumy's
+methods.
+"""
 
 import importlib
 import re
@@ -18,7 +20,7 @@ _SUMY = {
 
 
 def load_rivals(names: re.Pattern[str]) -> tuple[dict[str, Summarise], list[str]]:
-    """Return those whose packages are installed, and a note on what is left out."""
+    """Return the rivals whose packages are installed, and a note on those left out."""
     rivals: dict[str, Summarise] = {"plain greedy coverage": partial(greedy, names), "lead": take_in_order}
     try:
         rivals |= {f"sumy {name}": _sumy(*place) for name, place in _SUMY.items()}
@@ -28,7 +30,7 @@ def load_rivals(names: re.Pattern[str]) -> tuple[dict[str, Summarise], list[str]
 
 
 def take_in_order(sentences: Sequence[str], budget_tokens: int) -> str:
-    """Take sentences while they fit, in the order given."""
+    """Take sentences in the given order while they fit."""
     count = get_tokenizer("cl100k_base").count
     taken: list[str] = []
     left = budget_tokens
@@ -40,7 +42,7 @@ def take_in_order(sentences: Sequence[str], budget_tokens: int) -> str:
 
 
 def greedy(pattern: re.Pattern[str], sentences: Sequence[str], budget_tokens: int) -> str:
-    """Take the sentence with the most new names a token, again and again."""
+    """Repeatedly take the sentence with the most new names per token."""
     count = get_tokenizer("cl100k_base").count
     waiting = {sentence: (set(pattern.findall(sentence)), count(f"{sentence}\n")) for sentence in sentences}
     covered: set[str] = set()
@@ -57,7 +59,7 @@ def greedy(pattern: re.Pattern[str], sentences: Sequence[str], budget_tokens: in
 
 
 class _Words:
-    """What sumy asks of a tokenizer, without the data that its own one fetches."""
+    """The tokenizer interface of sumy, without the data that its own one downloads."""
 
     def to_sentences(self, text: str) -> list[str]:
         return text.split("\n")

@@ -1,7 +1,7 @@
-"""What a brief keeps of the findings that it stands for, beside other ways to summarise, at one budget.
+"""Measure which names of the findings a brief keeps, next to other summarisers, at one budget.
 
-The findings are windows of consecutive commits: title and notes as the description. What counts as a name is
-defined here, in two ways, and not by the engine.
+The findings are windows of consecutive commits, with title and notes as the description. Names are defined
+here, in two ways, and not by the engine.
 """
 
 import json
@@ -19,7 +19,7 @@ from contextopt.engine.briefs.findings import render_finding
 BUDGET_TOKENS = 450
 WINDOW = 60
 RIVAL_WINDOWS = 5
-"""Of each file, evenly spread: some of the others take seconds for one."""
+"""Windows per file, evenly spread, because some of the others take seconds for one."""
 MIN_RECALL = 0.75
 MIN_SURVIVAL = 0.95
 MAX_P95_MS = 50.0
@@ -33,7 +33,7 @@ EXTRACTORS = {
     "strict": re.compile(_STRICT),
     "lenient": re.compile(_STRICT + r"|\b[A-Z][\w'-]+\b"),
 }
-"""Strict: paths, dotted and other identifiers, references, versions, numbers. Lenient: capitals besides."""
+"""Strict: paths, dotted and other identifiers, references, versions, numbers. Lenient: also capitals."""
 
 _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*[-*+] )|\n(?=[A-Z][\w-]*:)")
@@ -102,13 +102,13 @@ def at_least_recall(share: float) -> Bar:
 
 
 def recall(pattern: re.Pattern[str], text: str, brief: str) -> float:
-    """Return the share of the distinct names of the text that the brief has as such."""
+    """Return the share of the text's distinct names that the brief contains."""
     names = set(pattern.findall(text))
     return len(names & set(pattern.findall(brief))) / max(1, len(names))
 
 
 def surviving(compression: Compression, window: Window) -> Iterator[bool]:
-    """Yield for each kept statement of a hedging or denying sentence whether it says so as well."""
+    """Yield, for each kept statement from a hedging or denying sentence, whether it keeps that qualifier."""
     texts = dict(zip((finding.id for finding in window.findings), window.texts, strict=True))
     for kept in compression.kept:
         source = next((each for each in _sentences(texts[kept.finding_id]) if kept.text in each), "")
@@ -118,7 +118,7 @@ def surviving(compression: Compression, window: Window) -> Iterator[bool]:
 
 
 def foreign(compression: Compression, window: Window) -> Iterator[bool]:
-    """Yield for each name of the brief whether the source lacks it."""
+    """Yield, for each name in the brief, whether the source lacks it."""
     source = " ".join(window.text.split())
     for name in EXTRACTORS["lenient"].findall(compression.brief):
         yield name not in source
@@ -179,7 +179,7 @@ def _compress_over(compression: Compression) -> bool:
 
 
 def _broken_criticals(window: Window) -> Iterator[bool]:
-    """Yield for every tenth finding, made critical, whether it is not handed on as it came."""
+    """Yield, for every tenth finding, made critical, whether it is not handed on unchanged."""
     findings = [
         replace(finding, tags=("critical",)) if place % 10 == 0 else finding
         for place, finding in enumerate(window.findings)

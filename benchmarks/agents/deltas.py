@@ -1,4 +1,4 @@
-"""What a retry costs as a delta: real consecutive versions of files, each delta applied back."""
+"""Measure the cost of a retry as a delta: consecutive versions of real files, each delta applied back."""
 
 import itertools
 import re
@@ -81,7 +81,7 @@ def measure_deltas(
 
 
 def find_changes(source: Path) -> Iterator[Change]:
-    """Yield what changed between consecutive versions, in a checkout or a folder of source packages."""
+    """Yield the changes between consecutive versions, in a checkout or a folder of source packages."""
     return _git_changes(source) if (source / ".git").exists() else _release_changes(source)
 
 
@@ -93,7 +93,7 @@ def _release_changes(folder: Path) -> Iterator[Change]:
         series: tuple[int, ...] = ()
         for match, path in releases:
             version, after = _version(match["version"]), _read_package(path)
-            # Patch releases are near to what an agent changes between attempts; a new series is not.
+            # Patch releases resemble the changes of an agent between attempts; a new series does not.
             if version[:2] == series:
                 yield from _changed(before, after)
             before, series = after, version[:2]
@@ -114,7 +114,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _read_package(path: Path) -> dict[str, str]:
-    """Return the package's text files by their path below the package's own folder."""
+    """Return the package's text files by their path below the package's folder."""
     files: dict[str, str] = {}
     with tarfile.open(path) as package:
         for member in package:

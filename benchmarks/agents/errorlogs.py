@@ -1,7 +1,7 @@
-"""What the error cut of a log keeps of the signals that its reader needs, beside tail and grep.
+"""Measure how many of the needed signals a log excerpt keeps, next to tail and grep.
 
-A folder of `NAME.log.gz` with `truth.json`: per log an id and signals, each with its importance, its type,
-a value with aliases or a file, and the lines of its evidence.
+Reads a folder of `NAME.log.gz` with `truth.json`: per log an id and signals, each with its importance, its
+type, a value with aliases or a file, and the lines of its evidence.
 """
 
 import gzip
@@ -68,7 +68,7 @@ def _read(path: Path) -> str:
 
 
 def share_kept(logs: Sequence[Log], cut: Cut) -> float:
-    """Return the mean over the logs of the share of critical signals that the cut keeps."""
+    """Return the mean share, over the logs, of critical signals that the excerpt keeps."""
     shares = []
     for log in logs:
         text = cut(log.text)
@@ -79,7 +79,7 @@ def share_kept(logs: Sequence[Log], cut: Cut) -> float:
 
 
 def keeps(signal: dict[str, Any], text: str) -> bool:
-    """Whether the text still has the signal, blanks apart; an exit code counts only as one."""
+    """Return whether the text still has the signal, ignoring blanks. An exit code only counts as one."""
     flat = _flat(text)
     value = signal.get("value", "")
     if signal["type"] == "exit_code" and value.isdigit():

@@ -1,8 +1,8 @@
-"""Real tasks with known answers: what a commit says, and the files that it changed.
+"""Real tasks with known answers: a commit's message, and the files that it changed.
 
-Two sources: a git checkout, where each commit is asked of the files at its parent; and a listing of a
-repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
-commits after a release are asked of the files in that release's source package.
+There are two sources: a git checkout, where each commit is asked about the files at its parent; and a listing
+of a repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
+commits after a release are asked about the files in that release's source package.
 """
 
 import difflib
@@ -34,7 +34,7 @@ _SEPARATOR = "\x1e"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A task and its answer; `lines` holds, where it is known, which lines of a file it changed."""
+    """A task and its answer. `lines` holds the changed lines of a file, if known."""
 
     query: str
     now: datetime
@@ -55,7 +55,7 @@ class Snapshot:
 
 
 def from_releases(listing: Path, packages: Path, *, releases: int, cases: int) -> Iterator[Snapshot]:
-    """Yield a snapshot for each of some releases, oldest first; the first three fifths are for training.
+    """Yield a snapshot for each of some releases, oldest first. The first three fifths are for training.
 
     Missing source packages are downloaded into `packages`.
     """
@@ -83,7 +83,7 @@ def from_releases(listing: Path, packages: Path, *, releases: int, cases: int) -
 
 
 def from_checkout(repository: Path, *, cases: int) -> Iterator[Snapshot]:
-    """Yield a snapshot for each of some commits: the files at its parent, and what came before."""
+    """Yield a snapshot for each of some commits: the files at its parent, and the history before."""
     commits = list(_log(repository))
     eligible = [
         number
@@ -108,16 +108,16 @@ def from_checkout(repository: Path, *, cases: int) -> Iterator[Snapshot]:
 
 
 def _spread[T](items: Sequence[T], most: int) -> list[T]:
-    """Take so many of them, evenly from the first to the last."""
+    """Take this many of them, evenly from the first to the last."""
     if len(items) <= most or most < 2:
         return list(items[:most])
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
 def _releases(data: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Return (name, place of its commit, place of the next release's commit), the oldest first.
+    """Return (name, place of its commit, place of the next release's commit), oldest first.
 
-    Commits are listed newest first. A release is of use if enough happened before it and after.
+    Commits are listed newest first. A release is useful if enough happened before and after it.
     """
     places = {commit["sha"]: place for place, commit in enumerate(data["commits"])}
     tags = sorted(
@@ -159,7 +159,7 @@ def _change(commit: dict[str, Any]) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class _Diffs:
-    """Which lines of a file change from one snapshot to the next, where a single commit did it."""
+    """The lines of a file that changed from one snapshot to the next, if a single commit changed them."""
 
     before: Mapping[str, bytes]
     after: Mapping[str, bytes]
@@ -173,7 +173,7 @@ class _Diffs:
         spans = (
             range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal"
         )
-        # What is added at the end stands for the last line that has something on it.
+        # Lines added at the end are represented by the last line with content.
         last = max((number for number, line in enumerate(old, 1) if line.strip()), default=1)
         return tuple(sorted({min(line, last) for span in spans for line in span}))
 
@@ -214,7 +214,7 @@ def _tree(repository: Path, commit: str) -> dict[str, bytes]:
 
 
 def _log(repository: Path) -> Iterator[dict[str, Any]]:
-    """Yield the commits, oldest first, merges and the first one left out."""
+    """Yield the commits, oldest first, without merges and the first one."""
     form = f"--format={_SEPARATOR}%H%n%cI%n%s%n%b%x1f"
     text = _git(repository, "log", "--no-merges", "--reverse", "--numstat", "--no-renames", form).decode(
         "utf-8", "replace"

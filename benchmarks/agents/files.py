@@ -1,12 +1,11 @@
-"""`python -m benchmarks.agents.files`: which files a commit changes, guessed from its message.
+"""`python -m benchmarks.agents.files`: predict the files a commit changes from its message.
 
-Recall is the share of a commit's changed files that a ranking has among its first k, or that a packed text
-shows; a file counts as shown if any of its lines or signatures are there, its path alone never counts.
-Source recall looks for the changed files of a programming language among the files of such. Changed lines
-and definitions are of files that no other commit changed before the next snapshot; a definition counts if
-its signature or some of it is there.
-Figures are means over the cases of a repository, then over the repositories. Weights and shares were chosen
-on the older three fifths of the releases ("train"); the figures are of the newer ones ("test").
+Recall is the share of a commit's changed files among a ranking's first k, or shown in a packed text. A file
+counts as shown if any of its lines or signatures are there; its path alone never counts. Source recall only
+considers files in a programming language. Changed lines and definitions come from files that no other commit
+changed before the next snapshot. A definition counts if its signature or some of it is there. Figures are
+means over the cases of a repository, then over the repositories. Weights and shares were chosen on the older
+three fifths of the releases ("train"); the figures are from the newer ones ("test").
 """
 
 import argparse
@@ -52,7 +51,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(slots=True)
 class Tally:
-    """Measured values by contender and metric, each repository apart."""
+    """Measured values by contender and metric, separately for each repository."""
 
     values: dict[tuple[str, str], dict[str, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -75,7 +74,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Notes the values of one contender on one repository."""
+    """Records the values of one contender on one repository."""
 
     tally: Tally
     contender: str
@@ -86,7 +85,7 @@ class Recorder:
 
 
 class Prepared:
-    """A snapshot with all that the contenders need of it."""
+    """A snapshot with everything that the contenders need."""
 
     def __init__(self, snapshot: Snapshot, readings: dict[tuple[str, bytes], Reading]) -> None:
         self.snapshot = snapshot
@@ -113,7 +112,7 @@ class Prepared:
         self._tokens: dict[str, int] = {}
 
     def tokens(self, path: str) -> int:
-        """Count a file shown whole, header included."""
+        """Count the tokens of a file shown whole, header included."""
         if path not in self._tokens:
             self._tokens[path] = _TOKENIZER.count(f"## {path}\n{self.sources[path].text}\n")
         return self._tokens[path]
@@ -221,14 +220,14 @@ def _measure_packed(
 
 
 def _around(prepared: Prepared, path: str, line: int) -> Symbol | None:
-    """Return the innermost definition that a line is part of."""
+    """Return the innermost definition around a line."""
     symbols = prepared.readings[path].parsed.symbols
     around = [symbol for symbol in symbols if symbol.start <= line <= symbol.end]
     return max(around, key=lambda symbol: (symbol.depth, symbol.start), default=None)
 
 
 def _whole_files(prepared: Prepared, order: Sequence[str], budget: int) -> set[str]:
-    """Take whole files in order, passing over those that no longer fit: the kinder way to pack them."""
+    """Take whole files in order, skipping those that no longer fit: the kinder way to pack them."""
     taken, used = set(), 0
     for path in order:
         if prepared.readings[path].parsed.skipped or len(prepared.sources[path].text) > 12 * (budget - used):
@@ -240,7 +239,7 @@ def _whole_files(prepared: Prepared, order: Sequence[str], budget: int) -> set[s
 
 
 def _measure_aider(prepared: Prepared, python: Path, tally: Tally) -> None:
-    """Ask Aider's map in its own environment, on the files written out."""
+    """Run Aider's map in its own environment on the files, written to disk."""
     repository = prepared.snapshot.repository
     with tempfile.TemporaryDirectory() as folder:
         for path, source in prepared.sources.items():
@@ -314,14 +313,14 @@ def _bars(tally: Tally) -> dict[tuple[str, str], Bar]:
 
 
 def _times_aider(tally: Tally) -> dict[str, float]:
-    """Return how many times Aider's recall ours is, repository by repository."""
+    """Return our recall as a multiple of Aider's, for each repository."""
     ours = tally.by_repository(OURS, "source recall@10")
     theirs = tally.by_repository(AIDER, "source recall@10")
     return {name: ours[name] / value for name, value in theirs.items() if value}
 
 
 def tune(snapshots: Iterable[Snapshot]) -> Iterator[str]:
-    """Choose weights on the training part, and again with each repository left out; report on the test."""
+    """Choose weights on the training part, and again without each repository; report on the test part."""
     from benchmarks.agents.filetuning import Tuning
 
     tuning = Tuning.of(snapshots, Prepared)

@@ -1,4 +1,4 @@
-"""How long it takes to index a large repository, to index it again after a change, and to ask it."""
+"""Measure the time to index a large repository, to index it again after a change, and to query it."""
 
 import random
 import time
@@ -120,7 +120,7 @@ _ENDINGS = ("py", "py", "py", "ts", "go", "rs", "java", "md")
 
 
 def measure_speed(files: int, *, queries: int = 40) -> Section:
-    """Index a generated repository of mixed languages from its bytes, in two processes, and ask it."""
+    """Index a generated repository of mixed languages from its bytes, in two processes, and query it."""
     contents = dict(generate(files))
     start = time.perf_counter()
     readings = _read_all(contents)

@@ -1,4 +1,4 @@
-"""Weights of the signals, chosen by coordinate ascent on the training part alone."""
+"""Choose the weights of the signals by coordinate ascent on the training part only."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace

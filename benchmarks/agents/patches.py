@@ -1,4 +1,4 @@
-"""Diffs of files applied back: what shows that nothing of a change was lost."""
+"""Apply diffs of files, to show that no part of a change was lost."""
 
 import re
 
@@ -11,7 +11,7 @@ _HUNK = re.compile(r"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))?
 
 
 def apply_diff(old: str, patch: str) -> str:
-    """Return what `patch` makes of `old`.
+    """Return the result of applying `patch` to `old`.
 
     Raises:
         InvalidValue: the patch is cut, malformed, or made for another text.
@@ -37,7 +37,7 @@ def apply_diff(old: str, patch: str) -> str:
 
 
 def _read_header(line: str, position: int) -> tuple[int, int, int]:
-    """Return where the hunk starts in the old text, and its lengths in the old and the new one."""
+    """Return the start of the hunk in the old text, and its lengths in the old and the new one."""
     match = _HUNK.fullmatch(line)
     if match is None:
         raise InvalidValue("patch", f"line {position + 1}: no hunk starts here; a cut diff cannot be applied")
@@ -63,7 +63,7 @@ def _read_hunk(lines: list[str], position: int) -> tuple[list[str], list[str], i
 
 
 def apply_change(change: ChangedFile, base: Content | None) -> str | None:
-    """Return the file that an uncut text change describes; None for a deleted one.
+    """Return the file described by an uncut text change; None for a deleted one.
 
     Raises:
         InvalidValue: the change is cut or binary, or was made for another content.

@@ -1,8 +1,8 @@
-"""Tickets: is the kind of task detected, and does a like strategy come as the hint?
+"""Test on tickets whether the kind of task is detected, and whether a similar strategy is offered as a hint.
 
-The tickets and their labels are our own, made and split before the detector was tuned; the labels say what a
-person would call the ticket, also where none of its words says so. Each dev ticket with a kind becomes a
-strategy, each test ticket asks for a hint.
+The tickets and their labels are our own, written and split before the detector was tuned. A label says what a
+person would call the ticket, even if none of its words does. Each dev ticket with a kind becomes a strategy,
+and each test ticket asks for a hint.
 """
 
 import json
@@ -64,7 +64,7 @@ def measure_strategies() -> Section:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Pairs of what the label says and what was found; None is no kind."""
+    """Pairs of the label and the detected kind; None is no kind."""
 
     pairs: tuple[tuple[str | None, str | None], ...]
 

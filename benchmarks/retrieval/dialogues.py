@@ -32,7 +32,7 @@ class Turn:
 
     @property
     def line(self) -> str:
-        """The turn as the product renders a record whose notes are given whole."""
+        """Return the turn as the product renders a record with whole notes."""
         return record_line(self.speaker, TURN_TYPE, self.said_at, (), unbroken(self.text))
 
     @property
@@ -78,7 +78,7 @@ def _turns(conversation: Mapping[str, Any]) -> Iterator[Turn]:
 
 
 def _moment(text: str) -> datetime:
-    """Read what looks like 1:56 pm on 8 May, 2023."""
+    """Read a time such as 1:56 pm on 8 May, 2023."""
     return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
@@ -92,6 +92,6 @@ def _questions(rows: list[dict[str, Any]], turns: tuple[Turn, ...]) -> Iterator[
 
 
 def share_in(text: str, evidence: tuple[str, ...]) -> float:
-    """Return how much of the evidence stands in a context, each turn whole or not at all."""
+    """Return the share of the evidence in a context, counting each turn whole or not at all."""
     flat = " ".join(text.split())
     return sum(" ".join(turn.split()) in flat for turn in evidence) / len(evidence)

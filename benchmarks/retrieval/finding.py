@@ -1,7 +1,7 @@
-"""Search as people use it to find again what they half remember: known-item questions over real records.
+"""Known-item search: find real records again by words that people half remember.
 
-A question is made of words of one record, drawn at random and in any order; the answer is that record. After
-Azzopardi, de Rijke and Balog, "Building simulated queries for known-item topics", SIGIR 2007.
+A question consists of words from one record, drawn at random and in any order. The answer is that record.
+After Azzopardi, de Rijke and Balog, "Building simulated queries for known-item topics", SIGIR 2007.
 """
 
 import json
@@ -32,9 +32,9 @@ from contextopt.spaces.spaces import create_space, delete_space
 
 SETTINGS = ("wordllama", "minilm")
 RECORDS = 2_000
-"""The newest of each file."""
+"""Number of records per file, the newest ones."""
 QUESTIONS = 60
-"""Of each kind and file, where there are as many records that can be asked about so."""
+"""Questions of each kind and file, if there are enough suitable records."""
 DEPTH = 20
 NEAR_TOP = 5
 DIALOGUE = "dialogue"
@@ -42,10 +42,10 @@ DIALOGUE = "dialogue"
 SEED = 5
 OURS: dict[str, Method] = {"Contextopt": "rrf", "Contextopt, weighted sum": "weighted"}
 
-# Shorter ones are articles and prepositions for the most part.
+# Most shorter words are articles and prepositions.
 _WORD = re.compile(r"[^\W_][\w.]{2,}\w")
 _VERSION = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
-# A list of files is no prose that anybody remembers.
+# Nobody remembers a list of files as prose.
 _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _CONDITIONS = (
     "Mean reciprocal rank: 1 where the record is found first, ½ where second, nothing past the twentieth. A "
@@ -61,7 +61,7 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the records that answer it, by their places; it is found with the first of them."""
+    """A question and the records that answer it, by position. Finding one of them counts."""
 
     kind: str
     text: str
@@ -134,7 +134,7 @@ def make_questions(rows: Sequence[RecordIn]) -> Iterator[Question]:
 
 
 def _ask(kind: str, row: RecordIn, rng: random.Random) -> str:
-    """Return a question of the kind about the record; "" where it lacks the words."""
+    """Return a question of the kind about the record, "" if it lacks the words."""
     title, notes = _words(row.title), _words(_PATH_LIST.sub("", row.notes))
     versions = _VERSION.findall(row.title)
     wanted = {
@@ -163,7 +163,7 @@ def _import(team: Team, collection: Collection) -> Space:
 
 
 type Places = dict[tuple[str, str], list[int | None]]
-"""By kind of question and contender: at which place from 1 each record was found, None past the last."""
+"""For each kind of question and contender, the rank from 1 of each record, None beyond the last."""
 
 
 def _rank_all(collections: Sequence[Collection], spaces: Sequence[Space]) -> tuple[Places, list[str]]:
@@ -209,7 +209,7 @@ def _figures(setting: str, found: Places) -> Iterator[Figure]:
 
 
 def _describe(setting: str, found: Places) -> Iterator[str]:
-    """Say of each contender what it has by kinds of questions, and how often the record is near the top."""
+    """Describe each contender by kinds of questions, and how often the record is near the top."""
     for name in _names(found):
         own = {kind: places for (kind, other), places in found.items() if other == name}
         kinds = ", ".join(f"{kind} {_worth(places):.2f}" for kind, places in own.items())

@@ -1,7 +1,7 @@
-"""What mem0 finds, with texts stored as they are. Runs in an environment that has `mem0ai`.
+"""Search with mem0, with texts stored unchanged. Runs in an environment that has `mem0ai`.
 
-Reads {"texts", "questions", "vectors"} from standard input, the vectors by their text; writes for each
-question the places of the texts, best first. Nothing is asked of any model or host.
+Reads {"texts", "questions", "vectors"} from standard input, the vectors by their text. Writes for each
+question the positions of the texts, best first. It calls no model or host.
 """
 
 import json
@@ -12,12 +12,12 @@ from typing import Any
 
 os.environ |= {"MEM0_TELEMETRY": "False", "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "none"}
 
-# Stored under one name, as the turns of one conversation are.
+# Stored under one name, as the turns of one conversation.
 OWNER = "conversation"
 
 
 class _Given:
-    """Looks vectors up instead of making them. Texts come back with their blanks trimmed."""
+    """Looks vectors up instead of computing them. Texts arrive with their blanks trimmed."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = {text.strip(): vector for text, vector in vectors.items()}

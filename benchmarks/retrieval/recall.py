@@ -1,7 +1,7 @@
-"""Stage 5 on conversations: does the context for a question hold the turns that answer it?
+"""Stage 5 on conversations: does the context for a question contain the turns that answer it?
 
-A conversation is a space, a turn a record, and a context is assembled for each question as the product
-does it, logged and all. The others rank the same turns; their lines and budgets are the same.
+A conversation is a space, a turn is a record, and the product assembles and logs a context for each question.
+The others rank the same turns, with the same lines and budgets.
 """
 
 from collections import defaultdict
@@ -49,7 +49,7 @@ type Shares = dict[tuple[str, int], list[float]]
 
 @dataclass(slots=True)
 class _Run:
-    """Shares of all questions so far, by contender and budget, of one conversation or of all."""
+    """The shares of all questions so far, by contender and budget, for one conversation or all."""
 
     recount: Recount
     shares: Shares = field(default_factory=lambda: defaultdict(list))
@@ -73,7 +73,7 @@ def measure_recall(team: Team, path: Path, *, mem0: Path | None, recount: Recoun
 
 
 def use_model(spaces: Sequence[Space]) -> None:
-    """Put the configured model in force and embed these spaces, whatever others the database holds."""
+    """Activate the configured model and embed these spaces, whatever others the database holds."""
     records = registry.get("record")
     others = EmbeddingModel.objects.exclude(name=configured_embedder())
     others.update(state=EmbeddingState.RETIRED)
@@ -91,7 +91,7 @@ def _import(team: Team, dialogue: Dialogue) -> Space:
 
 
 def row_of(turn: Turn) -> RecordIn:
-    """Return a turn as the record that stands for it."""
+    """Return a turn as a record."""
     return RecordIn(
         title=turn.speaker,
         type=TURN_TYPE,
@@ -107,7 +107,7 @@ def row_of(turn: Turn) -> RecordIn:
 def _measure(
     run: _Run, dialogues: Sequence[Dialogue], spaces: Sequence[Space], mem0: Path | None, setting: str
 ) -> Iterator[str]:
-    """Ask every question of everyone; yield notes, one on each conversation among them."""
+    """Ask everyone every question. Yield notes, including one for each conversation."""
     rivals, notes = load_rivals(configured_embedder(), mem0)
     yield from notes
     for dialogue, space in zip(dialogues, spaces, strict=True):

@@ -18,14 +18,14 @@ MEM0_SCRIPT = Path(__file__).with_name("mem0search.py")
 MEM0_SECONDS = 1_800
 
 type Ranking = list[int]
-"""Places of texts among all, best first."""
+"""Positions of texts among all, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """`rank` gives for each of the questions, the second, a ranking of the texts, the first, oldest first.
+    """`rank` takes texts, oldest first, and questions, and returns a ranking of the texts for each question.
 
-    One that is not about words gives all questions the same.
+    A rival that does not use words gives the same ranking for all questions.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Rival:
 
 
 def load_rivals(model: str, mem0: Path | None) -> tuple[list[Rival], list[str]]:
-    """Return those that can run, and a note on each that cannot."""
+    """Return the rivals that can run, and a note on each that cannot."""
     found, notes = [Rival("recency", by_recency, is_about_words=False)], []
     try:
         importlib.import_module("bm25s")
@@ -53,7 +53,7 @@ def load_rivals(model: str, mem0: Path | None) -> tuple[list[Rival], list[str]]:
 
 
 def by_recency(texts: Sequence[str], questions: Sequence[str]) -> list[Ranking]:
-    """Rank by date, as stage 3 does: the last first."""
+    """Rank by date, as stage 3 does: newest first."""
     newest = list(reversed(range(len(texts))))
     return [newest for _ in questions]
 
@@ -98,7 +98,7 @@ def _fuse(words: Ranking, meaning: Ranking) -> Ranking:
 
 
 def by_mem0(texts: Sequence[str], questions: Sequence[str], *, model: str, python: Path) -> list[Ranking]:
-    """Rank by mem0, which stores each text as it is and is given our vectors: it asks no model."""
+    """Rank by mem0, which stores each text unchanged and gets our vectors, so it calls no model."""
     embedder = get_embedder(model)
     said = dict.fromkeys([*texts, *questions])
     vectors = dict(zip(said, embedder.embed(list(said)).tolist(), strict=True))
@@ -117,7 +117,7 @@ def by_mem0(texts: Sequence[str], questions: Sequence[str], *, model: str, pytho
 def fill_room(
     lines: Sequence[str], ranking: Ranking, *, header: str, budget_tokens: int, tokenizer: Tokenizer
 ) -> str:
-    """Take the lines in their order while the next one fits, as the product does."""
+    """Take the lines in order while the next one fits, as the product does."""
     left = budget_tokens - tokenizer.count(header + "\n")
     taken = []
     for place in ranking:

@@ -1,4 +1,4 @@
-"""Stage 5 and search, as a space grows: how long one question takes, no two of them alike."""
+"""Stage 5 and search as a space grows: the time of one question, with no two of them alike."""
 
 import random
 from collections import defaultdict
@@ -76,7 +76,7 @@ def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Re
 
 
 def _prepare(team: Team, size: int, count: int) -> _Asked:
-    """Fill a space with records in varied words, embed and count them, and make up questions."""
+    """Fill a space with records in varied words, embed and count them, and generate questions."""
     slug = f"varied-{size}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=describe_space(slug), actor="benchmarks")
@@ -93,7 +93,7 @@ def _question(rng: random.Random, text: str) -> str:
 
 
 def _build_indexes() -> None:
-    """Have the indexes over vectors that the worker builds past a few thousand of them."""
+    """Let the worker's vector indexes be built, as it does beyond a few thousand vectors."""
     records = registry.get("record")
     model = EmbeddingModel.objects.get(name=configured_embedder())
     build_index(records, model, wait_seconds=None)

@@ -1,6 +1,7 @@
-"""Stage 4, engine and database: how long one assembly takes as a space grows, beside other ways.
+"""Stage 4, engine and database: the time of one assembly as a space grows, next to other ways.
 
-All contenders of all spaces take turns, round by round, so that whatever else the machine does meets all.
+All contenders take turns on all spaces, round by round, so that other load on the machine affects everyone
+equally.
 """
 
 from collections import defaultdict
@@ -27,9 +28,9 @@ BAR_RECORDS = 1_000_000
 BAR_P95_MS = 8.0
 REFERENCE_RECORDS = 10_000
 BAR_RATIO = 1.5
-# A backend meets each shared page for the first time once, and a plan is settled after five runs.
+# A backend reads each shared page for the first time once, and a plan settles after five runs.
 WARM_UP_ROUNDS = 50
-# The others are slower by orders of magnitude: they run in every so many rounds.
+# The others are slower by orders of magnitude, so they only run every few rounds.
 SQL_EVERY = 10
 LIBRARY_EVERY = 60
 
@@ -47,7 +48,7 @@ type Times = dict[tuple[str, int], list[float]]
 
 @dataclass(slots=True)
 class _Run:
-    """What is gathered over the rounds; times in milliseconds by contender and size."""
+    """Results gathered over the rounds; times in milliseconds by contender and size."""
 
     recount: Recount
     times: Times = field(default_factory=lambda: defaultdict(list))
@@ -62,7 +63,7 @@ def measure_assembly(spaces: Sequence[Filled], *, rounds: int, recount: Recount)
     moments = {filled.records: filled.moments(2 * (rounds + WARM_UP_ROUNDS), seed=7) for filled in spaces}
     for number in range(-WARM_UP_ROUNDS, rounds):
         for filled in spaces:
-            # Two moments: the second asked about the same one would find every page in memory.
+            # Two moments, because the second question about the same one would find every page in memory.
             two = moments[filled.records][2 * number : 2 * number + 2 or None]
             _take_turns(run, filled, two, contenders, number)
     figures = [figure for filled in spaces for figure in _figures(run, filled.records, contenders)]
@@ -73,7 +74,7 @@ def measure_assembly(spaces: Sequence[Filled], *, rounds: int, recount: Recount)
 def _take_turns(
     run: _Run, filled: Filled, moments: Sequence[datetime], contenders: Sequence[Contender], number: int
 ) -> None:
-    """Run everyone whose turn it is; rounds below zero warm up and are not counted."""
+    """Run everyone whose turn it is. Rounds below zero warm up and are not counted."""
     stored = _assemble(run, filled, moments[0], is_stored=True, is_counted=number >= 0)
     _assemble(run, filled, moments[1], is_stored=False, is_counted=number >= 0)
     for index, contender in enumerate(contenders):
@@ -111,7 +112,7 @@ def _assemble(
 
 
 def _compare(run: _Run, ours: AssemblyResult, theirs: Taken) -> None:
-    """Note whether the database, scoring all rows, chooses the same; pinned records are not in its list."""
+    """Record whether the database, scoring all rows, chooses the same. Its list has no pinned records."""
     kept = [entry.id for entry in ours.ledger if entry.kept and not entry.pinned]
     run.compared += 1
     run.agreed += kept == list(theirs.ids[: len(kept)])
@@ -157,7 +158,7 @@ def _notes(run: _Run, contenders: Sequence[Contender]) -> list[str]:
 
 
 def _where_time_goes(filled: Filled, runs: int = 60) -> str:
-    """Say how the time of one assembly divides, step by step, in the largest space."""
+    """Describe how the time of one assembly divides into steps, in the largest space."""
     steps: dict[str, list[float]] = {"settings": [], "candidates": [], "engine": [], "log (one insert)": []}
     for now in filled.moments(runs, seed=11):
         times = _time_steps(filled, now)
@@ -186,7 +187,7 @@ def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, flo
     )
     marks.append(perf_counter())
     result = assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
-    # What the call took beyond its own clock, which stops before the insert.
+    # The part of the call beyond its own clock, which stops before the insert.
     log_ms = (perf_counter() - marks[-1]) * 1_000 - result.assembly_ms
     first, second, third = (1_000 * (after - before) for before, after in pairwise(marks))
     return first, second, third, log_ms

@@ -1,4 +1,4 @@
-"""Other ways to choose what enters a prompt, over the same records and budget."""
+"""Other ways to choose the records of a prompt, over the same records and budget."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -15,7 +15,8 @@ from benchmarks.spaces import WINDOW_DAYS, Filled
 
 BUDGET_TOKENS = 2_000
 MAX_RECORDS = 20
-# What these libraries are given at most, the newest of the window: their time grows faster than the list.
+# Maximum records given to these libraries, the newest in the window, because their time grows faster than the
+# list.
 TRIM_MESSAGES_MOST = 10_000
 MEMORY_BUFFER_MOST = 500
 SKEW = timedelta(hours=24)
@@ -41,7 +42,7 @@ SELECT summary FROM contextopt_record
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one run looked at and what it put into the text."""
+    """The records that one run read, and those in its text."""
 
     considered: int
     text: str
@@ -50,7 +51,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Another way. `most` is how many records it is given at most; none: the whole window."""
+    """Another way. `most` is the maximum number of records it gets; None is the whole window."""
 
     name: str
     run: Callable[[Filled, datetime], Taken]
@@ -58,7 +59,7 @@ class Contender:
 
 
 def score_every_row(filled: Filled, now: datetime) -> Taken:
-    """Let the database score the whole window, take what fits of the best, and count the window."""
+    """Let the database score the whole window, take the best that fit, and count the window."""
     asked = _window(filled, now) | {"now": now, "limit": MAX_RECORDS}
     with connection.cursor() as cursor:
         cursor.execute(_SCORE_ALL_SQL, asked)
@@ -77,7 +78,7 @@ def score_every_row(filled: Filled, now: datetime) -> Taken:
 
 
 def load_contenders() -> tuple[list[Contender], list[str]]:
-    """Return those whose packages are installed, and a note on each that is left out."""
+    """Return the contenders whose packages are installed, and a note on each that is left out."""
     found, notes = [Contender("scoring every row in SQL", score_every_row)], []
     makers: Sequence[tuple[str, Callable[[], Contender]]] = (
         ("langchain-core", _trim_messages),
@@ -91,7 +92,7 @@ def load_contenders() -> tuple[list[Contender], list[str]]:
     return found, notes
 
 
-# The packages are imported by name, since the benchmarks' lock alone has them.
+# The packages are imported by name, since only the benchmarks' lock has them.
 def _trim_messages() -> Contender:
     messages: Any = importlib.import_module("langchain_core.messages")
 
@@ -128,7 +129,7 @@ def _window(filled: Filled, now: datetime) -> dict[str, int | datetime]:
 
 
 def _newest(filled: Filled, now: datetime, most: int) -> list[str]:
-    """Return the lines of the window's newest records, oldest first, as a conversation is given."""
+    """Return the lines of the window's newest records, oldest first, as in a conversation."""
     with connection.cursor() as cursor:
         cursor.execute(_NEWEST_SQL, _window(filled, now) | {"limit": most})
         return [line for (line,) in reversed(cursor.fetchall())]

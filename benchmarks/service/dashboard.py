@@ -1,4 +1,4 @@
-"""The pages over a log of many assemblies: server time, queries and weight; and how fast rollups follow."""
+"""The pages over a log of many assemblies: server time, queries and weight, and the speed of rollups."""
 
 import gzip
 import time
@@ -63,7 +63,7 @@ LISTS = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page to time, and the bar that it is held to at full size."""
+    """A page to time, and its bar at full size."""
 
     what: str
     url: str
@@ -71,7 +71,7 @@ class Page:
 
 
 def measure_dashboard(assemblies: int, *, runs: int) -> Section:
-    """Time every page with every filter in turn, from the request to the whole answer."""
+    """Time every page with every filter in turn, from the request to the whole response."""
     collect_static_files()
     Team.objects.filter(slug="benchmarks-dashboard").delete()
     team, user = Team.objects.create(slug="benchmarks-dashboard", name="Dashboard"), None

@@ -1,4 +1,4 @@
-"""Budgets under attack: texts made to break estimates, under settings chosen at random."""
+"""Budgets under attack: texts that break estimates, under random settings."""
 
 import random
 from collections import Counter
@@ -21,13 +21,13 @@ ASSEMBLIES_PER_SPACE = 25
 STAGE_3_TOKENS = 4_000
 CONTEXT_TOKENS = 2_000
 RESPONSE_TOKENS = 1_000
-# Sizes of the request are drawn up to these, so that context has to give way in many of them.
+# Sizes in the request are drawn up to these, so that the context often has to give way.
 LARGEST_CONTEXT = 6_000
 LARGEST_PROMPT = 5_000
 
 
 def measure_hostile(team: Team, *, spaces: int, recount: Recount) -> Section:
-    """Assemble over hostile records; every text is recounted, and the parts are added up again."""
+    """Assemble over hostile records. Every text is counted again, and the parts are added up again."""
     answers: Counter[str] = Counter()
     own = Recount()
     for number in range(spaces):
@@ -96,7 +96,7 @@ def _draw_request(space: Space, rng: random.Random) -> AssemblyIn:
 
 
 def _budget_of(request: AssemblyIn, result: AssemblyResult) -> int:
-    """Return what the text may take: the share asked for, and what the other parts leave of the total."""
+    """Return the budget of the text: the requested share, or the rest of the total after the other parts."""
     default = STAGE_3_TOKENS if request.stage == 3 else CONTEXT_TOKENS
     share = default if request.context_tokens is None else request.context_tokens
     parts = result.allocation

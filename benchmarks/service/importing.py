@@ -1,4 +1,4 @@
-"""Bulk import, end to end: the command on a file, its records a second and its memory."""
+"""Bulk import end to end: the command on a file, its records per second and its memory."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from contextopt.spaces.spaces import delete_space
 
 SPACE = "imported"
 BAR_PER_SECOND = 5_000.0
-# "Constant": ten times the rows may not take noticeably more.
+# "Constant": ten times the rows may not take noticeably more memory.
 BAR_MEMORY_RATIO = 1.1
 BYTES_PER_MIB = 2**20
 SAMPLE_SECONDS = 0.02
@@ -42,7 +42,7 @@ class Imported:
 
 
 class ImportFailedError(Exception):
-    """The command did not do what it was asked."""
+    """The command failed."""
 
 
 def measure_import(team: Team, *, few: int, many: int) -> Section:
@@ -80,7 +80,7 @@ def _write_file(path: Path, count: int) -> Path:
 
 
 def _import(team: Team, file: Path, rows: int, expected: str) -> Imported:
-    """Run the command in a process of its own, watching its memory."""
+    """Run the command in a separate process and watch its memory."""
     command = [sys.executable, "manage.py", "import_records", SPACE, str(file), "--json", "--team", team.slug]
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
@@ -101,9 +101,10 @@ def _import(team: Team, file: Path, rows: int, expected: str) -> Imported:
 
 
 def _watch_memory(process: subprocess.Popen[bytes]) -> float:
-    """Return the largest resident size, in MiB, that was seen until the process ended.
+    """Return the largest resident size in MiB until the process ended.
 
-    The kernel's own maximum is of no use: it starts from the size of the process that forked this one.
+    The kernel's own maximum is useless here, since it starts from the size of the process that forked this
+    one.
     """
     peak = 0
     watched = psutil.Process(process.pid)

@@ -1,4 +1,4 @@
-"""Kills and stops of every process of `up`, idle and busy, with writers at work: what it costs."""
+"""Kill and stop every process of `up`, idle and busy, while clients write, and measure the damage."""
 
 import json
 import signal
@@ -46,13 +46,13 @@ SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_
 
 @dataclass
 class Api:
-    """Callers of the product: each sends a write again, under its key, until it is answered."""
+    """Clients of the product. Each repeats a write under its key until it is answered."""
 
     port: int
     key: str
 
     def write(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Raises: ServerError, when there is no answer for long, or one that refuses the write."""
+        """Raises: ServerError if there is no answer for long, or the write is refused."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         named = str(uuid4())
         while time.monotonic() < deadline:
@@ -91,7 +91,7 @@ class Api:
 
 @dataclass
 class Log:
-    """Acknowledged writes: the name that each one carried, by table."""
+    """Acknowledged writes: the name in each, by table."""
 
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     problems: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Log:
 
 @dataclass
 class Trial:
-    """One run: the product, its callers, and what they were told."""
+    """One run: the product, its clients, and the acknowledged writes."""
 
     product: Product
     api: Api
@@ -135,7 +135,7 @@ class Trial:
                 self.log.problems.append(str(error))
 
     def fill(self) -> None:
-        """Give the worker seconds to embed; return once it is at it."""
+        """Give the worker seconds of embedding work, and return once it has started."""
         rows = [{"title": f"{uuid4()} {number}", "notes": "Words. " * 100} for number in range(BULK_ROWS)]
         self.api.write(f"spaces/{SPACE}/records/bulk", {"records": rows})
         wait_until(partial(self._is_held, Lock.EMBED), seconds=30, what="embedding")
@@ -144,14 +144,14 @@ class Trial:
         return bool(self.product.ask(HELD, lock.number()))
 
     def ask_slowly(self) -> int:
-        """Have the chat's worker wait for the endpoint; return the message that it sends."""
+        """Make the chat worker wait for the endpoint, and return the message that it sends."""
         before = len(self.endpoint.asked)
         message = self.message("Slow")
         wait_until(lambda: len(self.endpoint.asked) > before, seconds=60, what="a question")
         return message
 
     def seconds_to_go_on(self, since: float, *messages: int) -> dict[str, float]:
-        """Do one piece of each kind of work and wait for its end; these messages are to be answered too."""
+        """Do one piece of each kind of work and wait for its end. These messages must be answered too."""
         goals: dict[str, Callable[[], bool]] = {
             "embedding": partial(self._has, EMBEDDED, self.record()),
             "folding": partial(self._lacks, UNFOLDED, self.assembly()),
@@ -179,7 +179,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Kill:
-    """One way to harm the product. `prepare` makes the process busy and returns messages to be answered."""
+    """One way to harm the product. `prepare` makes the process busy and returns messages that must be
+    answered.
+    """
 
     what: str
     find: Callable[[Trial], psutil.Process]
@@ -232,7 +234,7 @@ KILLS = (
 
 
 def _kill_web(trial: Trial) -> float:
-    """Kill the web's main process; return the seconds until the site answers without what it left."""
+    """Kill the web's main process. Return the seconds until the site answers again without its remains."""
     master = trial.product.child("granian")
     family = [master, *master.children()]
     since = time.monotonic()
@@ -243,7 +245,7 @@ def _kill_web(trial: Trial) -> float:
 
 
 def _kill_up(trial: Trial) -> tuple[float, float]:
-    """Kill `up`, start another; return the seconds until that is ready and until all work goes on."""
+    """Kill `up` and start another. Return the seconds until it is ready and until all work continues."""
     since = time.monotonic()
     trial.product.process.kill()
     trial.product.process.wait()
@@ -316,7 +318,7 @@ SELECT (SELECT count(*) FROM contextopt_assembly),
 
 
 def _count(trial: Trial) -> list[Figure]:
-    """Compare what was acknowledged with what is there."""
+    """Compare the acknowledged writes with the stored ones."""
     wait_until(lambda: trial.product.ask(SUMS)[0][2] == 0, seconds=60, what="folding")
     lost = twice = 0
     for table, names in trial.log.names.items():

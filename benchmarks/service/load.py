@@ -1,9 +1,10 @@
-"""The load: a process of its own that asks over keep-alive connections and knows nothing of the product.
+"""The load: a separate process that sends requests over keep-alive connections, without knowledge of the
+product.
 
-`closed`: each client asks again as soon as it is answered. `paced`: requests are due at even intervals,
-and each is timed from the moment it was due, so a server that stalls cannot hide it by slowing the clients.
+`closed`: each client sends the next request as soon as it has an answer. `paced`: requests are due at even
+intervals, and each is timed from its due time, so a stalled server cannot hide by slowing the clients.
 
-Bodies are spooled to a file while the clock runs; their texts are recounted afterwards.
+Bodies are spooled to a file while the clock runs, and their texts are counted again afterwards.
 """
 
 import argparse
@@ -27,7 +28,7 @@ FAILURES_KEPT = 3
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to ask, of whom, how long. `first` and `last` are the bounds of the moments asked about."""
+    """The requests, the target and the duration. `first` and `last` bound the requested moments."""
 
     mode: str
     port: int
@@ -44,7 +45,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it: milliseconds of each answered request, and what else was answered."""
+    """The outcome: milliseconds of each answered request, and other responses."""
 
     took_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -67,7 +68,7 @@ class Client:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.plan.port, limit=2**22)
 
     async def post(self, body: bytes) -> tuple[int, bytes]:
-        """Ask once and return status and body."""
+        """Send one request and return status and body."""
         head = (
             "POST /api/v1/assemblies HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             f"Authorization: Bearer {self.plan.key}\r\n"
@@ -125,7 +126,7 @@ class Load:
         await asyncio.gather(*(keep_asking(client) for client in clients))
 
     async def _paced(self, clients: list[Client]) -> None:
-        """Send at even intervals over whichever connection is free; waiting for one counts as latency."""
+        """Send at even intervals over any free connection. Waiting for one counts as latency."""
         free: asyncio.Queue[Client] = asyncio.Queue()
         for client in clients:
             free.put_nowait(client)

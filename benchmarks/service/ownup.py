@@ -1,4 +1,4 @@
-"""`manage.py up` in a copy of the checkout, with a database of its own: to be killed without harm."""
+"""`manage.py up` in a copy of the checkout with its own database, so that it can be killed without harm."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ FOREIGN = {"DATABASE_URL", "DJANGO_SETTINGS_MODULE", "CELERY_BROKER_URL"}
 
 
 def wait_until(is_true: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Raises: ServerError, where it is not true in time."""
+    """Raises: ServerError if it does not become true in time."""
     deadline = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > deadline:
@@ -40,7 +40,7 @@ def wait_until(is_true: Callable[[], bool], *, seconds: float, what: str) -> Non
 
 @dataclass
 class Endpoint:
-    """A language model that answers at once, but takes its time over questions that begin with "Slow"."""
+    """A language model that answers at once, except for questions that begin with "Slow"."""
 
     asked: list[str] = field(default_factory=list)
     slow_seconds: float = 2.0
@@ -56,7 +56,7 @@ class Endpoint:
                     endpoint._answer(self, body["messages"][-1]["content"])
 
             def log_message(self, format: str, *args: Any) -> None:
-                """The benchmark prints its figures alone."""
+                """The benchmark prints its figures only."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         Thread(target=server.serve_forever, daemon=True).start()
@@ -93,7 +93,7 @@ class Product:
         self.runs = 0
 
     def up(self) -> None:
-        """Start `up` and wait until it says that it serves."""
+        """Start `up` and wait until it serves."""
         self.runs += 1
         output = self.top / f"up-{self.runs}.txt"
         with output.open("wb") as file:
@@ -116,7 +116,7 @@ class Product:
         return done.stdout
 
     def child(self, word: str) -> psutil.Process:
-        """Wait for the program that has this word in its command."""
+        """Wait for the program with this word in its command."""
         found: list[psutil.Process] = []
 
         def is_there() -> bool:
@@ -142,7 +142,7 @@ class Product:
             yield connection
 
     def ask(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Ask the database; nothing while it is down."""
+        """Query the database. Return nothing while it is down."""
         with contextlib.suppress(psycopg.Error), self.database() as connection:
             return connection.execute(statement.encode(), parameters).fetchall()
         return []

@@ -1,4 +1,4 @@
-"""Budgets recounted: by the tokenizer itself, on the text that was handed out, trusting no stored figure."""
+"""Recount budgets with the tokenizer itself, on the returned text, trusting no stored figure."""
 
 import hashlib
 from collections.abc import Callable
@@ -24,14 +24,14 @@ def count_tokens(text: str) -> int:
 
 @dataclass(slots=True)
 class Recount:
-    """How many texts were recounted, and which of them broke their budget or their certificate."""
+    """The number of recounted texts, and those that broke their budget or certificate."""
 
     checked: int = 0
     violations: int = 0
     examples: list[str] = field(default_factory=list)
 
     def check(self, text: str, *, budget: int, certificate: dict[str, Any]) -> None:
-        """Count a violation when the text exceeds the budget or is not what its certificate says."""
+        """Count a violation if the text exceeds the budget or does not match its certificate."""
         self.checked += 1
         tokens = count_tokens(text)
         faults = []

@@ -1,4 +1,4 @@
-"""The product's real processes, on a port of their own, against the benchmarks' database."""
+"""The product's real processes, on a separate port, with the benchmarks' database."""
 
 import contextlib
 import http.client
@@ -30,7 +30,7 @@ class ServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What runs, and where it listens."""
+    """The running processes and their address."""
 
     port: int
     processes: dict[str, int]
@@ -38,7 +38,7 @@ class Server:
     def cpu_seconds(self) -> dict[str, float]:
         """Return the processor time so far of each program with its children, and of the database's backends.
 
-        The database is left out where it runs on another machine.
+        The database is left out if it runs on another machine.
         """
         spent = {}
         for name, pid in self.processes.items():
@@ -62,7 +62,7 @@ def _backends() -> list[int]:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
-    """Run web, worker and schedule as `manage.py up` would, and end them afterwards."""
+    """Run web, worker and schedule as `manage.py up` would, and stop them afterwards."""
     port = free_port()
     running: dict[str, subprocess.Popen[bytes]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def serving() -> Iterator[Server]:
 
 
 def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
-    """Put the schedule's state elsewhere: a server of this checkout may be using its own."""
+    """Keep the schedule's state elsewhere, because a server of this checkout may be using its own."""
     own = str(settings.VAR_DIR / "celerybeat-schedule")
     return [str(folder / "schedule") if part == own else part for part in command]
 
@@ -99,7 +99,7 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def _errors_of(log: Path) -> str:
-    """Return the end of what the web server wrote that is no routine event."""
+    """Return the end of the web server's output, without routine events."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join([line[-4_000:] for line in lines if '"level": "info"' not in line][-40:])
 
@@ -124,7 +124,7 @@ def _answers(port: int) -> bool:
 
 
 def _stop(running: list[subprocess.Popen[bytes]]) -> None:
-    """Ask all to end, then end what is left of their process groups."""
+    """Ask all processes to stop, then kill what is left of their process groups."""
     for process in running:
         process.terminate()
     deadline = time.monotonic() + STOP_SECONDS

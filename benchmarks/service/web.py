@@ -1,4 +1,4 @@
-"""The API over real HTTP, from another process, with the durable log: how fast, and how evenly."""
+"""The API over real HTTP from another process, with the durable log: its speed and how evenly it responds."""
 
 import http.client
 import json
@@ -58,9 +58,10 @@ def measure_web(filled: Filled, *, seconds: float, bulk_calls: int, recount: Rec
 
 
 def _leave_no_backlog() -> None:
-    """Count the records that were just made up as embedded.
+    """Count the generated records as embedded.
 
-    Else the worker makes a million vectors beside the load, and that is what would be measured.
+    Otherwise the worker would compute a million vectors during the load, and the benchmark would measure
+    that.
     """
     models = choose_models()
     newest = Record.objects.order_by("-id").values_list("id", flat=True).first() or 0
@@ -88,7 +89,7 @@ def _plan(filled: Filled, port: int, secret: str, mode: str, seconds: float) -> 
 
 
 def _run_load(plan: Plan, recount: Recount) -> Outcome:
-    """Have another process carry the plan out; it is ended with this one if this one is interrupted."""
+    """Let another process run the plan. It is stopped with this one if this one is interrupted."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asdict(plan), file)
         file.flush()
@@ -127,7 +128,7 @@ def _paced_figures(outcome: Outcome) -> list[Figure]:
 
 
 def _measure_bulk(team: Team, port: int, secret: str, calls: int) -> list[Figure]:
-    """Time the writing of 1,000 new records a call."""
+    """Time calls that write 1,000 new records."""
     space = create_space(team=team, data=describe_space(BULK_SPACE), actor="benchmarks")
     connection = http.client.HTTPConnection(HOST, port, timeout=60)
     times = []
@@ -163,7 +164,7 @@ def _write_bulk(connection: http.client.HTTPConnection, secret: str, body: bytes
 
 
 def _cpu_note(before: dict[str, float], after: dict[str, float], requests: int) -> str:
-    """Say where the processors' time went: on two cores it is what bounds the throughput."""
+    """Report where the processors' time went. On two cores it bounds the throughput."""
     shares = ", ".join(
         f"{name} {(after[name] - before.get(name, 0.0)) * 1_000 / requests:.2f} ms" for name in after
     )

@@ -1,4 +1,4 @@
-"""One search over any searchable table: by words and by meaning, fused, inside one corpus."""
+"""One search over any searchable table, by words and meaning combined, inside one corpus."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ __all__ = [
 
 log = structlog.get_logger(__name__)
 
-# What only one of the rankings has high up may still be among the best of both.
+# A row that only one ranking places high may still be among the best of both.
 DEPTH_MIN = 50
 ALPHA = 0.5
 
@@ -61,9 +61,9 @@ type Method = Literal["rrf", "weighted"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question made ready once: its words under each language's stemmer, and its vector.
+    """A question prepared once: its words under each language's stemmer, and its vector.
 
-    `vector` is None where the text cannot be embedded; `degraded` says that it could not be this time.
+    `vector` is None if the text has no embedding. `degraded` means that it could not be computed this time.
     """
 
     text: str
@@ -74,7 +74,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found row of the searchable `kind`. `relevance` is `fused` from 0 to 1; so is `decay`."""
+    """A found row of the searchable `kind`. `relevance` is `fused` scaled from 0 to 1; `decay` is from 0 to 1
+    too.
+    """
 
     kind: str
     id: int
@@ -93,7 +95,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to look: one corpus of one table, and what a hit there must be."""
+    """The search target: one corpus of one table, and the filters for a hit there."""
 
     searchable: Searchable
     corpus_id: int
@@ -101,7 +103,7 @@ class Target:
 
 
 def prepare_query(text: str) -> Query:
-    """Stem and embed the text once, for any number of searches. An embedder that is down costs the vector."""
+    """Stem and embed the text once, for all searches. If the embedder is down, there is no vector."""
     text = text[:QUERY_MAX]
     lexemes = read_lexemes(text)
     try:
@@ -113,9 +115,10 @@ def prepare_query(text: str) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """What one look at each index gave: the best by words with their BM25, the best by meaning with theirs.
+    """The result of one look at each index: the best by words with their BM25, the best by meaning with their
+    cosine.
 
-    A row of one of them may be good by the other too, only not among its best: `rate` says.
+    A row from one of them may score well in the other without being among its best; `rate` computes that.
     """
 
     target: Target
@@ -130,7 +133,7 @@ class Leads:
 
     @property
     def partial(self) -> dict[int, Match]:
-        """What is known so far; a part that is not counts as none."""
+        """Return the known parts. A missing part counts as none."""
         return {
             row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id))
             for row_id in sorted(self.ids)
@@ -138,10 +141,10 @@ class Leads:
 
 
 def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
-    """Find the best `limit` by words and the best `limit` by meaning among what passes the filters.
+    """Find the best `limit` by words and the best `limit` by meaning among rows that pass the filters.
 
-    The work is bounded whatever the size of the corpus. `passing` is about how many rows pass, where the
-    caller knows.
+    The work is bounded for any size of the corpus. `passing` is the approximate number of rows that pass, if
+    the caller knows it.
     """
     searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
     terms = weigh_terms(searchable, corpus_id, query.lexemes)
@@ -153,7 +156,7 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
 
 
 def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
-    """Return both parts of the leads, and of those of the rows `also` that pass the filters too."""
+    """Return both parts of the leads, and of the rows in `also` that pass the filters."""
     target, found = leads.target, leads.partial
     known = leads.lexical.keys() & leads.cosines.keys()
     rated = rate_rows(
@@ -164,7 +167,7 @@ def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
         sorted((found.keys() | set(also)) - known),
         filters=target.filters,
     )
-    # A lead that is gone meanwhile is not in the answer, and passes as it was found.
+    # A lead deleted in the meantime is missing from the result, and keeps the part that was found.
     return dict(sorted({**found, **rated}.items()))
 
 
@@ -231,7 +234,7 @@ def search_all(
 def fuse[Key: (int, tuple[str, int])](
     found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float = ALPHA
 ) -> list[Fused[Key]]:
-    """Order what was gathered by both its parts."""
+    """Order the gathered rows by both parts."""
     lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
     vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}
     if method == "weighted":
@@ -259,7 +262,7 @@ def _hit(row: Fused[tuple[str, int]], match: Match, decay: float) -> Hit:
 
 
 def _passing(target: Target, terms: Terms) -> float | None:
-    """Return about how many rows pass the filters, or a bound if that is low; None where it is not known."""
+    """Return the approximate number of rows that pass the filters, or a low bound of it; None if unknown."""
     rows = terms.corpus_rows
     if target.filters == SearchFilters() or (rows is not None and rows <= EXACT_ROWS):
         return rows
@@ -300,7 +303,7 @@ def rate_rows(
     *,
     filters: SearchFilters,
 ) -> dict[int, Match]:
-    """Return what search says of those of the rows that are live, of the corpus, and pass the filters."""
+    """Return the search results for those of the rows that are live, in the corpus, and pass the filters."""
     if not ids:
         return {}
     where, parameters = searchable.passing(corpus_id, filters)

@@ -1,4 +1,4 @@
-"""What full-text search keeps: a row's words in its language, and how many rows have each word."""
+"""Tables of full-text search: a row's words in its language, and each word's number of rows."""
 
 from typing import ClassVar, Self
 
@@ -16,12 +16,11 @@ class Language(models.TextChoices):
 def generated_search_vector(
     *, corpus: str, title: str | None, tags: str, body: str, date: str | None = None
 ) -> models.GeneratedField:
-    """Return the column of a row's words, made by the database with every write of its texts.
+    """Return the column of a row's words, computed by the database on every write of its texts.
 
-    The words of the title weigh A, of the tags B, of the body D; names of code and version numbers are
-    there as a whole and in parts. The corpus is a word of its own (`corpus_word`), so that one look-up stays
-    inside it, and with `date` so is each of its weeks (`week_words`). The first 100,000 characters of the
-    body count.
+    Words of the title weigh A, of the tags B, of the body D. Names of code and version numbers are stored
+    whole and in parts. The corpus is a word of its own (`corpus_word`), so one look-up stays inside it, and
+    with `date` so is each of its weeks (`week_words`). The first 100,000 characters of the body count.
     """
     dated = () if date is None else (F(date),)
     return models.GeneratedField(
@@ -40,20 +39,20 @@ def generated_search_vector(
 
 
 class SearchableManager[Row: models.Model](models.Manager[Row]):
-    """Leaves the search vector in the database: it is as big as the texts and of use there alone."""
+    """Doesn't load the search vector, which is as large as the texts and only useful in the database."""
 
     def get_queryset(self) -> models.QuerySet[Row]:
         return super().get_queryset().defer("search_vector")
 
 
 class SearchableText(models.Model):
-    """A row that full-text search finds.
+    """A row that full-text search can find.
 
     A concrete model adds `search_vector = generated_search_vector(…)`, a GIN index on it, and a manager
     `SearchableManager.from_queryset(…)()`.
     """
 
-    # Which stemmer the words went through; found out from the texts when none is given.
+    # The stemmer used for the words, detected from the texts if none is given.
     language = models.CharField(max_length=2, choices=Language.choices, db_default=Language.ENGLISH)
 
     class Meta:
@@ -66,7 +65,7 @@ class CorpusQuerySet(models.QuerySet["SearchCorpus"]):
 
 
 class SearchCorpus(models.Model):
-    """Totals of one corpus, as the last count found them."""
+    """Totals of one corpus at the last count."""
 
     searchable = models.CharField(max_length=32)
     corpus_id = models.BigIntegerField()
@@ -87,7 +86,7 @@ class SearchCorpus(models.Model):
 
 
 class DocumentFrequency(models.Model):
-    """How many documents of a corpus have a word; a word that few have is not listed."""
+    """The number of documents in a corpus that contain a word. Rare words are not listed."""
 
     # The constraint's index begins with the corpus.
     corpus = models.ForeignKey(SearchCorpus, models.DB_CASCADE, related_name="frequencies", db_index=False)
@@ -117,16 +116,16 @@ class EmbeddingState(models.TextChoices):
 
 class EmbeddingModelQuerySet(models.QuerySet["EmbeddingModel"]):
     def active(self) -> Self:
-        """The model whose vectors searches compare; there is one at most."""
+        """Return the model whose vectors searches compare; there is at most one."""
         return self.filter(state=EmbeddingState.ACTIVE)
 
     def fed(self) -> Self:
-        """The models that every changed text is embedded with."""
+        """Return the models that every changed text is embedded with."""
         return self.filter(state__in=(EmbeddingState.ACTIVE, EmbeddingState.BUILDING)).order_by("id")
 
 
 class EmbeddingModel(models.Model):
-    """A vector space. Vectors of two of them are never compared."""
+    """A vector space. Vectors of different models are never compared."""
 
     name = models.CharField(max_length=200, unique=True)
     dimensions = models.PositiveIntegerField()
@@ -152,7 +151,7 @@ class EmbeddingModel(models.Model):
 
 
 class EmbeddingFill(models.Model):
-    """How far a model has come through one table, in the order of ids; later writes are in EmbeddingTodo."""
+    """A model's progress through one table, in the order of ids. Later writes are in EmbeddingTodo."""
 
     model = models.ForeignKey(EmbeddingModel, models.DB_CASCADE, related_name="fills")
     searchable = models.CharField(max_length=SEARCHABLE_MAX)
@@ -172,11 +171,11 @@ class EmbeddingFill(models.Model):
 
 
 class EmbeddingTodo(models.Model):
-    """A write that changed a text, noted by the database in the same transaction.
+    """A write that changed a text, recorded by the database in the same transaction.
 
-    Lines are only added and, once embedded, deleted by their own id: a write that comes while its row is
-    being embedded has a line of its own. Without a model it is for all that are fed; with one, for the one
-    that could not be reached when the others were done.
+    Lines are only added and, once embedded, deleted by their own id, so a write during the embedding of its
+    row has a line of its own. A line without a model is for all current models; a line with one is for a
+    model that could not be reached when the others were done.
     """
 
     model = models.ForeignKey(
@@ -188,9 +187,9 @@ class EmbeddingTodo(models.Model):
 
     class Meta:
         indexes: ClassVar = [
-            # The next to do.
+            # For the next lines to process.
             models.Index(fields=["model", "id"], name="embedding_todo_next"),
-            # What one space lacks, when a command wants it searchable at once.
+            # For the missing vectors of one space, when a command needs it searchable immediately.
             models.Index(fields=["searchable", "corpus_id", "id"], name="embedding_todo_corpus"),
         ]
 
@@ -199,11 +198,11 @@ class EmbeddingTodo(models.Model):
 
 
 class Embedding(models.Model):
-    """A row's vector under one model, of unit length; a row without one cannot be embedded.
+    """A row's vector under one model, of unit length. A row without one cannot be embedded.
 
-    A concrete table adds the key of its row (deleted with it), the pair of key and model once, and an index
-    on model and corpus, which exact searches of a small corpus use. Half precision: half the space and
-    time, and what it changes in a cosine is in the fourth decimal.
+    A concrete table adds the key of its row (deleted with it), a unique constraint on key and model, and an
+    index on model and corpus for exact searches of a small corpus. Half precision needs half the space and
+    time, and changes a cosine in the fourth decimal.
     """
 
     model = models.ForeignKey(EmbeddingModel, models.DO_NOTHING, related_name="+", db_index=False)

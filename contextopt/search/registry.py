@@ -1,4 +1,4 @@
-"""What can be searched: each app registers its tables, and one search covers them all."""
+"""The registry of searchable tables. Each app registers its own, and one search covers them all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from django.db import models
 
 from contextopt.search.models import SearchableText
 
-# More do not fit an entry of a B-tree, which is at most 2,704 bytes.
+# More does not fit a B-tree entry, which has at most 2,704 bytes.
 DATED_DIMENSIONS = 1_300
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """What a hit must be; None asks for nothing. Of `tags` a hit has at least one. `conditions`
-    are (name, values) pairs of the searchable's own filters, of which it has one value each.
+    """Filters for hits; None means no filter. A hit has at least one of `tags`. `conditions` are (name,
+    values) pairs of the searchable's own filters; a hit matches one of the values of each.
     """
 
     types: tuple[str, ...] | None = None
@@ -29,22 +29,21 @@ class SearchFilters:
 
     @property
     def is_by_date(self) -> bool:
-        """Whether nothing but dates is asked for."""
+        """Return whether only dates are filtered."""
         return self == SearchFilters(date_from=self.date_from, date_to=self.date_to)
 
 
 @dataclass(frozen=True, slots=True)
 class Searchable:
-    """A table with texts and vectors. Column names are of the table, whose alias in SQL is `t`.
+    """A table with texts and vectors. Column names refer to the table, whose alias in SQL is `t`.
 
-    `corpus_column` isolates: a search is of one corpus, and so are document frequencies. `text_columns` are
-    what is embedded, the body as the last; a title that is there twice is not lost among the file names and
-    figures of a long body. `live_sql` is a condition that holds for all that may be found. `decay_sql` is a
-    factor from 0 to 1 by age and type, with %(now)s for the moment; `date_column` orders what is otherwise
-    equal. `conditions` maps the names of further equality filters to columns. What a filter asks for and the
-    table lacks, nothing passes.
-    `has_windows` says that it is searched by dates: the words of a row name the week of its date, and its
-    vector's row has the date.
+    `corpus_column` isolates: a search covers one corpus, and so do document frequencies. `text_columns` are
+    embedded, the body last. A title that is there twice is not lost among the file names and figures of a
+    long body. `live_sql` is a condition that all findable rows meet. `decay_sql` is a factor from 0 to 1 by
+    age and type, with %(now)s for the time. `date_column` breaks ties. `conditions` maps the names of further
+    equality filters to columns. A filter on a column the table lacks matches nothing. `has_windows` means
+    that the table is searched by dates: a row's words name the week of its date, and its vector's row stores
+    the date.
     """
 
     name: str
@@ -63,16 +62,17 @@ class Searchable:
     has_windows: bool = False
 
     def passing(self, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
-        """Return the SQL condition on `t` that every hit fulfils, with its parameters.
+        """Return the SQL condition on `t` that every hit meets, with its parameters.
 
-        Its parameters are named `search_…`. It goes into each statement before ordering and limit.
+        Its parameters are named `search_…`. It belongs in each statement before ordering and limit.
         """
         return self._passing(f"t.{self.corpus_column} = %(search_corpus)s", corpus_id, filters)
 
     def passing_words(self, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
-        """Return the same condition for rows that are looked up by their words, the corpus's among them.
+        """Return the same condition for rows found by their words, which include the corpus word.
 
-        It hides the corpus from the planner, who would read all of its rows in another index to join the two.
+        It hides the corpus from the planner, which would otherwise read all of its rows from another index to
+        join the two.
         """
         return self._passing(f"t.{self.corpus_column} + 0 = %(search_corpus)s", corpus_id, filters)
 
@@ -87,13 +87,13 @@ class Searchable:
     def rows_sql(self, parameter: str) -> str:
         """Return the rows whose ids are in the named parameter, as the table `t` of a FROM clause.
 
-        They are found before any filter is looked at: a prepared plan may take the index of a filter for
-        the cheaper way, and read all that passes it.
+        The rows are found before any filter applies: a prepared plan may otherwise prefer the index of a
+        filter and read everything that matches it.
         """
         return f"(SELECT t.* FROM {self.table} t WHERE t.id = ANY(%({parameter})s::bigint[]) OFFSET 0) AS t"
 
     def has_dated_index(self, dimensions: int) -> bool:
-        """Whether vectors of so many dimensions are indexed in the order of their rows' dates too."""
+        """Return whether vectors with these dimensions are also indexed in the order of their rows' dates."""
         return self.has_windows and dimensions <= DATED_DIMENSIONS
 
     def _wanted(self, filters: SearchFilters) -> Iterator[tuple[str, str, object]]:
@@ -138,5 +138,5 @@ def get(name: str) -> Searchable:
 
 
 def all() -> tuple[Searchable, ...]:
-    """Return all that is registered, in the order of registration."""
+    """Return everything registered, in the order of registration."""
     return tuple(_REGISTERED.values())

@@ -1,4 +1,4 @@
-"""How many documents of a corpus have each word: counted anew by a job when the corpus has changed."""
+"""Count how many documents of a corpus contain each word. A job counts again when the corpus has changed."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -10,21 +10,21 @@ from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
 
-# A corpus that is larger is judged by its newest documents; ten seconds would buy the third digit.
+# A larger corpus is estimated from its newest documents. Ten more seconds would only add a third digit.
 SAMPLE = 200_000
-# A word that one document has needs no line: what is not listed counts as that.
+# A word in one document needs no row; unlisted words count as that.
 LISTED_FROM = 2
-# Longer words are hashes and data; the index of the table takes up to 2,700 bytes.
+# Longer words are hashes and data. The table's index takes up to 2,700 bytes.
 LEXEME_MAX_BYTES = 255
-# So much of a corpus may change before its words are counted again.
+# Share of a corpus that may change before its words are counted again.
 CHANGE_SHARE = 0.05
 CHANGE_MIN = 10
-# Edits change no total, so a corpus is counted again after this in any case.
+# Edits do not change the totals, so a corpus is counted again after this time in any case.
 COUNT_LIFE = timedelta(days=1)
 
 
 def count_words(searchable: Searchable, corpus_id: int, *, now: datetime | None = None) -> SearchCorpus:
-    """Count the corpus's documents and words and replace what was counted before. Twice is once."""
+    """Count the corpus's documents and words, and replace the previous count. Idempotent."""
     live, parameters = searchable.passing(corpus_id, SearchFilters())
     with transaction.atomic(), connection.cursor() as cursor:
         wait_turn(Lock.WORDS, searchable.name, corpus_id)
@@ -80,7 +80,7 @@ def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
 
 
 def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
-    """Count what has changed, until `ends_at`; return how many corpora were counted."""
+    """Count changed corpora until `ends_at`, and return their number."""
     drop_gone_corpora(searchable)
     tidy_index(searchable)
     counted = 0
@@ -93,7 +93,7 @@ def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
 
 
 def changed_corpora(searchable: Searchable, *, now: datetime) -> Iterator[int]:
-    """Yield the corpora whose words should be counted again, those never counted first."""
+    """Yield the corpora to count again, those never counted first."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -112,7 +112,7 @@ def changed_corpora(searchable: Searchable, *, now: datetime) -> Iterator[int]:
 
 
 def drop_gone_corpora(searchable: Searchable) -> int:
-    """Delete the counts of corpora that have no document left; return how many."""
+    """Delete the counts of corpora without documents, and return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -127,7 +127,7 @@ def drop_gone_corpora(searchable: Searchable) -> int:
 
 
 def tidy_index(searchable: Searchable) -> None:
-    """Sort in what was written lately: until then each search reads it from end to end."""
+    """Merge recent writes into the index. Until then, each search reads them from end to end."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

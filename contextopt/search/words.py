@@ -1,9 +1,9 @@
-"""The half of a search that goes by words: BM25 over a bounded number of candidates.
+"""The word half of a search: BM25 over a bounded number of candidates.
 
-Words are looked up from the rarest on. All rows that have one of the rarest are weighed, as long as there
-are not too many of them together; of rows that have frequent words alone, those with most of them come
-first, and in a corpus where even that would be much reading, the newest. So the best by BM25 are exact
-whenever the question has a word that is not everywhere, and the work never grows with the corpus.
+Words are looked up from the rarest on. All rows that contain one of the rarest are scored, as long as they
+are not too many together. Among rows with frequent words only, those with most of them come first, and in a
+corpus where even that would be much reading, the newest. So the best by BM25 are exact whenever the question
+has a word that is not everywhere, and the work never grows with the corpus.
 """
 
 import re
@@ -19,24 +19,24 @@ from contextopt.engine.text.lexical import Bm25
 from contextopt.search.registry import Searchable, SearchFilters
 
 QUERY_MAX = 10_000
-"""Characters of a question that are read."""
+"""Only this many characters of a question are read."""
 TERMS_MAX = 24
-"""The rarest words of a question, in each language, that are weighed."""
+"""Only this many of a question's rarest words are scored, per language."""
 CANDIDATES_MAX = 600
 CANDIDATES_MIN = 200
 CANDIDATES_EACH = 5
-"""So many rows are weighed for each that is asked for, within the two bounds."""
+"""Number of rows scored per requested row, within the two bounds."""
 WEIGHINGS = 4_000
-"""Words times candidates: what bounds the time, since each pair is one look into a row's words."""
+"""Maximum of words times candidates. It bounds the time, since each pair is one look into a row's words."""
 READ_MAX = 8_000
-"""Entries of the index that are read for a word without a second thought."""
+"""Index entries that are read for a word without further checks."""
 EVERYWHERE = 0.5
-"""Words that are in a greater share of the rows do not tell them apart."""
+"""Words in a greater share of the rows do not tell them apart."""
 NEWEST = 2_000
 WEEKS_MAX = 14
-"""A longer range of dates is not looked up week by week."""
+"""A longer date range is not looked up week by week."""
 COUNTED_MAX = 64
-"""A word that is more often in a row counts as so often."""
+"""More occurrences of a word in a row do not count."""
 # A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
 BM25 = Bm25(k1=0.9, b=0.75)
 
@@ -47,8 +47,8 @@ type Lexemes = Mapping[str, tuple[str, ...]]
 WEEK = timedelta(weeks=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for a word that is there n
-# times: the database counts in one call what unpacking the vector would take twenty times as long for.
+# ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for n occurrences. So the database
+# counts them in one call, twenty times faster than unpacking the vector.
 _RANK_LIMIT = 1.64493406685
 _BY_COUNT = tuple(
     (total - 0.5 / count**2) / _RANK_LIMIT
@@ -61,7 +61,7 @@ _BY_COUNT_SQL = "'{" + ",".join(map(repr, _BY_COUNT)) + "}'::float8[]"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the question in the rows of one language, and in how many documents it is."""
+    """A word of the question in the rows of one language, with its document frequency."""
 
     language: str
     lexeme: str
@@ -74,9 +74,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The words that are weighed, rarest first, and the corpus they are weighed by.
+    """The scored words, rarest first, and the corpus statistics.
 
-    `is_sampled` says that its documents are not counted yet, so that the numbers are those of a part.
+    `is_sampled` means that the documents are not counted yet, so the numbers come from a sample.
     """
 
     terms: tuple[Term, ...]
@@ -86,7 +86,7 @@ class Terms:
 
     @property
     def corpus_rows(self) -> int | None:
-        """Return about how many rows the corpus has; None where that is not known."""
+        """Return the approximate number of rows in the corpus; None if unknown."""
         return None if self.is_sampled or not self.documents else self.documents
 
     def parameters(self) -> dict[str, Any]:
@@ -104,9 +104,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One look-up of rows that match all of the tsqueries: in the index of words, or among the newest.
+    """One look-up of rows that match all of the tsqueries, in the word index or among the newest.
 
-    The index finds what several short ones have in common in half the time that one long one takes.
+    The index intersects several short ones in half the time of one long one.
     """
 
     tsqueries: tuple[str, ...]
@@ -119,18 +119,18 @@ def quoted(lexeme: str) -> str:
 
 
 def corpus_word(corpus_id: int) -> str:
-    """Return the word that all rows of a corpus have; words of texts never begin with a blank."""
+    """Return the word that all rows of a corpus share. Words of texts never begin with a blank."""
     return f" {corpus_id}"
 
 
 def week_words(corpus_id: int, start: datetime, end: datetime) -> list[str]:
-    """Return the words of which each row of the corpus dated from start to end has one."""
+    """Return the week words; each row of the corpus dated from start to end has one of them."""
     first, last = ((moment - EPOCH) // WEEK for moment in (start, end))
     return [f"{corpus_word(corpus_id)}w{week}" for week in range(first, last + 1)]
 
 
 def read_lexemes(text: str) -> Lexemes:
-    """Return the words of a question as each language's stemmer has them. Stop words are none."""
+    """Return the words of a question under each language's stemmer, without stop words."""
     cleaned = text[:QUERY_MAX].replace("\x00", " ").encode(errors="ignore").decode()
     if not cleaned.strip():
         return {}
@@ -148,16 +148,16 @@ def read_lexemes(text: str) -> Lexemes:
 
 
 def _agents(text: str) -> Iterator[str]:
-    """Yield what the Norwegian stemmer makes of the other forms of words such as bruker.
+    """Yield the Norwegian stemmer's output for the other forms of words such as bruker.
 
-    It leaves bruker as bruk, brukeren and brukere as bruker, and brukerne as brukern.
+    It stems bruker to bruk, brukeren and brukere to bruker, and brukerne to brukern.
     """
     for base in _AGENT.findall(text.lower()):
         yield from (base, f"{base}er", f"{base}ern")
 
 
 def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:
-    """Return the question's words with their document frequencies, those of the last count."""
+    """Return the question's words with their document frequencies from the last count."""
     wanted = sorted({lexeme for found in lexemes.values() for lexeme in found})
     if not wanted:
         return Terms((), 0, 0.0)
@@ -224,21 +224,21 @@ def _count_now(
 def unpacked(words: str) -> str:
     """Return the SQL of words, all of one weight, for `terms_sql` to look into.
 
-    A stored vector may be compressed or out of line; this copy is unpacked once and not for each word.
+    A stored vector may be compressed or out of line. This copy is unpacked once, not once per word.
     """
     return f"setweight({words}, 'A')"
 
 
-# BM25 of a row p by those of its words that `terms_sql` joins.
+# BM25 of a row p by its words that `terms_sql` joins.
 SCORE = """sum(q.weight * n.found * (%(k1)s::float8 + 1)
            / (n.found + %(k1)s::float8 * (1 - %(b)s::float8
               + %(b)s::float8 * length(p.words) / %(mean_length)s::float8)))"""
 
 
 def terms_sql(join: Literal["INNER", "LEFT"]) -> str:
-    """Return the SQL that joins to rows p the words of `Terms.parameters` that each has, and how often.
+    """Return the SQL that joins rows p with the words of `Terms.parameters` they contain, and how often.
 
-    The rows have the columns language and words, the last made by `unpacked`.
+    The rows have the columns language and words, the latter made by `unpacked`.
     """
     return f"""
         {join} JOIN unnest(
@@ -260,7 +260,7 @@ def best_by_words(
 ) -> dict[int, float]:
     """Return the ids of the best with their BM25, best first. Raises nothing for any text.
 
-    `passing` is about how many rows of the corpus pass the filters, where that is known.
+    `passing` is the approximate number of rows of the corpus that pass the filters, if known.
     """
     bound = candidates_for(terms, limit)
     share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
@@ -279,13 +279,13 @@ def best_by_words(
 
 
 def candidates_for(terms: Terms, limit: int) -> int:
-    """Return how many rows are weighed to find the best `limit`."""
+    """Return how many rows to score to find the best `limit`."""
     each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
     return max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
 
 
 def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:
-    """Return the condition that a row is of the corpus, and of the weeks asked for if they are few."""
+    """Return the condition that a row is in the corpus, and in the requested weeks if they are few."""
     start, end = filters.date_from, filters.date_to
     if searchable.has_windows and start and end and start <= end <= start + WEEKS_MAX * WEEK:
         return f"({' | '.join(map(quoted, week_words(corpus_id, start, end)))})"
@@ -293,10 +293,10 @@ def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> st
 
 
 def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: bool) -> Iterator[Step]:
-    """Yield the look-ups whose rows together are the candidates, the most telling first.
+    """Yield the look-ups whose rows together are the candidates, the most specific first.
 
-    About `share` of the documents can be candidates. Where other filters than dates hold, the newest that
-    pass may be far between: `reads_newest` says that they are not.
+    About `share` of the documents can be candidates. With filters other than dates, the newest rows that pass
+    may be far apart: `reads_newest` means that they are not.
     """
     counts = {term.tsquery: term.documents for term in terms.terms}
     totals = zip(counts, accumulate(counts.values()), strict=True)
@@ -314,7 +314,7 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
     if together := _all_of(terms, telling):
         yield Step((place, *together))
     others = [word for word in telling if word != first]
-    # With one other word, that is what was looked up just now.
+    # With one other word, this equals the previous look-up.
     is_looked_up = bool(together) and len(others) == 1
     if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
         yield Step((place, first, " | ".join(others)))
@@ -322,9 +322,10 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
 
 
 def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
-    """Return that all words of a language are there, where it has several; none if all are in very many.
+    """Return a condition that matches rows containing every word of a language, if it has several; None if
+    all are very frequent.
 
-    What languages have in common is asked for once. One that has no more than that would find all that the
+    Words that languages share are checked once. A language with no other words would find everything the
     others do.
     """
     wanted = []
@@ -342,7 +343,7 @@ def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
 def _pool_sql(
     searchable: Searchable, steps: Sequence[Step], corpus_id: int, filters: SearchFilters, bound: int
 ) -> tuple[str, dict[str, Any]]:
-    """Return the candidates' statement. Its limits are literals: for a parameter the planner guesses."""
+    """Return the candidates' statement. Its limits are literals, because the planner guesses parameters."""
     by_word, parameters = searchable.passing_words(corpus_id, filters)
     by_date, _ = searchable.passing(corpus_id, filters)
     selects = []

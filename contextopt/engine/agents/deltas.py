@@ -1,8 +1,8 @@
-"""What a receiver must be told about files since it was last told of them.
+"""The changes in files that a receiver has not been told yet.
 
-A receiver's memory is a mapping from path to `SentFile`: the content that it was last fully sent, and
-whether something that was cut was sent since. Only what is sent whole moves it, so that a later diff
-never builds on lines that the receiver has not seen.
+A receiver's memory maps a path to a `SentFile`: the content last sent in full, and whether a cut version has
+been sent since. Only content sent in full updates it, so a later diff never builds on lines that the receiver
+has not seen.
 """
 
 import math
@@ -29,24 +29,24 @@ BINARY_FILE = "[BINARY FILE]"
 REVERTED = "[REVERTED] to the version before the part that was sent"
 
 MIN_RENAME_LIKENESS = 0.5
-"""Share of equal lines from which a file that vanished and one that appeared are the same file."""
+"""Share of equal lines from which a vanished file and a new file count as the same file."""
 MAX_RENAME_PAIRS = 2_500
 MAX_RENAME_LINES = 400_000
-"""Lines of all files together past which none is looked for by its likeness."""
+"""Total lines of all files above which renames are not detected by similarity."""
 MAX_RENAME_WORK = 1_000_000
-"""Lines compared to find renames, about half a second; files that would take more are not renamed."""
+"""Maximum lines compared to find renames, about half a second. Files that need more are not renamed."""
 MIN_CHARS = 100
-"""Room for the note of what was left out."""
+"""Room for the note that says how much was left out."""
 MIN_LINE_CHARS = 60
-"""Characters that each long line keeps where many have changed."""
+"""Characters kept of each long line when many have changed."""
 _LOOKED_AT = 20
-"""Characters that a line counts as, at most, while a diff is read: a long one is cut around its change."""
+"""Maximum characters that count for a line while a diff is read. A longer line is cut around its change."""
 _MIN_RENAME_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaLimits:
-    """What one file's delta may take; None is no limit. A new file shows its first `max_chars`."""
+    """Limits for the delta of one file; None is no limit. A new file shows its first `max_chars`."""
 
     max_changed_lines: int | None = 20
     max_chars: int | None = 500
@@ -62,16 +62,16 @@ UNCUT = DeltaLimits(None, None)
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """What a receiver has of a file. `content` is None while it was never fully sent."""
+    """A file as the receiver has it. `content` is None until it was sent in full."""
 
     content: Content | None
     is_partial: bool = False
-    """Something cut was sent after `content`."""
+    """A cut version has been sent after `content`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """One file as the receiver is told of it."""
+    """The change of one file as it is sent to the receiver."""
 
     path: str
     diff: str
@@ -80,21 +80,21 @@ class ChangedFile:
     renamed_from: str = ""
 
     def render(self) -> str:
-        """Return the change under its path. Lines of the file and of its diff are marked, ours are not."""
+        """Return the change under its path. Lines of the file and of its diff are marked; our own are not."""
         heading, _, body = self.diff.partition("\n") if self.kind == "renamed" else ("", "", self.diff)
         renamed = f"{heading}\n" if heading else ""
         return f"### {flatten(self.path)}\n{renamed}{_render_body(body, self.is_truncated)}"
 
 
 class FileDeltas(NamedTuple):
-    """What to send, by path, and what the receiver has once it was sent."""
+    """The changes to send, by path, and the receiver's memory after that."""
 
     changed_files: tuple[ChangedFile, ...]
     receiver_files: dict[str, SentFile]
 
 
 def fully_sent(files: Mapping[str, Content]) -> dict[str, SentFile]:
-    """Return the memory of a receiver that was sent these files whole."""
+    """Return the memory of a receiver that was sent these files in full."""
     return {path: SentFile(content) for path, content in files.items()}
 
 
@@ -104,11 +104,10 @@ def build_delta(
     count_text: CountText,
     limits: DeltaLimits = DEFAULT_LIMITS,
 ) -> FileDeltas:
-    """Compare what the receiver has with all current files.
+    """Compare the receiver's memory with all current files.
 
-    A file that is not current any more (absent, or None) was deleted, or renamed where one that appeared
-    is like it. A diff that costs more tokens than the file gives way to the file. Binary files are told
-    of, never sent.
+    A file that is absent or None counts as deleted, or as renamed if a new file is similar. If a diff needs
+    more tokens than the file, the file is sent instead. Binary files are mentioned but never sent.
     """
     present = {path: content for path, content in current.items() if content is not None}
     renames = _find_renames(base, present)
@@ -125,7 +124,7 @@ def build_delta(
 
 
 def is_binary(content: Content) -> bool:
-    """Tell whether a content is bytes, or a text with a NUL in it."""
+    """Return whether a content is bytes, or a text with a NUL."""
     return isinstance(content, bytes) or "\0" in content
 
 
@@ -138,7 +137,7 @@ def _compare(
     limits: DeltaLimits,
     work: Work,
 ) -> ChangedFile | None:
-    """Return the news of one file, None where there is none."""
+    """Return the change of one file, or None if there is none."""
     if current is None:
         return ChangedFile(path, DELETED, "deleted")
     old = known.content if known else None
@@ -171,7 +170,7 @@ def _renamed_heading(source: str) -> str:
 def _change(
     old: str, current: str, count_text: CountText, limits: DeltaLimits, work: Work
 ) -> tuple[str, bool]:
-    """Return the diff or, where that is no smaller, the whole file; and whether it was cut."""
+    """Return the diff, or the whole file if that is not larger, and whether it was cut."""
     patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
     if limits.max_chars is None or len(current) <= limits.max_chars:
         full = f"{FULL_FILE}\n{current}"
@@ -190,7 +189,7 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
 
 
 def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
-    """Cut at a line, so that diff and note are within the limits together; long lines are cut first."""
+    """Cut at a line so that diff and note together are within the limits. Long lines are cut first."""
     total = patch.changed_lines
     lines = _beginning(patch.lines, limits.max_chars)
     too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
@@ -210,13 +209,13 @@ def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
             continue
         if used > room or shown == most:
             break
-        # Context and headings after the last changed line would say nothing.
+        # Context and headings after the last changed line add nothing.
         end, shown = position + 1, shown + 1
     return "".join(lines[:end]) + _cut_note(total - shown), True
 
 
 def _render_body(body: str, is_truncated: bool) -> str:
-    """Return a change as whole lines, with marks before those that are the file's."""
+    """Return a change as whole lines, with marks before the lines of the file."""
     if body.startswith((DELETED, BINARY_FILE, REVERTED)):
         return f"{body}\n"
     heading, _, content = body.partition("\n")
@@ -229,7 +228,7 @@ def _render_body(body: str, is_truncated: bool) -> str:
 
 
 def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
-    """Return the lines that can matter: no more need be made, however long each of them is."""
+    """Return only as many lines as can matter, however long each of them is."""
     if max_chars is None:
         return list(lines)
     beginning: list[str] = []
@@ -249,9 +248,9 @@ def _cut_note(lines: int) -> str:
 
 
 def _remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:
-    """Move the receiver's memory to what it now has."""
+    """Update the receiver's memory."""
     if sent.is_truncated:
-        # The base stays where it is: under the old path, too, until the rename arrived whole.
+        # Keep the base, under the old path too, until the rename has arrived in full.
         receiver[source] = replace(receiver.get(source, SentFile(None)), is_partial=True)
         return
     receiver.pop(source, None)
@@ -260,7 +259,7 @@ def _remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, cur
 
 
 def _find_renames(base: ReceiverFiles, current: Mapping[str, Content]) -> dict[str, str]:
-    """Return old paths by new ones: equal contents first, then the likest texts."""
+    """Return old paths by new ones: equal contents first, then the most similar texts."""
     gone = {
         path: known.content for path, known in sorted(base.items()) if path not in current and known.content
     }
@@ -304,7 +303,7 @@ def _count_breaks(content: Content | None) -> int:
 
 
 def _line_counts(content: Content | None) -> Multiset[str]:
-    """Count the lines that say something: blanks and lone brackets are in every file."""
+    """Count the lines with content. Blank lines and lone brackets are in every file."""
     if not isinstance(content, str) or is_binary(content):
         return Multiset()
     return Multiset(line for line in map(str.strip, content.split("\n")) if len(line) > 1)
@@ -313,7 +312,7 @@ def _line_counts(content: Content | None) -> Multiset[str]:
 def _count_shared(
     old: Mapping[str, Multiset[str]], new: Mapping[str, Multiset[str]]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield new path, old path and how many lines they share, while the work lasts."""
+    """Yield new path, old path and the number of shared lines, within the work limit."""
     holders: dict[str, list[str]] = {}
     for path, lines in old.items():
         for line in lines:

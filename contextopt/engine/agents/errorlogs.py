@@ -1,7 +1,7 @@
-"""What a log says of its failure, in few characters or tokens.
+"""The part of a log that explains its failure, in few characters or tokens.
 
-The lines around the first error, the summary, the exit, further errors of other kinds, then the end of the
-log; in the order of the log, gaps marked. Never the start for its own sake.
+It holds the lines around the first error, the summary, the exit, further errors of other kinds, and the end
+of the log, in the order of the log with gaps marked. The start is never included for its own sake.
 """
 
 import re
@@ -31,7 +31,7 @@ _TIME = re.compile(
     )[ \t]?""",
     re.MULTILINE | re.VERBOSE,
 )
-# Where a quotation or a path was not found a character before, the rest of the word has none either.
+# If no quotation or path starts one character earlier, the rest of the word has none either.
 _VARIABLE = re.compile(
     r"""(?:["'`]|(?<![“‘])[“‘])[^"'`”’]*+["'`”’] | (?<![^\s"'`”’])(?<![”’]["'`”’])[^\s/\\]*+[/\\]\S*+
       | 0x[0-9a-fA-F]+ | \d+ | [=_.*~-]{3,}""",
@@ -56,13 +56,13 @@ _AROUND = {
     Marker.SUMMARY: ((), (0.55, 0.5, 0.45, 0.4, 0.35)),
     Marker.TROUBLE: ((0.35, 0.2), (0.45, 0.4, 0.35, 0.25)),
 }
-"""Shares of a marker's value for the lines before it and after it, the nearest first."""
+"""Shares of a marker's value for the lines before and after it, nearest first."""
 _REPEATED = 0.45
-"""What each further line of one kind is worth, against the one before."""
+"""Value of each further line of one kind, relative to the one before."""
 _OUTSIDE = 0.25
-"""What a line outside the step that failed is worth."""
+"""Value of a line outside the failed step."""
 _STEP_END, _LOG_END = 6.0, 2.0
-"""The worth of the last line: where a step failed it is near the cause, else it is often tidying up."""
+"""Value of the last line. In a failed step it is near the cause; otherwise it is often clean-up."""
 _MUST = 1_000.0
 _CHARS_PER_END_LINE = 40
 _MIN_END_LINES = 30
@@ -70,13 +70,13 @@ _MIN_PRICED = 600
 
 
 def latest_error(text: str, max_chars: int = ERROR_CHARS) -> str:
-    """Return what the log says of its failure in at most `max_chars` characters."""
+    """Return the lines that explain the failure, in at most `max_chars` characters."""
     check_int("max_chars", max_chars, MIN_CHARS, MAX_INT)
     return _cut_log(text, max_chars, len, max_chars)
 
 
 def latest_error_within(text: str, budget_tokens: int, tokenizer: Tokenizer) -> str:
-    """Return what the log says of its failure in at most so many tokens of the exact text."""
+    """Return the lines that explain the failure, in at most `max_tokens` tokens of the exact text."""
     check_int("budget_tokens", budget_tokens, MIN_TOKENS, MAX_INT)
     return _cut_log(text, budget_tokens, tokenizer.count, budget_tokens * 4)
 
@@ -108,7 +108,7 @@ def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> 
 
 
 def clean_log(text: str) -> str:
-    """Drop colours, time stamps and what a carriage return has overwritten."""
+    """Remove colours, time stamps and text overwritten by a carriage return."""
     text = _ANSI.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
@@ -116,7 +116,7 @@ def clean_log(text: str) -> str:
 
 
 def _collapse(numbered: Sequence[tuple[int, str]], gap: str) -> Iterator[str]:
-    """Write runs of one line once with their number, and a mark where lines are left out."""
+    """Write a run of equal lines once with its count, and a mark for each gap."""
     before = -1
     position = 0
     while position < len(numbered):
@@ -135,7 +135,7 @@ def _collapse(numbered: Sequence[tuple[int, str]], gap: str) -> Iterator[str]:
 
 
 def _shorten(line: str, limit: int) -> str:
-    """Cut a long line in its middle: it starts with what failed and often ends with why."""
+    """Cut a long line in the middle. It starts with the failing thing and often ends with the reason."""
     line = line.rstrip()
     if len(line) <= limit:
         return line
@@ -144,15 +144,15 @@ def _shorten(line: str, limit: int) -> str:
 
 
 def _kind(line: str) -> str:
-    """Return what the line shares with those that differ in a name, a path or a number alone."""
+    """Return the part that a line shares with lines that differ only in a name, a path or a number."""
     kind = _VARIABLE.sub("#", line).strip()[:80]
-    # A line that is but a path or a number is of no kind but its own.
+    # A line that is only a path or a number is a kind of its own.
     return line if kind.strip("# ") == "" else kind
 
 
 @dataclass
 class _Lines:
-    """The lines of a log and what each is worth."""
+    """The lines of a log, each with its value."""
 
     log: str
     end_lines: int
@@ -179,7 +179,7 @@ class _Lines:
         return {index: marker for index, marker in sorted(markers.items()) if marker}
 
     def _shown_scripts(self) -> Iterator[int]:
-        """Lines of a step's script, which the service prints before it runs it."""
+        """Return the lines of a step's script, which the service prints before running it."""
         inside = False
         for index, line in enumerate(self.texts):
             if line.startswith("##["):
@@ -188,14 +188,14 @@ class _Lines:
                 yield index
 
     def by_value(self) -> Iterator[int]:
-        """Return line numbers, the most telling first; lines of a kind already seen count for less."""
+        """Return line numbers by value, the highest first. Further lines of the same kind count less."""
         kind_of = cache(_kind)
         return rank_with_repeats(
             self._values(), lambda index: kind_of(self.texts[index][:300]), _REPEATED, _MUST
         )
 
     def with_blanks(self, chosen: dict[int, str]) -> list[tuple[int, str]]:
-        """Return the lines in order; where only a blank line is left out between two, it comes back."""
+        """Return the lines in order. If only a blank line is missing between two, add it."""
         blanks = {
             index + 1: ""
             for index in chosen
@@ -235,7 +235,7 @@ class _Lines:
                     values[near] = max(values.get(near, 0.0), value * share)
 
     def _failed_step(self) -> tuple[int, int]:
-        """Return the first and last line of the step that failed; the whole log where there are no steps."""
+        """Return the first and last line of the failed step, or the whole log if there are no steps."""
         end = next((index for index in self.markers if _FINAL.match(self.texts[index])), len(self.texts) - 1)
         start = next((index for index in range(end, -1, -1) if _RUN.match(self.texts[index])), 0)
         while end > start and not self.texts[end].strip():

@@ -1,7 +1,7 @@
-"""Unified diffs that apply back byte for byte, in bounded time.
+r"""Unified diffs that apply back byte for byte, in bounded time.
 
-Lines end at "\\n" and nowhere else, so that a form feed, U+2028 or a lone carriage return is content like
-any other; an end of file without a line break has the customary marker. The diff has no file headings.
+A line ends at "\n" and nowhere else, so a form feed, U+2028 or a lone carriage return is ordinary content. A
+file without a final line break gets the customary marker. The diff has no file headings.
 """
 
 from bisect import bisect_left
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from contextopt.engine.text.marks import NO_NEWLINE
 
 type Match = tuple[int, int, int]
-"""An old line, the new line that equals it, and for how many lines that goes on."""
+"""An old line, the equal new line, and the length of the equal stretch."""
 
 NO_CHANGES = "[no changes detected]"
 CONTEXT_LINES = 1
 MAX_WORK = 1_500_000
-"""Comparisons spent on one diff, or on all files of one attempt together: about a second.
+"""Maximum comparisons for one diff, or for all files of one attempt together: about a second.
 
-What is not matched by then is replaced as a block.
+The rest is replaced as a block.
 """
 
 _MAX_EDITS = 600
@@ -36,14 +36,14 @@ class Change(NamedTuple):
 
 
 class Work:
-    """What is left of the comparisons that one diff, or several together, may cost."""
+    """The remaining comparisons for one diff, or for several together."""
 
     def __init__(self, limit: int = MAX_WORK) -> None:
         self.left = limit
 
 
 class Patch(NamedTuple):
-    """A diff whose lines are made as they are read, and how many of them are changed ones."""
+    """A diff whose lines are produced as they are read, and its number of changed lines."""
 
     lines: Iterator[str]
     changed_lines: int
@@ -57,7 +57,7 @@ def diff_text(old: str, new: str, *, context_lines: int = CONTEXT_LINES) -> str:
 
 
 def diff_lines(old: str, new: str, work: Work, *, context_lines: int = CONTEXT_LINES) -> Patch:
-    """Return the unified diff of two different texts, for no more than the work that is left."""
+    """Return the unified diff of two different texts within the remaining work."""
     old_lines, new_lines = split_lines(old), split_lines(new)
     matches = _match_lines(old_lines, new_lines, work)
     hunks = _group(_find_changes(matches, len(old_lines), len(new_lines)), context_lines)
@@ -67,7 +67,7 @@ def diff_lines(old: str, new: str, work: Work, *, context_lines: int = CONTEXT_L
 
 
 def split_lines(text: str) -> list[str]:
-    """Split after each "\\n"; joined again they are the text."""
+    r"""Split after each "\n". Joining the parts restores the text."""
     parts = text.split("\n")
     last = parts.pop()
     lines = [part + "\n" for part in parts]
@@ -75,20 +75,20 @@ def split_lines(text: str) -> list[str]:
 
 
 def _match_lines(old_lines: list[str], new_lines: list[str], work: Work) -> list[Match]:
-    """Return equal stretches, ascending in both: as many lines as the bounded search finds."""
+    """Return equal stretches, ascending in both texts: as many lines as the bounded search finds."""
     if work.left <= 0:
         return _match(old_lines, new_lines, work)
     numbers: dict[str, int] = {}
     old = [numbers.setdefault(line, len(numbers)) for line in old_lines]
     new = [numbers.setdefault(line, len(numbers)) for line in new_lines]
     matches = _match(old, new, work)
-    # Putting together many small stretches takes as long as finding them.
+    # Joining many small stretches takes as long as finding them.
     work.left -= len(matches)
     return matches
 
 
 def _find_changes(matches: Iterable[Match], old_length: int, new_length: int) -> Iterator[Change]:
-    """Yield what is between the matches, in order."""
+    """Yield the changes between the matches, in order."""
     old_at = new_at = 0
     for old_start, new_start, length in chain(matches, [(old_length, new_length, 0)]):
         if old_start > old_at or new_start > new_at:
@@ -128,14 +128,14 @@ def _match[Line: Hashable](old: list[Line], new: list[Line], work: Work) -> list
 def _shortest_edit[Line: Hashable](
     old: list[Line], new: list[Line], work: Work
 ) -> list[tuple[int, int]] | None:
-    """Return the pairs of a longest common subsequence, None where that takes too many edits.
+    """Return the pairs of a longest common subsequence, or None if that takes too many edits.
 
     Source: E. W. Myers, An O(ND) Difference Algorithm and Its Variations (1986), figure 2.
     """
     partners = _count_partners(old, new)
     if not partners:
         return []
-    # Every line without a partner is an edit, so the search would end in nothing.
+    # Every line without a partner is an edit, so the search would fail.
     if len(old) + len(new) - partners - _count_partners(new, old) > _MAX_EDITS:
         return None
     n, m = len(old), len(new)
@@ -159,12 +159,12 @@ def _shortest_edit[Line: Hashable](
 
 
 def _count_partners[Line: Hashable](old: list[Line], new: list[Line]) -> int:
-    """Return how many of the old lines are anywhere among the new ones."""
+    """Return the number of old lines that occur among the new ones."""
     return sum(map(set(new).__contains__, old))
 
 
 def _goes_down(furthest: dict[int, int], diagonal: int, edits: int) -> bool:
-    """Whether the furthest path to this diagonal inserts a line, rather than deletes one."""
+    """Return whether the furthest path to this diagonal inserts a line instead of deleting one."""
     if diagonal in (-edits, edits):
         return diagonal == -edits
     return furthest[diagonal - 1] < furthest[diagonal + 1]
@@ -186,7 +186,7 @@ def _walk_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, i
 
 
 def _unique_anchors[Line: Hashable](old: list[Line], new: list[Line], work: Work) -> list[tuple[int, int]]:
-    """Return lines that are there once on each side, as many as keep their order (patience diff)."""
+    """Return lines that occur once on each side, as many as keep their order (patience diff)."""
     work.left -= len(old) + len(new)
     old_counts, new_counts = Counter(old), Counter(new)
     place = {line: y for y, line in enumerate(new) if new_counts[line] == 1}
@@ -213,7 +213,7 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _group(changes: Iterable[Change], context_lines: int) -> Iterator[list[Change]]:
-    """Put changes whose context would touch into one hunk."""
+    """Group changes into one hunk if their context would touch."""
     hunk: list[Change] = []
     for change in changes:
         if hunk and change.old_start - hunk[-1].old_end > 2 * context_lines:
@@ -250,7 +250,7 @@ def _prefixed(sign: str, lines: list[str]) -> Iterator[str]:
 
 
 def _range(start: int, end: int) -> str:
-    # As in every unified diff: an empty range is named by the line before it, a length of 1 not at all.
+    # As in every unified diff, an empty range is named by the line before it, and a length of 1 is omitted.
     length = end - start
     if length == 1:
         return str(end)

@@ -1,6 +1,7 @@
-"""Which lines of a build or test log say that something failed, and how plainly they say it.
+"""Find the lines of a build or test log that report a failure, and how clearly they do.
 
-General forms alone: how compilers, test runners, package managers, shells and CI services print failures.
+The forms are general: those in which compilers, test runners, package managers, shells and CI services print
+failures.
 """
 
 import re
@@ -8,19 +9,19 @@ from enum import IntEnum
 
 
 class Marker(IntEnum):
-    """What a line says; the higher the plainer."""
+    """The kind of failure a line reports; a higher value is clearer."""
 
     NONE = 0
     MENTION = 1
-    """The word is there, and that is all."""
+    """The line only contains an error word."""
     DETAIL = 2
-    """Where it happened, what was expected, what came instead."""
+    """The place of the failure, the expected value, or the actual value."""
     EXIT = 3
     """Something ended with a code."""
     TROUBLE = 4
     """Something could not be done."""
     SUMMARY = 5
-    """How many failed."""
+    """The number of failures."""
     ERROR = 6
 
 
@@ -47,7 +48,7 @@ _SHAPES = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-# Alternatives with one anchor stand together behind it: most places in a line then cost one look, not forty.
+# Alternatives with one anchor are grouped behind it. Most places in a line then cost one look, not forty.
 _QUIET = re.compile(
     r"""^(?:\s*+(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | \s*+[✓✔√]\s
           | \s*+(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b
@@ -134,9 +135,9 @@ _DETAIL = re.compile(
 
 
 def find_candidates(text: str) -> list[int]:
-    """Return offsets into the text, in the lines that may say something; the rest need no closer look."""
+    """Return offsets into the lines that may report a failure. The rest need no closer look."""
     low = text.lower()
-    # Rare characters change their length in lower case; then offsets are of no use.
+    # Some rare characters change their length in lower case, which makes the offsets useless.
     if len(low) != len(text):
         low = text
     offsets = {match.start() for match in _SHAPES.finditer(text)}
@@ -150,7 +151,7 @@ def find_candidates(text: str) -> list[int]:
 
 
 def classify(line: str) -> Marker:
-    """Return what kind of trouble a line of a log tells of, `Marker.NONE` where it tells of none."""
+    """Return the kind of failure that a log line reports, `Marker.NONE` if it reports none."""
     if _QUIET.search(line):
         return Marker.NONE
     if _SUMMARY.search(line):

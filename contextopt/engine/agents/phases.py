@@ -1,4 +1,4 @@
-"""What each step of a coding agent is sent: the fields of its phase, trimmed to the phase's budget."""
+"""The context for each step of a coding agent: the fields of its phase, trimmed to the phase's budget."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from contextopt.engine.text.validation import MAX_INT, check_int, check_text
 
 MAX_PHASE_CHARS = 64
 TRIM_ORDER = ("docs", "memories", "files", "tree_paths", "tree", "tools", "package_manifest")
-"""The least important first."""
+"""The least important field first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseProfile:
-    """What a phase keeps of the context, and the tokens that may take."""
+    """The fields that a phase keeps, and their token budget."""
 
     phase: str
     budget_tokens: int
@@ -42,7 +42,7 @@ class PhaseProfile:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote.
+        """Read the output of `to_json`.
 
         Raises:
             InvalidValue: names the field that is missing, unknown or wrong.
@@ -76,9 +76,10 @@ DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
 
 
 class Trimmed(NamedTuple):
-    """What the budget took from one field: items left out from its end, and lines cut off the last kept.
+    """The part of one field that was trimmed: items removed from its end, and lines cut off the last kept
+    one.
 
-    The tree and the manifest are one item each. `cut_lines` is 0 where no item was cut.
+    The tree and the manifest are one item each. `cut_lines` is 0 if no item was cut.
     """
 
     field: str
@@ -96,7 +97,7 @@ class Trimmed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """The context of a phase. `budget_tokens` is None for a phase that no profile knows."""
+    """The context of a phase. `budget_tokens` is None if no profile knows the phase."""
 
     phase: str
     context: AgentContext
@@ -112,7 +113,7 @@ class PhaseResult:
 
     @property
     def saved_percent(self) -> int:
-        """The saving as a whole percentage, halves rounded up; 0 where there was nothing to save."""
+        """Return the saving as a whole percentage, halves rounded up; 0 if there was nothing to save."""
         if not self.full_tokens:
             return 0
         return (200 * self.saved_tokens + self.full_tokens) // (2 * self.full_tokens)
@@ -124,10 +125,10 @@ def filter_phase(
     profiles: Mapping[str, PhaseProfile],
     counter: Counter,
 ) -> PhaseResult:
-    """Keep what the phase needs, and trim it to the budget, the least important first.
+    """Keep the fields the phase needs and trim them to the budget, the least important first.
 
-    A phase without a profile gets the context unchanged, with a warning. From a field that is over the
-    budget whole items go from the end, and the last one that stays is cut at a line.
+    A phase without a profile gets the context unchanged, with a warning. If a field does not fit, whole items
+    are removed from its end, and the last remaining one is cut at a line.
     """
     check_text("phase", phase)
     full_tokens = counter.count(context)
@@ -153,7 +154,7 @@ def filter_phase(
 def _trim(
     context: AgentContext, budget_tokens: int, counter: Counter
 ) -> tuple[AgentContext, tuple[Trimmed, ...]]:
-    """Empty field after field until the rest fits, and give the last one back what has room."""
+    """Empty one field after another until the rest fits, then give the last one as much back as fits."""
     trimmed = []
     for name in TRIM_ORDER:
         items = _items(context, name)
@@ -198,7 +199,7 @@ def _trim_field(
 
 
 def _estimate_share(context: AgentContext, name: str, budget_tokens: int, counter: Counter) -> float:
-    """Guess which share of the field's characters fits; only the time depends on how good it is."""
+    """Estimate which share of the field's characters fits. A poor estimate only costs time."""
     rest = counter.count(_with_items(context, name, ()))
     field_tokens = counter.count(context) - rest
     return (budget_tokens - rest) / field_tokens if field_tokens > 0 else 0.0
@@ -216,7 +217,7 @@ def _guess(sizes: Iterable[int], room: float) -> int:
 def _longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
     """Return a count up to `total` that fits while the next one does not; 0 always fits.
 
-    Searched outwards from the guess, so that a good one costs two or three looks.
+    The search starts at the estimate and moves outwards, so a good one needs two or three steps.
     """
     if total <= 0:
         return 0
@@ -235,7 +236,7 @@ def _longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
 
 
 def _items(context: AgentContext, name: str) -> tuple[Any, ...]:
-    """Return the field as items; a text is one item, or none when empty."""
+    """Return the field as a list of items. A text is one item, or none if empty."""
     value = getattr(context, name)
     if isinstance(value, str):
         return (value,) if value else ()

@@ -1,4 +1,4 @@
-"""A plan, read from JSON and summed up as the titles of its steps."""
+"""A plan, read from JSON and summarised as the titles of its steps."""
 
 import re
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from contextopt.engine.text.errors import InvalidValue
 PLAN_SUMMARY_CHARS = 500
 STEP_TITLE_CHARS = 80
 
-# The kinds of step that a plan's text can have; the first kind that is there says what its steps are.
+# The kinds of step markers that a plan's text can have. The first kind found marks its steps.
 _STEPS = (
     re.compile(r"([ \t]*)(?:\*\*)?(?:step\s+)?\(?\d{1,3}[.):]\s+(?=\S)", re.IGNORECASE),
     re.compile(r"([ \t]*)[-*+•]\s+(?:\[[ xX]\]\s+)?(?=\S)"),
@@ -22,7 +22,7 @@ _STEPS = (
 _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 
 
-# What callers write for a step that did not work.
+# Words that callers use for a failed step.
 _FAILED = (
     "fail",
     "error",
@@ -40,7 +40,7 @@ _SUCCEEDED = ("ok", "success", "pass", "done", "complete")
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What came of one step of a plan."""
+    """The outcome of one step of a plan."""
 
     step_index: int
     result: str
@@ -48,14 +48,14 @@ class StepOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """The result says so, or there is an error and the result does not say success."""
+        """Return whether the result reports a failure, or there is an error and no reported success."""
         result = self.result.strip().lower()
         is_error = bool(self.error.strip()) and not result.startswith(_SUCCEEDED)
         return is_error or result.startswith(_FAILED)
 
 
 def summarise_plan(plan: str | tuple[str, ...]) -> str:
-    """Return the plan's steps as short titles, one a line.
+    """Return the plan's steps as short titles, one per line.
 
     Steps are the given ones, or the items of the outermost list in the text. A text without a list is
     shortened as it is.
@@ -68,14 +68,14 @@ def summarise_plan(plan: str | tuple[str, ...]) -> str:
 
 
 def extract_successful_steps(attempt_history: Iterable[StepOutcome], plan_summary: str) -> tuple[str, ...]:
-    """Return the plan's non-empty lines without those whose index, counted from 0, failed."""
+    """Return the plan's non-empty lines, except those whose index (from 0) failed."""
     failed = {outcome.step_index for outcome in attempt_history if outcome.has_failed}
     steps = [stripped for line in plan_summary.splitlines() if (stripped := line.strip())]
     return tuple(step for index, step in enumerate(steps) if index not in failed)
 
 
 def count_tries(outcomes: Iterable[StepOutcome]) -> dict[int, int]:
-    """Return how often each step was tried: each failure is a try, and all successes together are one."""
+    """Return the number of tries per step. Each failure is one try; all successes together are one."""
     failures: Counter[int] = Counter()
     succeeded: set[int] = set()
     for outcome in outcomes:
@@ -90,7 +90,7 @@ def read_plan(value: object) -> str | tuple[str, ...]:
     """Read a plan from JSON: a text, or a list of steps, each a text or an object with a title.
 
     Raises:
-        InvalidValue: names the step at fault.
+        InvalidValue: names the invalid step.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -129,7 +129,7 @@ def _title(step: str) -> str:
 
 
 def _join_within(lines: list[str], limit: int) -> str:
-    """Join whole lines up to the limit; the last one says how many had no room."""
+    """Join whole lines up to the limit. The last line gives the number of lines left out."""
     ends = list(accumulate(len(line) + 1 for line in lines))
     if not ends or ends[-1] - 1 <= limit:
         return "\n".join(lines)

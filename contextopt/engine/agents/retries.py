@@ -1,4 +1,4 @@
-"""What is sent when a coding agent tries again, decided by why the last attempt failed."""
+"""The text of a coding agent's next attempt, chosen by why the last one failed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ ENVIRONMENT_ERROR = "environment_error"
 ROOT_CAUSES = (BAD_PLAN, IMPLEMENTATION_ERROR, MISSING_CONTEXT, IMPOSSIBLE_TASK, ENVIRONMENT_ERROR)
 
 UNSENT_ACTIONS: tuple[ActionName, ...] = ("stop", "wait")
-"""While a task waits or when it stops, nothing is sent."""
+"""Nothing is sent while a task waits or after it stops."""
 
 TASK_SUMMARY_CHARS = 200
 DIAGNOSIS_CHARS = 1_000
@@ -51,7 +51,7 @@ _ACTIONS: Mapping[str, ActionName] = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why an attempt failed. Any root cause may be given; one that is unknown retries with the delta."""
+    """Why an attempt failed. Any root cause is accepted; an unknown one retries with the changes."""
 
     root_cause: str
     reason: str = ""
@@ -87,7 +87,7 @@ class Diagnosis:
 
     @classmethod
     def from_json(cls, values: object) -> Self:
-        """Read what `to_json` wrote.
+        """Read the output of `to_json`.
 
         Raises:
             InvalidValue: names the place, for example `diagnosis.reason`.
@@ -107,7 +107,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class RetryContext:
-    """What an attempt is sent instead of everything. `estimated_tokens` counts its rendered text."""
+    """The reduced context of a retry. `estimated_tokens` counts its rendered text."""
 
     task_summary: str
     plan_summary: str
@@ -118,7 +118,7 @@ class RetryContext:
     estimated_tokens: int = 0
 
     def render(self) -> str:
-        """Return the text that is sent: headings of ours, and under them foreign text, each line marked."""
+        """Return the text that is sent: our headings, with foreign text below them, each line marked."""
         sections = (
             _section("Task", marked_block(self.task_summary)),
             _section("Plan", marked_block(self.plan_summary)),
@@ -149,10 +149,10 @@ class RetryContext:
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """What is known when an attempt has failed.
+    """The facts about a failed attempt.
 
-    `plan` is a text or the steps of one. `context` is all that the agent could be sent; without it that
-    is the current files alone. `attempt_number` is that of the attempt to come: 1 is the first retry.
+    `plan` is a text or its steps. `context` is the full context that the agent could be sent; without it,
+    that is the current files only. `attempt_number` is that of the next attempt: 1 is the first retry.
     """
 
     task: str
@@ -181,7 +181,7 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class FullRetry:
-    """All that a retry without deltas sends: the context, the plan and the error, nothing cut."""
+    """The text of a retry without deltas: the context, the plan and the error, uncut."""
 
     context: AgentContext
     plan: str
@@ -200,7 +200,7 @@ class FullRetry:
 
 @dataclass(frozen=True, slots=True)
 class FullReplan:
-    """The replan that a planner gets without us: task, plan, error and diagnosis in full, and no files."""
+    """The text of a replan without Contextopt: task, plan, error and diagnosis in full, and no files."""
 
     attempt: FailedAttempt
 
@@ -222,12 +222,12 @@ class FullReplan:
 
 @dataclass(frozen=True, slots=True)
 class RetryPlan:
-    """The next action, what is sent for it, and what that saves against sending everything.
+    """The next action, the text sent for it, and the saving compared with the full context.
 
-    `task` carries the diagnosis where the agent tries again. `everything` is there where all of it is sent
-    again, instead of the texts and files of `context`, which then only say what changed. `receiver_files`
-    is what the receiver has once it was sent. `full_context_tokens` is what would be sent without us: the
-    full context, or for a replan what `FullReplan` holds. Nothing is saved where nothing is sent.
+    `task` carries the diagnosis if the agent tries again. `everything` is set if the full context is sent
+    again; `context` then only describes the changes. `receiver_files` is the receiver's memory after sending.
+    `full_context_tokens` counts what would be sent without Contextopt: the full context, or the contents of
+    `FullReplan` for a replan. If nothing is sent, nothing is saved.
     """
 
     action: ActionName
@@ -252,12 +252,12 @@ class RetryPlan:
 
     @property
     def saved_percent(self) -> float | None:
-        """The saving in per cent, to one decimal; 0 where there was nothing to save."""
+        """Return the saving in per cent, to one decimal; 0 if there was nothing to save."""
         return percent_of(self.saved_tokens, self.full_context_tokens)
 
 
 def percent_of(saved_tokens: int | None, full_tokens: int) -> float | None:
-    """Return a saving in per cent, to one decimal; 0 where there was nothing to save, none without one."""
+    """Return a saving in per cent, to one decimal: 0 if there was nothing to save, None without a saving."""
     if saved_tokens is None:
         return None
     return round(100 * saved_tokens / full_tokens, 1) if full_tokens else 0.0
@@ -272,11 +272,11 @@ def plan_retry(
     limits: DeltaLimits = DEFAULT_LIMITS,
     error_chars: int = ERROR_CHARS,
 ) -> RetryPlan:
-    """Decide by root cause what happens next and what is sent for it.
+    """Choose the next action by root cause, and the text sent for it.
 
-    bad_plan: plan again, from the task, the plan and the diagnosis. missing_context: everything again.
-    impossible_task: stop. environment_error: wait, then the same plan with nothing new. All others: retry
-    with the delta, or with everything in the rare case that the delta is the larger.
+    bad_plan: plan again from the task, the plan and the diagnosis. missing_context: send everything again.
+    impossible_task: stop. environment_error: wait, then repeat the plan with nothing new. All others: retry
+    with the delta, or with everything in the rare case that the delta is larger.
     """
     action = _ACTIONS.get(attempt.diagnosis.root_cause, "retry")
     nothing = RetryContext("", "", "", (), attempt.diagnosis, attempt.attempt_number)
@@ -310,7 +310,7 @@ def plan_retry(
 
 
 def retry_task(attempt: FailedAttempt) -> str:
-    """Return the task with the line that says what went wrong."""
+    """Return the task with a line that explains the failure."""
     line = f"[RETRY {attempt.attempt_number}] Diagnosis: {attempt.diagnosis}"
     return f"{attempt.task}\n\n{line}" if attempt.task else line
 

@@ -1,8 +1,8 @@
-"""What kind of task a description asks for, by its words in English and Norwegian.
+"""Detect the kind of task from its description, by its words in English and Norwegian.
 
-Words, their inflections and their compounds count, never parts of other words: "rapid" is no API and
-"require" no UI. A word that means something else beside its neighbours ("the server side", "handler om")
-does not count there. Where several kinds are named, the first of `PATTERNS` wins.
+Words, their inflections and compounds count, but never parts of other words: "rapid" is no API and "require"
+no UI. A word that means something else next to its neighbours ("the server side", "handler om") does not
+count. If several kinds match, the first in `PATTERNS` wins.
 """
 
 import re
@@ -16,12 +16,12 @@ GENERAL = "general task"
 OWN_WORDS = 3
 OWN_WORD_CHARS = 4
 OWN_CHARS = 100
-# Longer descriptions say what they are about at their beginning.
+# Longer descriptions state their subject at the beginning.
 READ_CHARS = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-zæøå])|[A-ZÆØÅ]?[a-zæøå]+|[0-9]+")
-# Names in which another's letters are no word of their own.
+# Names whose parts are not words of their own.
 _NAMES = frozenset((
     "mysql", "postgresql", "sqlite", "nosql", "mssql", "plsql", "sqlalchemy", "pagerank", "javascript",
     "typescript",
@@ -30,9 +30,9 @@ _NAMES = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A kind of task: words that name it (whole-word expressions), and pairs of neighbours that do.
+    """A kind of task: whole-word expressions that name it, and pairs of neighbouring words that do.
 
-    `unless` says whether a word at a place means something else there.
+    `unless` returns whether a word at a place means something else there.
     """
 
     name: str
@@ -81,13 +81,13 @@ _VERB_BEFORE = frozenset(
 
 
 def _is_no_migration(words: Sequence[str], place: int) -> bool:
-    """Migrating is of a database where one is spoken of; a migration always is."""
+    """Migrating only counts if the text mentions a database; "migration" always counts."""
     is_verb = re.fullmatch(r"migrat(?:e|es|ed|ing)|migrer\w*", words[place]) is not None
     return is_verb and not any(_STORED.fullmatch(word) for word in words)
 
 
 def _is_no_endpoint(words: Sequence[str], place: int) -> bool:
-    """Norwegian "handler om" is "is about"."""
+    """Norwegian "handler om" means "is about"."""
     return words[place] == "handler" and _next(words, place) in {"om", "i", "mer"}
 
 
@@ -96,7 +96,7 @@ def _is_no_fault(words: Sequence[str], place: int) -> bool:
 
 
 def _is_no_frontend(words: Sequence[str], place: int) -> bool:
-    """English sides are no pages, and Norwegian "siden" is "since" and "ago" more often than "the page"."""
+    """English "side" is no page, and Norwegian "siden" means "since" and "ago" more often than "the page"."""
     word, before, after = words[place], _previous(words, place), _next(words, place)
     if word in {"side", "sides"}:
         return before in _NO_PAGE_BEFORE or after in _NO_PAGE_AFTER or (before == "the" and after == "")
@@ -106,7 +106,7 @@ def _is_no_frontend(words: Sequence[str], place: int) -> bool:
 
 
 def _is_no_documentation(words: Sequence[str], place: int) -> bool:
-    """To document is documentation, a document is not."""
+    """ "To document" is documentation; "a document" is not."""
     is_ambiguous = words[place] in {"document", "dokumenter"}
     return is_ambiguous and not (place == 0 or _previous(words, place) in _VERB_BEFORE)
 
@@ -226,9 +226,9 @@ PATTERNS = (
 
 
 def detect_task_pattern(description: str) -> str:
-    """Return the kind of task; where none is named, the first three words longer than three letters.
+    """Return the kind of task. If no kind matches, return the first three words longer than three letters.
 
-    An empty description, and one of short words alone, is a `general task`.
+    An empty description, or one with short words only, is a `general task`.
     """
     text = description[:READ_CHARS]
     words = task_words(text)
@@ -237,12 +237,12 @@ def detect_task_pattern(description: str) -> str:
             return pattern.name
     long = [word for word in flatten(text).lower().split() if sum(map(str.isalnum, word)) >= OWN_WORD_CHARS]
     own = [stripped for word in long[: 2 * OWN_WORDS] if (stripped := word.strip("\"'`“”«».,;:!?()[]{}<>*#"))]
-    # The name stands in quotation marks where it is shown.
+    # The name is displayed in quotation marks.
     return " ".join(own[:OWN_WORDS])[:OWN_CHARS].replace('"', "'") or GENERAL
 
 
 def task_words(text: str) -> list[str]:
-    """Return the words in lower case, in order; a name in camel case is followed by its parts."""
+    """Return the words in lower case, in order. A camel-case name is followed by its parts."""
     words: list[str] = []
     for word in _WORD.findall(text):
         lower = word.lower()

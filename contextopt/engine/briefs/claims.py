@@ -1,4 +1,4 @@
-"""What a text claims that the findings do not say: the check of a brief that a model wrote."""
+"""Check a brief written by a model: find names in it that the findings do not contain."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,21 +26,21 @@ og on one or other på same should so som some such than that the their these th
 were which whole will with
 """
 _PLAIN = frozenset(_PLAIN_WORDS.split())
-"""Words beside "table" that name none."""
+"""Words next to "table" that are not table names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that a text names and no finding does."""
+    """A name in the text that no finding contains."""
 
     kind: ClaimKind
     text: str
 
 
 def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
-    """Return what the text claims and the findings lack, each once; an empty tuple is good.
+    """Return the names that the text contains and the findings do not, each once. An empty tuple is good.
 
-    Upper and lower case are the same, and so are 1,500 and 1500.
+    Case is ignored, and 1,500 equals 1500.
     """
     source = _comparable("\n".join(_source(finding) for finding in findings))
     claims = dict.fromkeys(_claims(text))
@@ -50,7 +50,7 @@ def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
 def _claims(text: str) -> Iterator[Claim]:
     for entity in find_entities(text):
         if entity.kind != "name":
-            # A number's unit may be written in another way.
+            # A number's unit may be written differently.
             yield Claim(entity.kind, entity.text.split()[0] if entity.kind == "number" else entity.text)
     for pattern in _TABLES:
         for match in pattern.finditer(text):
@@ -65,7 +65,7 @@ def _source(finding: Finding) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield names and texts as a brief has them: in JSON, quotes and line breaks are escaped."""
+    """Yield names and texts as they appear in a brief. In JSON, quotes and line breaks are escaped."""
     match value:
         case str():
             yield flatten(value)

@@ -1,6 +1,6 @@
-"""What a phase hands on: its critical findings whole, and a brief of the rest within a token budget.
+"""The hand-off of a phase: its critical findings in full, and a brief of the rest within a token budget.
 
-The brief is extractive: every name, path, number and sentence in it is one of the findings', as written.
+The brief is extractive: every name, path, number and sentence in it is copied from the findings.
 """
 
 import re
@@ -21,7 +21,7 @@ ALTERNATIVE = "alternative"
 DUPLICATE = "duplicate_of"
 NOTHING_SAID = "nothing_said"
 NAMES_ONLY = "names_only"
-"""The brief mentions names of the finding, and none of its statements."""
+"""The brief mentions names from the finding, but none of its statements."""
 OVER_BUDGET = "over_budget"
 
 MANY_CRITICAL = "many_critical"
@@ -37,7 +37,7 @@ _ENDINGS = (".", "!", "?", ":", ";", "。", "！", "？", "؟", "।")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A statement of the brief, as it stands there, and the finding that it is from."""
+    """A statement in the brief, and the finding it comes from."""
 
     finding_id: str
     text: str
@@ -45,7 +45,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """A finding that is neither critical nor in the brief, and why."""
+    """A finding that is neither critical nor in the brief, with the reason."""
 
     id: str
     reason: str
@@ -53,9 +53,9 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """What a phase hands on, and what that saves.
+    """The hand-off of a phase and its saving.
 
-    `tokens_before` is all findings in full, `tokens_after` brief and critical findings.
+    `tokens_before` counts all findings in full, `tokens_after` the brief and the critical findings.
     """
 
     phase: str
@@ -74,11 +74,11 @@ class Compression:
 
     @property
     def in_brief(self) -> tuple[str, ...]:
-        """Findings that the brief says something of."""
+        """Return the findings that the brief covers."""
         return tuple(dict.fromkeys(kept.finding_id for kept in self.kept))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is stored and handed on; `token_count` is the brief's alone."""
+        """Return the stored and handed-on form. `token_count` counts the brief only."""
         return {
             "brief": self.brief,
             "critical_findings": list(self.critical),
@@ -116,15 +116,15 @@ def compress(
 
 
 def find_critical(findings: Sequence[Finding], *, limits: PhaseBrief, settings: BriefSettings) -> set[str]:
-    """Return the ids of those that are critical, and of all that these depend on."""
+    """Return the ids of critical findings and of everything they depend on."""
     critical = [finding.id for finding in findings if _is_critical(finding, limits, settings)]
     return with_dependencies(findings, critical)
 
 
 def with_dependencies(findings: Iterable[Finding], ids: Iterable[str]) -> set[str]:
-    """Return the ids, and those of all findings that these depend on, directly or not.
+    """Return the ids, and those of all findings they depend on, directly or indirectly.
 
-    What is none of the findings is left out; circles are no harm.
+    Unknown ids are left out. Circles are harmless.
     """
     by_id: Mapping[str, Finding] = {finding.id: finding for finding in findings}
     waiting, reached = list(ids), set[str]()
@@ -152,7 +152,7 @@ def _is_critical(finding: Finding, limits: PhaseBrief, settings: BriefSettings) 
 def _left_out(
     findings: Sequence[Finding], critical: Collection[str], settings: BriefSettings
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is not for the brief whatever its budget, and why."""
+    """Yield the findings that never enter the brief, regardless of its budget, and why."""
     first: dict[str, str] = {}
     for finding in sorted(findings, key=lambda each: each.id not in critical):
         original = first.setdefault(_contents(finding), finding.id)
@@ -185,7 +185,7 @@ def _is_rejected_alternative(finding: Finding) -> bool:
 def _write_brief(
     drafts: Sequence[Draft], limits: PhaseBrief, tokenizer: Tokenizer
 ) -> tuple[str, tuple[Kept, ...]]:
-    """Return the brief within its budget, by the exact count of its text, and its statements."""
+    """Return the brief within its budget, counted on its exact text, and its statements."""
     priorities = {name: rank for rank, name in enumerate(limits.priorities)}
     drafts = sorted(
         drafts,
@@ -204,7 +204,7 @@ def _write_brief(
 
 
 def _weight(rank: int | None) -> float:
-    """Return what a category counts: the first of the phase's most, those it does not name least."""
+    """Return the weight of a category: most for the phase's first, least for unnamed ones."""
     return 1.0 if rank is None else 1.5 - 0.05 * min(rank, 9)
 
 
@@ -234,7 +234,7 @@ def _join(sentences: Sequence[str]) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    """Return names parted by blanks, like beside like."""
+    """Return names separated by spaces, similar ones next to each other."""
     return " ".join(sorted(names))
 
 

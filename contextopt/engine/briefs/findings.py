@@ -1,4 +1,4 @@
-"""What the phases of a task found out: one value each, read strictly from JSON, rendered whole."""
+"""The findings of a task's phases: read strictly from JSON, rendered in full."""
 
 import json
 import math
@@ -19,13 +19,13 @@ MAX_FINDINGS = 1_000
 MAX_TAGS = 50
 MAX_NESTING = 20
 MAX_CONTENT_CHARS = 100_000
-"""Of one finding's content as JSON. A whole phase hands on some 30,000."""
+"""Maximum JSON characters of one finding's content. A whole phase hands on some 30,000."""
 DEFAULT_CONFIDENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a phase found out. `confidence` is from 0 to 1; `decision` None asks for none."""
+    """One result of a phase. `confidence` is from 0 to 1. `decision` is None if no decision is needed."""
 
     id: str
     phase: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 def render_finding(finding: Finding) -> str:
-    """Return the finding whole: a line about it, and its content as it came, as JSON."""
+    """Return the finding in full: a line about it, and its content as JSON, unchanged."""
     parts = [f"confidence {finding.confidence:g}"]
     if finding.tags:
         parts.append(f"tags {', '.join(finding.tags)}")
@@ -74,10 +74,9 @@ def render_finding(finding: Finding) -> str:
 
 
 def parse_findings(values: object, *, phase: str, known: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Read the findings of one phase. An absent id becomes that of the place: `F-001` is the first.
+    """Read the findings of one phase. A missing id is set from the position: `F-001` is the first.
 
-    A content that is text becomes the description. `known` are findings of earlier phases that these may
-    depend on.
+    Text content becomes the description. `known` are findings of earlier phases that these may depend on.
 
     Raises:
         InvalidValue: names the place, for example `findings[3].depends_on`.
@@ -150,7 +149,7 @@ def _check_names(name: str, values: tuple[object, ...], most: int) -> None:
 def _check_confidence(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValue("confidence", "must be a number from 0 to 1")
-    # Not a number compares false to everything.
+    # Every comparison with NaN is false.
     if not 0 <= value <= 1:
         raise InvalidValue("confidence", f"must be from 0 to 1, not {value!r:.80}")
 
@@ -166,7 +165,7 @@ def _check_content(content: object) -> None:
 
 
 def _check_json(name: str, value: object, depth: int) -> int:
-    """Return about how many characters the value has; refuse what is no JSON or too deep."""
+    """Return the approximate number of characters of the value. Reject non-JSON values and deep nesting."""
     if depth < 0:
         raise InvalidValue(name, f"must be nested at most {MAX_NESTING} deep")
     match value:

@@ -1,4 +1,4 @@
-"""The order of things by value, where repeats of a kind are worth ever less."""
+"""Rank things by value, where each repeat of a kind is worth less."""
 
 import heapq
 from collections import Counter
@@ -10,14 +10,14 @@ def rank_with_repeats(
 ) -> Iterator[int]:
     """Yield the keys, the highest value first, the lower key first among equals.
 
-    Each yielded key leaves the others of its kind `share` of their value; values from `spared` on stay as
-    they are.
+    Each yielded key reduces the others of its kind to `share` of their value. Values from `spared` on are not
+    reduced.
     """
     return _Ranking(values, kind_of, share, spared).ordered()
 
 
 class _Ranking:
-    """Keys of one kind and value fall together, so that many of one kind take no longer than few."""
+    """Keys of one kind and value are reduced together, so many of one kind take no longer than few."""
 
     def __init__(
         self, values: Mapping[int, float], kind_of: Callable[[int], str], share: float, spared: float
@@ -25,7 +25,7 @@ class _Ranking:
         self.share = share
         self.spared = spared
         self.seen: Counter[str] = Counter()
-        # By kind, minus the value, and how many of the kind are counted in it: heaps of keys.
+        # Heaps of keys by kind, negative value, and number of earlier keys of the kind.
         self.waiting: dict[tuple[str, float, int], list[int]] = {}
         for key, value in sorted(values.items()):
             self.waiting.setdefault((kind_of(key), -value, 0), []).append(key)
@@ -37,7 +37,7 @@ class _Ranking:
             worth, key, counted, kind = heapq.heappop(self.heap)
             keys = self.waiting.get((kind, worth, counted))
             if not keys or keys[0] != key:
-                continue  # They fell on meanwhile, or a lower key joined them and went first.
+                continue  # Their value has dropped since, or a lower key joined them and went first.
             times = self.seen[kind]
             if counted < times and -self.spared < worth < 0:
                 self._fall(kind, worth, counted)
@@ -49,7 +49,7 @@ class _Ranking:
                 heapq.heappush(self.heap, (worth, keys[0], counted, kind))
 
     def _fall(self, kind: str, worth: float, counted: int) -> None:
-        """Lower keys to what they are worth by now; those behind one that goes first at this value wait."""
+        """Reduce keys to their current value. Keys behind one that goes first at this value wait."""
         keys = self.waiting.pop((kind, worth, counted))
         times = self.seen[kind]
         if due := self.waiting.get((kind, worth, times)):
@@ -58,7 +58,7 @@ class _Ranking:
         self._put(keys, kind, worth * self.share ** (times - counted), times)
 
     def _put(self, keys: list[int], kind: str, worth: float, counted: int) -> None:
-        """Add keys, the first of them the lowest, to those of this kind and value."""
+        """Add keys to those of this kind and value. The first of them must be the lowest."""
         if not keys:
             return
         waiting = self.waiting.setdefault((kind, worth, counted), keys)

@@ -1,7 +1,7 @@
-"""Which statements and names enter a brief: coverage of what the findings name, per token, greedily.
+"""Choose the statements and names of a brief: greedy coverage of the names in the findings, per token.
 
-Statements come first, up to a share of the budget; the names that they leave uncovered fill the rest, the
-cheapest first, as plain mentions; room that is left then goes to statements again.
+Statements come first, up to a share of the budget. Names that they leave uncovered follow as plain mentions,
+the cheapest first. Any room left goes to statements again.
 """
 
 import heapq
@@ -15,24 +15,25 @@ from contextopt.engine.text.sentences import Sentence
 from contextopt.engine.text.tokens import Tokenizer
 
 TEXT_SHARE, SLOT_SHARE = 0.4, 0.85
-"""Of the budget, for statements before names: where findings are free text, and where they fill slots. Text
-names far more than can be said again in full; slots hold what matters."""
+"""Share of the budget for statements before names, for free-text findings and for slots. Free text names far
+more than a brief can repeat; slots hold the essentials.
+"""
 WORD_VALUE = 0.1
-"""What a word is worth that no statement has said yet; a name is worth 1."""
+"""Value of a word that no statement contains yet, relative to a name."""
 FIRST_VALUE = 0.5
-"""What it is worth to say anything of a finding at all."""
+"""Value of mentioning a finding at all."""
 SLOT_VALUE = 1.5
-"""What the known fields of a finding are worth besides: they are what a brief is for."""
+"""Extra value of a finding's known fields, which a brief is meant to carry."""
 MENTIONS = "also: "
 MAX_SHORTENINGS = 5
-"""Of one sentence that are looked at."""
+"""Maximum shortened forms tried for one sentence."""
 MAX_STATEMENT_CHARS = 1_000
 _HEAD = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something to say of a draft, by its number. `place` is that of the sentence; -1 is the head alone."""
+    """A possible statement from a draft (by number). `place` is the sentence's; -1 is the head only."""
 
     draft: int
     place: int
@@ -45,7 +46,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a brief says: statements by the number of their draft, in its order, and names besides."""
+    """The contents of a brief: statements by draft number, in its order, and additional names."""
 
     statements: dict[int, tuple[Statement, ...]]
     mentions: tuple[str, ...]
@@ -53,7 +54,7 @@ class Selection:
 
 @dataclass
 class Selector:
-    """The state of one selection. `weights` and `headings` are those of the drafts' categories."""
+    """The state of one selection. `weights` and `headings` belong to the drafts' categories."""
 
     drafts: Sequence[Draft]
     weights: Sequence[float]
@@ -71,14 +72,14 @@ class Selector:
     counts: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Choose by the sum of the parts; what is rendered may need `shrink`."""
+        """Choose by the sum of the parts. The rendered text may still need `shrink`."""
         self.heads = [self._statement(number, _HEAD, draft.head) for number, draft in enumerate(self.drafts)]
         statements = list(self._statements())
         self._choose(statements, int(self.budget_tokens * self._statement_share()))
         self._mention()
         self._choose(statements, self.budget_tokens)
         self._lengthen()
-        # What was said since need not be mentioned, which leaves room for what could not be.
+        # Names that a statement has covered since need no mention. This frees room for others.
         self._mention()
 
     def _statement_share(self) -> float:
@@ -92,7 +93,7 @@ class Selector:
         return Selection(statements, tuple(self.mentions))
 
     def shrink(self) -> None:
-        """Leave out what was chosen last: a name, else a statement."""
+        """Remove the last choice: a name, or else a statement."""
         if self.mentions:
             self.mentions.pop()
         else:
@@ -120,7 +121,9 @@ class Selector:
         return Statement(number, place, text, names, words, tokens, self.weights[number])
 
     def _choose(self, statements: Sequence[Statement], limit: int) -> None:
-        """Take statements, the most worth a token first, while they fit; values only fall, so look lazily."""
+        """Take statements while they fit, the highest value per token first. Values only fall, so check
+        lazily.
+        """
         by_draft: dict[int, list[int]] = {}
         for index, statement in enumerate(statements):
             by_draft.setdefault(statement.draft, []).append(index)
@@ -139,7 +142,7 @@ class Selector:
             elif self.used + self._price(statement) <= limit:
                 is_first = statement.draft not in self.told
                 self._take(statement)
-                # Once its head is paid for, more of the same finding costs less.
+                # Once its head is included, more of the same finding costs less.
                 for other in (
                     by_draft[statement.draft] if is_first and self.heads[statement.draft].text else ()
                 ):
@@ -178,7 +181,9 @@ class Selector:
         self.chosen[statement.draft, statement.place] = statement
 
     def _mention(self) -> None:
-        """Name what no statement names yet, the cheapest first, what several findings name before that."""
+        """Mention names that no statement covers yet, the cheapest first, names of several findings before
+        that.
+        """
         self.used -= self._mentions_price()
         text = "\n".join(statement.text for statement in (*self.heads_said(), *self.chosen.values()))
         times = Counter(name for draft in self.drafts for name in draft.names)
@@ -199,7 +204,7 @@ class Selector:
         return count
 
     def _lengthen(self) -> None:
-        """Put sentences whole where they were shortened for room that nothing else took."""
+        """Replace shortened sentences by full ones while there is room."""
         for key, statement in sorted(self.chosen.items()):
             number, place = key
             if place == _HEAD:
@@ -221,7 +226,7 @@ class Selector:
 
 
 def _shortenings(sentence: Sentence) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield what may stand for a sentence: the shortest of its spans for each set of names."""
+    """Yield shortened forms of a sentence: the shortest of its spans for each set of names."""
     spans = [span for span in sentence.spans() if span[1] - span[0] <= MAX_STATEMENT_CHARS]
     seen: set[frozenset[str]] = set()
     for start, end in sorted(spans, key=lambda span: (span[1] - span[0], span)):

@@ -14,9 +14,9 @@ MAX_CATEGORIES = 50
 
 @dataclass(frozen=True, slots=True)
 class PhaseBrief:
-    """What one phase hands on.
+    """The hand-off of one phase.
 
-    `critical_tokens` and `output_tokens` only warn: critical findings and findings are never cut.
+    `critical_tokens` and `output_tokens` only trigger warnings: critical findings and findings are never cut.
     `priorities` orders categories in the brief, the most important first; others follow by name.
     """
 
@@ -76,15 +76,15 @@ DEFAULT_PHASES: Mapping[str, PhaseBrief] = {
 
 @dataclass(frozen=True, slots=True)
 class BriefSettings:
-    """Settings of compression. A phase that is not named is treated by `other`."""
+    """Settings of compression. `other` applies to phases that are not named."""
 
     phases: Mapping[str, PhaseBrief] = field(default_factory=lambda: dict(DEFAULT_PHASES), hash=False)
     other: PhaseBrief = PhaseBrief()
     critical_above: float = 0.9
-    """A finding of a key category is critical when it is surer than this."""
+    """A finding in a key category with a higher confidence is critical."""
     speculation_below: float = 0.4
     max_critical: int = 5
-    """More critical findings than this are warned of."""
+    """More critical findings trigger a warning."""
 
     def __post_init__(self) -> None:
         for name in ("critical_above", "speculation_below"):
@@ -95,6 +95,6 @@ class BriefSettings:
         return self.phases.get(phase, self.other)
 
     def with_budget(self, phase: str, budget_tokens: int) -> Self:
-        """Return a copy whose brief of this phase takes at most so many tokens."""
+        """Return a copy that limits this phase's brief to this many tokens."""
         changed = replace(self.for_phase(phase), budget_tokens=budget_tokens)
         return replace(self, phases={**self.phases, phase: changed})

@@ -1,7 +1,7 @@
-"""What a finding has to say for a brief: a head of short fields, and sentences that may follow it.
+"""The parts of a finding for a brief: a head of short fields, and sentences that may follow it.
 
-Known fields fill the slots of their kind: where a pattern is and whether it can be used again, a table and
-its columns, how severe a risk is. All others are shown under their own names.
+Known fields fill the slots of their kind: the location and reusability of a pattern, a table and its columns,
+the severity of a risk. Other fields are shown under their own names.
 """
 
 import json
@@ -16,9 +16,9 @@ from contextopt.engine.text.sentences import Sentence, lead_of, shorten_sentence
 
 SHORT_CHARS = 100
 LIST_CHARS = 160
-"""A longer list is cut between its items, each part by itself."""
+"""A longer list is split between its items into separate parts."""
 
-# What a thing is called comes first and needs no label.
+# The name comes first and needs no label.
 _NAMES = (
     "pattern_name", "pattern", "name", "title", "risk", "constraint", "question", "decision", "component",
     "method", "endpoint", "path", "api", "service", "table", "entity", "model", "dependency", "package",
@@ -40,7 +40,7 @@ _QUALIFYING = frozenset({"severity", "likelihood", "probability", "impact", "sta
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A sentence that may follow the head, or a short field with its name, which is never shortened."""
+    """A sentence that may follow the head, or a named short field, which is never shortened."""
 
     sentence: Sentence
     is_field: bool = False
@@ -48,14 +48,14 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """All that may be said of one finding. A head of severities alone does not stand alone."""
+    """Everything a brief may say about one finding. A head with severities only is not used alone."""
 
     finding: Finding
     head: str
     stands_alone: bool
     bodies: tuple[Body, ...]
     verbose: tuple[Sentence, ...]
-    """What is explained at length: left out, but for its names."""
+    """Long explanations: left out, except for the names in them."""
 
     @property
     def text(self) -> str:
@@ -79,7 +79,7 @@ class _Parts:
     bodies: list[Body] = field(default_factory=list)
     verbose: list[Sentence] = field(default_factory=list)
     is_telling: bool = False
-    """A head says more than how severe, likely or settled it is."""
+    """Return whether the head says more than severity, likelihood or status."""
 
     def add(self, key: str, text: str) -> None:
         slot = key.casefold()
@@ -100,7 +100,7 @@ class _Parts:
             self.bodies.append(Body(Sentence.of(_labelled(key, text)), is_field=True))
 
     def say_something(self) -> None:
-        """Let what is explained at length speak where nothing else does; a risk leads with it."""
+        """Use the long explanation if there is nothing else. A risk leads with it."""
         if self.is_risk and not self.names:
             told = next((body for body in self.bodies if not body.is_field), None)
             lead = told.sentence if told else next(iter(self.verbose), None)
@@ -118,14 +118,14 @@ class _Parts:
         return "; ".join(filter(None, (" ".join(filter(None, (named, *self.places))), *self.heads)))
 
     def _add_risk(self, text: str) -> None:
-        """Put what the risk is into the head; what does not fit there may follow it."""
+        """Put the risk into the head; the part that does not fit may follow it."""
         lead, rest = lead_of(text, LIST_CHARS)
         self.names.append(lead)
         self.bodies += [Body(sentence) for sentence in rest]
 
 
 def draft(finding: Finding) -> Draft:
-    """Sort what the finding says into its slots. A risk's head says what the risk is."""
+    """Sort the finding's content into its slots. The head of a risk states the risk."""
     slots = {str(key).casefold() for key in finding.content}
     is_risk = finding.category.casefold() in _RISKS or bool(slots & {_RISK, "severity"})
     parts = _Parts(is_risk)
@@ -139,13 +139,13 @@ def draft(finding: Finding) -> Draft:
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put names first, then places, then what was said, each in the order of the content."""
+    """Put names first, then places, then statements, each in the order of the content."""
     ranks = {name: rank for rank, name in enumerate((*_NAMES, *_PLACES, *_HEADED, *_SAID))}
     return sorted(leaves, key=lambda leaf: ranks.get(leaf[0].casefold(), len(ranks)))
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a content with the names that they stand under."""
+    """Yield the texts of a content with their field names."""
     match value:
         case Mapping():
             for name, item in value.items():
@@ -159,7 +159,7 @@ def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _list_leaves(key: str, items: list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    """Yield short items together, in parts that are short enough, and each long one by itself."""
+    """Yield short items together, in parts that are short enough, and each long item alone."""
     part = ""
     for item in items:
         text = _inline(item)
@@ -175,7 +175,7 @@ def _list_leaves(key: str, items: list[Any] | tuple[Any, ...]) -> Iterator[tuple
 
 
 def _inline(value: object) -> str:
-    """Return a value as a few words: the fields of an object without their names but for true and false."""
+    """Return a value as a few words. Field names of an object are left out, except for true and false."""
     match value:
         case Mapping():
             parts = (

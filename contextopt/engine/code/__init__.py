@@ -1,1 +1,1 @@
-"""Which files of a repository a task needs, and how they fit a budget. Pure."""
+"""Rank the files of a repository for a task, and fit them into a budget. Pure."""

@@ -1,8 +1,8 @@
-"""Ranked files into a token budget: whole, in part, as signatures, or as a path alone.
+"""Pack ranked files into a token budget: whole, in part, as signatures, or as a path only.
 
-Files are taken strictly in the order of their rank. Each may take its share of the budget, which shrinks
-from rank to rank; it is shown whole if it fits, else as the hunks that the task's words point at, among
-the signatures of the rest. What a file leaves of its share goes to those after it.
+Files are taken strictly by rank. Each has a share of the budget that shrinks from rank to rank. A file is
+shown whole if it fits. Otherwise it is shown as hunks that match the task's words, among the signatures of
+the rest. The unused part of a share goes to the files after it.
 """
 
 import math
@@ -26,12 +26,12 @@ OTHERS_HEADER = "## Further files"
 
 _WINDOW_LINES = 30
 _MAX_UNITS = 400
-# No text of a program has more characters a token in the mean, so a longer one is not worth counting.
+# Program text has fewer characters per token on average, so a longer text is not worth counting.
 _LIKELY_CHARS_PER_TOKEN = 12
 
 
 class Ranked(Protocol):
-    """What packing needs of a ranked file."""
+    """The packing input for a ranked file."""
 
     @property
     def path(self) -> str: ...
@@ -41,9 +41,9 @@ class Ranked(Protocol):
 class Policy:
     """How the budget is shared.
 
-    `density` times the root of the budget in thousands is how many files may be shown: 8,000 tokens show
-    about 17. Their shares fall evenly, the last file's being `tail` of the first's. `paths` is kept for the
-    paths of what is not shown, `most_paths` bounds their number.
+    `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
+    tokens show about 17. Shares fall evenly; the last file's share is `tail` of the first's. `paths` is
+    reserved for the paths of files that are not shown, and `most_paths` limits their number.
     """
 
     density: float = 6.0
@@ -56,7 +56,7 @@ class Policy:
             raise InvalidValue("policy", "density must be above 0, shares from 0 to 1")
 
     def shares(self, budget: int) -> list[float]:
-        """Return what each file may take, in tokens, the best first; together the budget but for `paths`."""
+        """Return each file's share in tokens, the best first; together the budget except for `paths`."""
         count = max(1, round(self.density * math.sqrt(budget / 1000)))
         ratio = self.tail ** (1 / max(1, count - 1))
         raw = [ratio**place for place in range(count)]
@@ -65,7 +65,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file's text and what is known of it."""
+    """A file's text and its parse result."""
 
     text: str
     parsed: ParsedFile
@@ -73,8 +73,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """How a file is shown: `spans` are its lines that are there in full, both ends included, `heads` the
-    first lines of the definitions that only their signatures stand for."""
+    """How a file is shown: `spans` are the lines shown in full, both ends included, `heads` the first lines
+    of definitions shown as signatures.
+    """
 
     path: str
     mode: str
@@ -85,7 +86,7 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The text, what it holds of which file, and its exact number of tokens."""
+    """The text, the files shown in it, and its exact number of tokens."""
 
     text: str
     files: tuple[PackedFile, ...]
@@ -101,7 +102,7 @@ class _Section(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """Lines that are shown together or not at all; `head` is what stands for them if not."""
+    """Lines that are shown together or not at all. `head` is shown if they are not."""
 
     start: int
     end: int
@@ -118,7 +119,7 @@ def pack(
     query: str = "",
     policy: Policy = Policy(),  # frozen
 ) -> Packed:
-    """Show as much of the best files as fits; `tokens` is the count of `text` and never over the budget."""
+    """Show as much of the best files as fits. `tokens` is the count of `text` and never over the budget."""
     check_int("budget", budget, 0, MAX_INT)
     words = dict.fromkeys(terms(query), 1.0)
     shown: list[tuple[str, _Section]] = []
@@ -128,7 +129,7 @@ def pack(
     for file in ranked:
         source = sources.get(file.path)
         if len(shown) == len(shares) or left < shares[-1] / 2:
-            # What is left would show next to nothing of anything; trying every file would only take time.
+            # The rest would show next to nothing, and trying every file would only take time.
             rest.append(file.path)
             continue
         carried += shares[len(shown)]
@@ -146,7 +147,7 @@ def pack(
 def _checked(
     shown: list[tuple[str, _Section]], rest: Sequence[str], budget: int, tokenizer: Tokenizer
 ) -> Packed:
-    """Join the sections and count the whole; what is over the budget goes, last first."""
+    """Join the sections and count the whole. If it exceeds the budget, remove sections from the end."""
     body = "".join(section.text for _, section in shown)
     tokens = tokenizer.count(body)
     while shown and tokens > budget:
@@ -171,7 +172,7 @@ def _checked(
 def _fitted(
     path: str, source: Source, allowance: int, words: Mapping[str, float], tokenizer: Tokenizer
 ) -> _Section | None:
-    """Show the file in the best way that fits; None if not even one signature does."""
+    """Show the file in the best way that fits, or return None if not even one signature does."""
     if source.parsed.skipped or allowance <= 0:
         return None
     text = source.text.rstrip()
@@ -239,7 +240,8 @@ def _rendered(
     text = f"## {flatten(path)} ({mode}, {len(lines)} lines)\n" + "".join(parts)
     tokens = tokenizer.count(text)
     if tokens > allowance:
-        # The parts were counted apart; a tokenizer that joins them otherwise may come out a little higher.
+        # The parts were counted separately. A tokenizer that merges across their borders may give a slightly
+        # higher total.
         last = max(heads or chosen)
         return _rendered(path, lines, units, chosen - {last}, heads - {last}, allowance, tokenizer)
     spans = tuple((units[number].start, units[number].end) for number in sorted(chosen))
@@ -247,7 +249,7 @@ def _rendered(
 
 
 def _units(lines: Sequence[str], parsed: ParsedFile) -> Iterator[_Unit]:
-    """Cut the file into leaf definitions and windows of what lies between them."""
+    """Cut the file into leaf definitions and windows of the lines between them."""
     at = 1
     symbols = parsed.symbols
     for position, symbol in enumerate(symbols):
@@ -266,7 +268,7 @@ def _units(lines: Sequence[str], parsed: ParsedFile) -> Iterator[_Unit]:
 
 
 def _windows(lines: Sequence[str], start: int, end: int, head: str, depth: int) -> Iterator[_Unit]:
-    """Cut long stretches; blank ones are left out."""
+    """Cut long stretches into windows, without the blank ones."""
     size = _WINDOW_LINES if end - start + 1 > 2 * _WINDOW_LINES else end - start + 1
     for first in range(start, end + 1, size):
         last = min(end, first + size - 1)

@@ -1,8 +1,8 @@
-"""Which files of a repository a task needs: what its words say, what history says, what imports say.
+"""Rank the files of a repository for a task by its words, the history and the imports.
 
-Every signal gives each file a number from 0 to 1, the highest of the repository being 1, and the score is
-their weighted sum. The weights were tuned on commits of three repositories and hold when any one of them
-is left out; `Weights` takes others.
+Every signal gives each file a number from 0 to 1; the highest in the repository is 1. The score is their
+weighted sum. The weights were tuned on commits of three repositories and hold when any one of them is left
+out. `Weights` accepts others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from contextopt.engine.text.validation import utc
 Signal = NDArray[np.float64]
 
 MAX_PATHS_PER_CHANGE = 50
-"""A change of more files (a rename of everything, a formatter) says nothing of how they belong together."""
+"""A change of more files (a mass rename, a formatter) says nothing about how they belong together."""
 SIMILAR_CHANGES = 40
 SCORE_DECIMALS = 9
 
@@ -29,7 +29,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each signal counts; a seed counts more than all others together."""
+    """The weight of each signal. A seed counts more than all others together."""
 
     content: float = 1.0
     path: float = 0.8
@@ -43,7 +43,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A commit: when, what it says, and the files it touched by their paths after it."""
+    """A commit: its time, its message, and the paths of its files after it."""
 
     date: datetime
     message: str
@@ -52,14 +52,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FileTerms:
-    """The terms of one file's content, counted; they depend on the blob alone."""
+    """The term counts of one file's content. They depend on the blob only."""
 
     content: Mapping[str, int]
     symbols: Mapping[str, int]
 
     @classmethod
     def of(cls, parsed: ParsedFile, text: str) -> Self:
-        """Count the terms; a file that is not read has none."""
+        """Count the terms. A skipped file has none."""
         if parsed.skipped:
             return cls({}, {})
         names = " ".join(symbol.name for symbol in parsed.symbols)
@@ -93,9 +93,9 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Past changes in flat arrays: touch i says that change `changes[i]` was of file `files[i]`.
+    """Past changes in flat arrays: touch i says that change `changes[i]` touched file `files[i]`.
 
-    `days` has shape (n_changes,): the days from the first change to each; `sizes` their numbers of files.
+    `days` has shape (n_changes,): the days from the first change to each. `sizes` are their numbers of files.
     """
 
     paths: tuple[str, ...]
@@ -108,7 +108,7 @@ class History:
 
     @classmethod
     def of(cls, changes: Iterable[Change], paths: Iterable[str]) -> Self:
-        """Relate changes to the files there are now; one that moved is known by the end of its path."""
+        """Map changes to current files. A moved file is matched by the end of its path."""
         ordered = sorted(changes, key=lambda change: (utc("date", change.date), change.message, change.paths))
         kept = [change for change in ordered if len(change.paths) <= MAX_PATHS_PER_CHANGE]
         current = tuple(sorted(paths))
@@ -132,7 +132,7 @@ class History:
 
 
 class _Places:
-    """Finds the file of today for a path of the past."""
+    """Finds the current file for a past path."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._numbers = {path: number for number, path in enumerate(paths)}
@@ -147,13 +147,13 @@ class _Places:
 
 
 def _end(path: str) -> str:
-    """Return the file's name with its folder; "" of one that lies in none."""
+    """Return the file's name with its folder, "" if it lies in none."""
     return "/".join(path.split("/")[-2:]) if "/" in path else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A file with its score and what each signal gave of it."""
+    """A file with its score and the value of each signal."""
 
     path: str
     score: float
@@ -162,7 +162,7 @@ class RankedFile:
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """All that is known of a repository, made once and asked often."""
+    """A repository's prepared data, built once for many queries."""
 
     documents: Documents
     links: Links
@@ -180,7 +180,7 @@ class Ranker:
         weights: Weights = Weights(),  # frozen
         limit: int | None = None,
     ) -> list[RankedFile]:
-        """Return the best files, all without a limit; equal ones by path. Unknown seeds are passed over."""
+        """Return the best files, or all without a limit; equal ones by path. Unknown seeds are ignored."""
         signals = self.signals(query, seeds, utc("now", now))
         factors = {field.name: getattr(weights, field.name) for field in fields(weights)}
         parts = np.stack([signals[name] * factor for name, factor in factors.items()])
@@ -226,7 +226,7 @@ class Ranker:
         return np.maximum(0.0, (now - self.history.start) / _DAY - self.history.days)
 
     def _similar(self, words: Mapping[str, float], now: datetime) -> Signal:
-        """Give a file what past changes that say the same gave it, a small one more than a large one."""
+        """Score files by past changes with a similar message. A small change counts more than a large one."""
         history = self.history
         found = history.messages.scores(words, Bm25())
         if len(found) > SIMILAR_CHANGES:
@@ -241,7 +241,7 @@ class Ranker:
         return np.log1p(counted)
 
     def _cochange(self, start: Signal, now: datetime) -> Signal:
-        """Spread from files over the changes that touched them to what else those touched."""
+        """Spread scores from files to the other files in the same changes."""
         history = self.history
         weight = 0.5 ** (self._ages(now) / 365)
         mass = np.bincount(history.changes, weights=start[history.files], minlength=len(history.sizes))
@@ -252,7 +252,7 @@ class Ranker:
 
 
 def query_terms(query: str) -> dict[str, float]:
-    """Return the terms of a task; those of its first line, its title, count double."""
+    """Return the terms of a task. Terms of its first line, the title, count double."""
     counted = {term: 1.0 + np.log(count) for term, count in terms(query).items()}
     for term in terms(query.strip().partition("\n")[0]):
         counted[term] += 1.0

@@ -1,4 +1,4 @@
-"""A repository as it is asked: its graph and its words, made from blobs that are each read once."""
+"""A repository prepared for queries: its graph and its words, made from blobs that are each read once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from contextopt.engine.code.relevance import Change, Documents, FileTerms, Ranke
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one blob says; keep it by the file's language, name of manifest and digest."""
+    """The parse result and term counts of one blob. Cache it by language, manifest name and digest."""
 
     parsed: ParsedFile
     terms: FileTerms
 
 
 def read_file(path: str, content: bytes) -> Reading:
-    """Parse a file and count its terms; safe to run for many files side by side in processes."""
+    """Parse a file and count its terms. Safe to run for many files in parallel processes."""
     parsed = parse_file(path, content)
     return Reading(parsed, FileTerms.of(parsed, "" if parsed.skipped else decode(content)))
 
@@ -37,7 +37,7 @@ class RepositoryIndex:
         )
 
     def updated(self, changed: Mapping[str, Reading], removed: Iterable[str] = ()) -> Self:
-        """Return the index with some files replaced, added or removed; the others are not read again."""
+        """Return the index with some files replaced, added or removed. The others are not read again."""
         gone = set(removed)
         files = {path: parsed for path, parsed in self.graph.files.items() if path not in gone}
         files |= {path: reading.parsed for path, reading in changed.items()}

@@ -1,4 +1,4 @@
-"""One decision of what enters one prompt: filter, score, allocate, truncate, render, count."""
+"""Build one context: filter, score, allocate, truncate, render, count."""
 
 import hashlib
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ from contextopt.engine.text.validation import utc
 
 STAGE_3_RECORDS = 10
 LEDGER_DROPPED = 100
-"""How many of the dropped the ledger names."""
+"""Maximum number of dropped records named in the ledger."""
 NOT_LOADED = "not_loaded"
-"""Why a counted candidate was dropped that the caller did not hand over, though all it handed over fitted."""
+"""Reason for counted candidates that the caller did not load although all loaded ones fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What one assembly was asked for."""
+    """The inputs of one assembly."""
 
     space: SpaceContext
     config: ContextConfig
@@ -55,7 +55,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Records in rank order, how many there are in all, and the record limit of the stage."""
+    """Records in rank order, their total number, and the record limit of the stage."""
 
     ranked: list[Scored]
     counts: FilterCounts
@@ -63,13 +63,13 @@ class _Candidates:
 
     @property
     def unseen(self) -> int:
-        """Candidates that were counted and not handed over."""
+        """Return the candidates that were counted but not loaded."""
         return self.counts.filtered - len(self.ranked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What fits, rendered and counted, and what repeated a record that ranks higher."""
+    """The records that fit, rendered and counted, and near-duplicates of higher-ranked records."""
 
     cut: Cut
     selection: Selection
@@ -80,7 +80,7 @@ class _Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Baseline:
-    """What stage 3 would have sent; `tokens` is None where stage 3 could not have been assembled."""
+    """The context of stage 3. `tokens` is None if stage 3 could not be assembled."""
 
     text: str | None = None
     tokens: int | None = None
@@ -99,17 +99,16 @@ def assemble(
     baseline: tuple[RecordSummary, ...] | None = None,
     query: Query | None = None,
 ) -> Assembled:
-    """Decide what enters the prompt, and prove it.
+    """Build the context, with proof.
 
-    Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a
-    bigger set that a database filtered and counted: they are filtered again, and the counts are believed
-    for the rest. `baseline` holds the space's last records by date, for the comparison of stage 4 with
-    stage 3; without it they are looked for among `space.records`. Stage 5 ranks by `query`, and without
-    one it is stage 4.
+    Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a larger
+    set that a database filtered and counted: they are filtered again, and the counts are used for the rest.
+    `baseline` holds the space's last records by date, to compare stage 4 with stage 3; without it, they are
+    taken from `space.records`. Stage 5 ranks by `query`; without one it equals stage 4.
 
     Raises:
         BudgetExceeded: system and history leave the response less than its reservation.
-        InvalidValue: a naive `now`, a negative size, a record that is there twice.
+        InvalidValue: a naive `now`, a negative size, or a duplicate record.
     """
     if baseline is not None:
         check_distinct("baseline", baseline)
@@ -157,7 +156,7 @@ def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
 
 
 def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
-    """Prefer the database's counts, which may lag behind its rows, but never below what is at hand."""
+    """Use the database's counts, which may lag behind its rows, but never less than the loaded rows."""
     if counts is None:
         return found
     return FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
@@ -174,7 +173,7 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
 
 
 def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
-    """Cut the ranking, render it, count the exact text; drop the last record until the count holds."""
+    """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     tokenizer = request.tokenizer
     room = budget_tokens - _cost_before_records(header, budget_tokens, tokenizer)
     selection = _select(request, candidates.ranked, room)
@@ -196,7 +195,7 @@ def _select(request: _Request, ranked: list[Scored], room_tokens: int) -> Select
 
 
 def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
-    """Count the header with the blank line after it; one that had to be cut leaves nothing to records."""
+    """Count the header with the blank line after it. A cut header leaves no room for records."""
     return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
 
 
@@ -212,7 +211,7 @@ def _stage3_budget(
     try:
         return allocate(config, system_tokens, history_tokens, stage=LAST_RECORDS_STAGE).context
     except BudgetExceeded:
-        # Possible where stage 3's share is set below stage 4's, and with it the total.
+        # Possible if stage 3's share, and with it the total, is set below stage 4's.
         return None
 
 
@@ -222,7 +221,7 @@ def _render_baseline(
     header: FittedHeader,
     budget_tokens: int | None,
 ) -> _Baseline:
-    """Assemble stage 3 for comparison, its tokens added up from the records' own where that is exact."""
+    """Assemble stage 3 for comparison. Its tokens are the sum of the records' own if that is exact."""
     if budget_tokens is None:
         return _Baseline()
     tokenizer = request.tokenizer
@@ -275,7 +274,7 @@ def _certify(chosen: _Chosen, tokenizer: Tokenizer) -> Certificate:
 
 
 def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
-    """Name all the kept and the best of the dropped, in rank order."""
+    """List all kept records and the best dropped ones in rank order."""
     cut, repeated = chosen.cut, chosen.selection
     kept = [_entry(scored, request, "") for scored in cut.kept]
     dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]

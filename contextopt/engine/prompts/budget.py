@@ -1,4 +1,4 @@
-"""How the total is divided between system, history, context and response."""
+"""Divide the total between system, history, context and response."""
 
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.values import TokenAllocation
@@ -13,14 +13,13 @@ def allocate(
     *,
     stage: int | None = None,
 ) -> TokenAllocation:
-    """Divide the total; the response keeps its reservation whatever the others need.
+    """Divide the total. The response always keeps its reservation.
 
-    A size that is not given takes its whole share. A size over its share is taken from the context first;
-    what a size leaves of its share goes to the response, never to the context. `stage` divides as another
-    stage than the config's would.
+    A size that is not given takes its whole share. A size over its share is taken from the context first. The
+    unused part of a share goes to the response, never to the context. `stage` overrides the config's stage.
 
     Raises:
-        BudgetExceeded: not even context 0 leaves the response its reservation.
+        BudgetExceeded: even an empty context leaves the response less than its reservation.
     """
     check_optional_int("system_tokens", system_tokens, 0, MAX_INT)
     check_optional_int("history_tokens", history_tokens, 0, MAX_INT)

@@ -1,4 +1,4 @@
-"""How one context is put together: stage, window, weights, token shares."""
+"""Settings of one context: stage, window, weights, token shares."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -34,11 +34,11 @@ _DECIMALS = (*_WEIGHTS, "neighbour_share")
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """Settings of one assembly; sizes are in tokens where the name does not say otherwise.
+    """Settings of one assembly. Sizes are in tokens unless the name says otherwise.
 
     None means "all" for a window, a record limit or the notes. `total_tokens` None means the sum of the
-    parts, so that raising one part raises the total. The semantic, lexical, neighbour and question
-    settings are for stage 5 alone: the question decides there, not the calendar.
+    parts, so raising one part raises the total. The semantic, lexical, neighbour and question settings apply
+    to stage 5 only, where the question decides and not the calendar.
     """
 
     stage: int = 4
@@ -82,20 +82,20 @@ class ContextConfig:
 
     @property
     def window_in_force(self) -> int | None:
-        """Days that records of this stage may be old; None for all. Stage 5 has a window of its own."""
+        """Return the maximum record age in days for this stage, None for all. Stage 5 has its own window."""
         return self.question_window_days if self.stage == SEARCH_STAGE else self.window_days
 
     @property
     def record_limit(self) -> int | None:
-        """Records that this stage may keep; None for no limit. Stage 5 has a limit of its own."""
+        """Return the record limit of this stage; None for no limit. Stage 5 has its own limit."""
         return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
 
     def context_share(self, stage: int) -> int:
-        """Tokens that the context may take at most in this stage."""
+        """Return the maximum tokens of the context in this stage."""
         return self.stage3_context_tokens if stage == LAST_RECORDS_STAGE else self.context_tokens
 
     def total_for(self, stage: int) -> int:
-        """All tokens of the prompt and its answer."""
+        """Return the tokens of the whole prompt and its response."""
         if self.total_tokens is not None:
             return self.total_tokens
         return self.system_tokens + self.history_tokens + self.context_share(stage) + self.response_tokens
@@ -107,13 +107,13 @@ class ContextConfig:
         return replace(self, **values)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return a plain JSON object; the decimals are strings, since a float would not be exact."""
+        """Return a plain JSON object. Decimals are strings, since a float would not be exact."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return values | {name: str(values[name]) for name in _DECIMALS}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote; fields that are absent keep their default."""
+        """Read the output of `to_json`. Absent fields keep their default."""
         _check_names(values)
         read: dict[str, Any] = dict(values)
         for name in _DECIMALS:

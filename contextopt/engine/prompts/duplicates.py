@@ -1,8 +1,8 @@
-"""Records that say the same as one that is in already.
+"""Find records that repeat one already included.
 
-Two texts are near-duplicates when their runs of three words overlap by nine tenths (Jaccard), and nothing
-that carries a fact tells them apart: numbers, versions, identifiers and negations must be the same. Texts
-under eight words must be the same word by word.
+Two texts are near-duplicates if their three-word shingles overlap by at least nine tenths (Jaccard) and no
+fact tells them apart: numbers, versions, identifiers and negations must be the same. Texts under eight words
+must be identical word by word.
 
 Source: Broder 1997, On the resemblance and containment of documents (shingles, resemblance).
 """
@@ -16,7 +16,7 @@ RESEMBLANCE = 0.9
 SHINGLE_WORDS = 3
 MIN_WORDS = 8
 MAX_CHARS = 20_000
-"""Of longer texts this much is compared, and the length."""
+"""Only this many characters of longer texts are compared, and the length."""
 
 _WORD = re.compile(r"\w+(?:[.'’/_:-]\w+)*")
 _NEGATIONS = frozenset(
@@ -30,7 +30,7 @@ type Shingles = frozenset[tuple[str, ...]]
 
 
 class SeenTexts:
-    """The texts that are in so far; each further one is let in unless it repeats one of them."""
+    """The texts included so far. A further text is admitted unless it repeats one of them."""
 
     def __init__(self) -> None:
         self._exact: dict[tuple[str, ...], int] = {}
@@ -38,9 +38,9 @@ class SeenTexts:
         self._shingles: dict[int, Shingles] = {}
 
     def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
-        """Let the text in and return None, or return the first one in that it nearly repeats.
+        """Admit the text and return None, or return the first admitted one that it nearly repeats.
 
-        With `always` it is let in whatever it repeats.
+        With `always` it is admitted in any case.
         """
         words = _words(text)
         shingles = _shingles(words)
@@ -63,7 +63,7 @@ def _words(text: str) -> tuple[str, ...]:
     words = _WORD.findall(flatten(text[:MAX_CHARS]).casefold())
     if len(text) > MAX_CHARS:
         words.append(f"and {len(text)} characters")
-    # A text of signs alone is compared as it stands.
+    # A text without words is compared as it is.
     return tuple(words) or (flatten(text[:MAX_CHARS]),)
 
 
@@ -74,8 +74,8 @@ def _shingles(words: tuple[str, ...]) -> Shingles:
 
 
 def _resemble(one: Shingles, other: Shingles) -> bool:
-    """Whether what two texts share is at least nine tenths of what is in either."""
-    # Of sets of unlike sizes not even the smaller one as a whole is enough, and most are that.
+    """Return whether two texts share at least nine tenths of their combined shingles."""
+    # Sets of very different sizes cannot be similar enough, and most pairs are like that.
     if not one or min(len(one), len(other)) < RESEMBLANCE * max(len(one), len(other)):
         return False
     shared = len(one & other)

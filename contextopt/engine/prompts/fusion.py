@@ -1,4 +1,4 @@
-"""Two rankings made one: by words and by meaning, without losing what only one of them found."""
+"""Combine a ranking by words and one by meaning, keeping results that only one of them found."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,17 +6,20 @@ from typing import NamedTuple
 from contextopt.engine.text.errors import InvalidValue
 
 RRF_K = 2
-"""How little the first places differ. Cormack, Clarke and Büttcher, SIGIR 2009, take 60, for many rankings;
-of two, what one has first would be lost among what both have somewhere."""
+"""Dampens the difference between the first ranks. Cormack, Clarke and Büttcher, SIGIR 2009, use 60 for many
+rankings; with two, results of one ranking would be lost among results of both.
+"""
 WORDS_WEIGHT = 1.5
-"""What a place by words counts beside one by meaning. Both are measured, on records that are looked for again
-and on questions to dialogues, with two models: benchmarks, section finding."""
+"""Weight of a rank by words relative to one by meaning. Both constants are measured on known-item searches
+and on questions to dialogues, with two models (benchmarks, section finding).
+"""
 
 
 class Fused[Key](NamedTuple):
-    """A row's place. `score` orders; `relevance` is it from 0 to 1, where 1 is best in both rankings.
+    """A row's combined rank. `score` orders the rows; `relevance` scales it from 0 to 1, where 1 is first in
+    both.
 
-    Ranks count from 1 and are None where the ranking does not have the row.
+    Ranks count from 1 and are None if the ranking does not contain the row.
     """
 
     id: Key
@@ -29,10 +32,10 @@ class Fused[Key](NamedTuple):
 def reciprocal_rank[Key: (int, tuple[str, int])](
     lexical: Mapping[Key, float], vector: Mapping[Key, float]
 ) -> list[Fused[Key]]:
-    """Fuse by places, so that neither scale matters: words give 1.5 / (2 + place), meaning 1 / (2 + place).
+    """Fuse by rank, so that neither scale matters: words give 1.5 / (2 + rank), meaning 1 / (2 + rank).
 
-    Both map ids to scores, the higher the better; equal scores share a place. The result is ordered by
-    score, then by lexical score, cosine and id, and does not depend on the order of the mappings.
+    Both map ids to scores, higher is better; equal scores share a rank. The result is ordered by score, then
+    by lexical score, cosine and id, independent of the order of the mappings.
     """
     by_words, by_meaning = ranks(lexical), ranks(vector)
     best = _worth(1, WORDS_WEIGHT) + _worth(1, 1.0)
@@ -51,7 +54,8 @@ def _worth(rank: int | None, weight: float) -> float:
 def weighted[Key: (int, tuple[str, int])](
     lexical: Mapping[Key, float], vector: Mapping[Key, float], *, alpha: float
 ) -> list[Fused[Key]]:
-    """Fuse by scores: `alpha` of the cosine and the rest of the lexical score over the best one's.
+    """Fuse by scores: `alpha` times the cosine plus (1 − `alpha`) times the lexical score relative to the
+    best.
 
     Raises:
         InvalidValue: alpha is not from 0 to 1.
@@ -68,7 +72,7 @@ def weighted[Key: (int, tuple[str, int])](
 
 
 def ranks[Key](scores: Mapping[Key, float]) -> dict[Key, int]:
-    """Return each row's place from 1; equal scores share the better place."""
+    """Return each row's rank from 1. Equal scores share the better rank."""
     places: dict[Key, int] = {}
     last_score, place = float("inf"), 0
     for position, (row_id, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1):
@@ -79,7 +83,7 @@ def ranks[Key](scores: Mapping[Key, float]) -> dict[Key, int]:
 
 
 def share_of_best[Key](scores: Mapping[Key, float]) -> dict[Key, float]:
-    """Return each score over the highest, from 0 to 1; all 0 where the highest is not above 0."""
+    """Return each score divided by the highest, from 0 to 1; all 0 if the highest is not above 0."""
     best = max(scores.values(), default=0.0)
     return {row_id: max(0.0, score) / best if best > 0 else 0.0 for row_id, score in scores.items()}
 

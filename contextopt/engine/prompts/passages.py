@@ -1,7 +1,8 @@
-"""The best passages of a long text: what a question is about, in the text's own order.
+"""Select the best passages of a long text for a question, in the text's order.
 
-A text is split at the ends of sentences and lines, overlong runs at blanks. Passages are taken by how many
-of the question's terms they hold, a rare term of this text counting for more, then from the beginning.
+A text is split at the ends of sentences and lines, and overlong runs at blanks. Passages are chosen by how
+many of the question's terms they contain, where terms that are rare in this text count more; then from the
+start.
 """
 
 import math
@@ -14,17 +15,17 @@ from contextopt.engine.text.lexical import distinct_terms
 
 MAX_PASSAGE_CHARS = 400
 MAX_TEXT_CHARS = 200_000
-"""What stands beyond this is not looked at."""
+"""Text beyond this is ignored."""
 GAP = f" {ELLIPSIS} "
 
 _END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
 def best_passages(text: str, query: Collection[str], max_chars: int) -> str:
-    """Return at most `max_chars` characters of a text as one line, "…" where something is left out.
+    """Return at most `max_chars` characters of a text as one line, "…" marking omissions.
 
-    `query` holds terms as `lexical.terms` gives them. Without any in the text the beginning is returned.
-    A text that fits is returned whole, its blanks as they are.
+    `query` holds terms as `lexical.terms` returns them. If the text has none of them, its beginning is
+    returned. A text that fits is returned whole, with its blanks unchanged.
     """
     if len(text) <= max_chars:
         return unbroken(text)
@@ -37,7 +38,7 @@ def best_passages(text: str, query: Collection[str], max_chars: int) -> str:
 
 
 def split_passages(text: str) -> Iterator[str]:
-    """Yield the sentences and lines of a text, flattened; overlong ones in pieces cut at blanks."""
+    """Yield the sentences and lines of a text, flattened. Overlong ones are cut at blanks."""
     for raw in _END.split(text):
         passage = flatten(raw)
         while len(passage) > MAX_PASSAGE_CHARS:
@@ -59,7 +60,7 @@ def _worth(passages: Sequence[str], query: Collection[str]) -> list[float]:
 
 
 def _choose(passages: Sequence[str], worth: Sequence[float], max_chars: int) -> set[int]:
-    """Take the worthiest that fit; what is left of the room goes to those that follow a taken one."""
+    """Take the best passages that fit. The remaining room goes to passages that follow a chosen one."""
     left = max_chars - len(GAP)
     chosen: set[int] = set()
     ranked = sorted(range(len(passages)), key=lambda at: (-worth[at], at))

@@ -1,11 +1,11 @@
-"""How much a record answers a question, and its score with that.
+"""The relevance of a record to a question, and its score.
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
-over the best candidate's, `neighbour` what the records next to it in its thread lend it. The score stays
-an exact integer (see scoring.py): parts are rounded to millionths before they are weighed.
+relative to the best candidate, `neighbour` is inherited from neighbouring records in the thread. The score
+stays an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
-than reciprocal rank fusion, and what stands next to a hit often holds the answer.
+than reciprocal rank fusion, and the neighbour of a match often holds the answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,18 +27,18 @@ from contextopt.engine.prompts.values import RecordSummary
 PART_SCALE = 1_000_000
 """Parts are rounded to this fraction."""
 NEIGHBOUR_REACH = 5
-"""So many steps along a thread a hit lends of its relevance."""
+"""Number of steps along a thread over which a match shares its relevance."""
 NEIGHBOUR_DECAY = 0.8
-"""With each further step it lends this share of what it lent the one before."""
+"""Factor by which the shared relevance shrinks with each further step."""
 
 _FADING = tuple(NEIGHBOUR_DECAY**step for step in range(NEIGHBOUR_REACH))
 _PART_US = HORIZON_US // PART_SCALE
 
 
 class Relevance(NamedTuple):
-    """Parts of a record's relevance to a question, each 0 to 10.
+    """The parts of a record's relevance to a question, each 0 to 10.
 
-    `semantic` is None where there is nothing to compare: the question or the record has no vector.
+    `semantic` is None if the question or the record has no vector.
     """
 
     semantic: float | None = None
@@ -53,14 +53,14 @@ NOT_RELEVANT = Relevance()
 
 
 class Match(NamedTuple):
-    """What search says of a record: BM25 (at least 0) and cosine similarity (-1 to 1, None if absent)."""
+    """The search result for a record: BM25 (at least 0) and cosine similarity (-1 to 1, None if absent)."""
 
     lexical: float
     similarity: float | None
 
 
 def relevances(matches: Mapping[int, Match]) -> dict[int, Relevance]:
-    """Bring matches to parts from 0 to 10; the best BM25 among them becomes 10."""
+    """Scale matches to parts from 0 to 10. The best BM25 among them becomes 10."""
     best = max((match.lexical for match in matches.values()), default=0.0)
     return {
         record_id: Relevance(
@@ -74,10 +74,10 @@ def relevances(matches: Mapping[int, Match]) -> dict[int, Relevance]:
 def lend_to_neighbours(
     relevant: Mapping[int, Relevance], threads: Iterable[Sequence[int]], config: ContextConfig
 ) -> dict[int, Relevance]:
-    """Return the relevances with what records lend each other along their threads.
+    """Return the relevances, with the shares that records inherit along their threads.
 
-    `threads` are runs of ids that stand next to each other in a thread, in its order. At each of the
-    first five distances the better of the two sides counts; a record lends of its own parts alone.
+    `threads` are runs of ids that are neighbours in a thread, in its order. At each of the first five
+    distances the better of the two sides counts. A record shares its own parts only.
     """
     own = own_relevances(relevant, config)
     lent = dict(relevant)
@@ -92,7 +92,7 @@ def lend_to_neighbours(
 
 
 def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> dict[int, float]:
-    """Return the weighted means of the semantic and the lexical parts, each 0 to 10."""
+    """Return the weighted means of the semantic and lexical parts, each 0 to 10."""
     semantic, lexical = float(config.semantic_weight), float(config.lexical_weight)
     total = semantic + lexical or 1.0
     return {
@@ -111,7 +111,7 @@ def _nearby(values: Sequence[float], at: int) -> float:
 
 
 def query_score(record: RecordSummary, relevance: Relevance, now: datetime, config: ContextConfig) -> int:
-    """Return the integer score of a record for a question; `scoring.score_float` shows it.
+    """Return the integer score of a record for a question; `scoring.score_float` converts it.
 
     At the greatest weights it is below 2.1e18, inside a 64-bit integer.
     """

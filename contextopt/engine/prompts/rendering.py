@@ -1,4 +1,4 @@
-"""The text of a context: a header about the space, a blank line, one line a record.
+"""Render a context: a header about the space, a blank line, one line per record.
 
 ::
 
@@ -8,7 +8,7 @@
 
     - [decision] Move to PostgreSQL 18 (2026-03-02) #database #upgrade: Agreed after the second…
 
-Whatever a record holds, it is one line: a record cannot pose as a second one, or as the header.
+A record is always one line, so it cannot imitate a second record or the header.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,11 +42,11 @@ def summary_line(
     *,
     notes_chars: int = EXCERPT_CHARS,
 ) -> str:
-    """Return `- [type] title (YYYY-MM-DD) #tag1 #tag2: excerpt` with its line break; the date is UTC's.
+    """Return `- [type] title (YYYY-MM-DD) #tag1 #tag2: excerpt` with its line break; the date is in UTC.
 
-    Parts that are empty leave nothing behind, save the title, which becomes "Untitled". Titles are cut at
-    120 characters, types and tags at 32; of the tags the first 8 that are not empty count, without "#" of
-    their own. `notes_chars` is the limit of the excerpt.
+    Empty parts are left out, except for the title, which becomes "Untitled". Titles are cut at 120
+    characters, types and tags at 32. The first 8 non-empty tags count, without their own "#". `notes_chars`
+    limits the excerpt.
 
     Raises:
         InvalidValue: the date is naive or outside the years 1 to 9999.
@@ -55,7 +55,7 @@ def summary_line(
 
 
 def record_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
-    """Return a record's line with an excerpt that is one printable line already; see `summary_line`."""
+    """Return a record's line with an excerpt that is already one printable line; see `summary_line`."""
     shown_type = flatten_to(type, TYPE_CHARS)
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
@@ -92,7 +92,7 @@ def header_parts(space: SpaceContext) -> Header:
 
 
 def header(space: SpaceContext) -> str:
-    """Return the space's own lines, each ending in a line break."""
+    """Return the space's lines, each ending in a line break."""
     return str(header_parts(space))
 
 
@@ -107,7 +107,7 @@ class FittedHeader(NamedTuple):
 def fit_header(space: SpaceContext, budget_tokens: int, tokenizer: Tokenizer) -> FittedHeader:
     """Return the header, cut to the budget: the description first, then the categories, then the name.
 
-    A cut is at a grapheme and ends in "…"; at budget 0 the text is empty.
+    A cut is at a grapheme boundary and ends in "…". At budget 0 the text is empty.
     """
     parts = header_parts(space)
 
@@ -132,9 +132,9 @@ def _cut_header(parts: Header, fits: Callable[[Header], bool]) -> Header:
 
 
 def _longest(parts: Header, field: str, fits: Callable[[Header], bool]) -> Header:
-    """Search for the longest beginning of one part that fits; nothing of it always does.
+    """Find the longest beginning of one part that fits. The empty beginning always does.
 
-    From short to long, so that no candidate is counted that is much longer than the outcome.
+    The search goes from short to long, so no candidate is much longer than the result.
     """
     whole = getattr(parts, field)
 
@@ -156,10 +156,10 @@ def _longest(parts: Header, field: str, fits: Callable[[Header], bool]) -> Heade
 
 
 def order_records(kept: Sequence[Scored], record_order: RecordOrder) -> list[RecordSummary]:
-    """Return the chosen records as they are rendered.
+    """Return the chosen records in rendering order.
 
     "score": as ranked. "stable": by date, then id, oldest first, so that a prompt that gains a new record
-    grows at its end and keeps its prefix.
+    only grows at its end and keeps its prefix.
     """
     records = [scored.record for scored in kept]
     if record_order == "stable":
@@ -168,7 +168,7 @@ def order_records(kept: Sequence[Scored], record_order: RecordOrder) -> list[Rec
 
 
 def render(space: SpaceContext, records: Iterable[RecordSummary]) -> str:
-    """Return the whole text, with nothing cut."""
+    """Return the whole text, uncut."""
     return join_lines(header(space), records)
 
 

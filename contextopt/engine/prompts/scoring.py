@@ -1,8 +1,8 @@
-"""Relevance of a record as an exact integer.
+"""The score of a record as an exact integer.
 
-Floats misorder exact ties: by the default weights nine days of age weigh as much as seven views, yet in
-binary the two sums often differ in the last bit. So a score is computed in whole microseconds and whole
-thousandths of a weight, and only shown as a decimal.
+Floats break exact ties: with the default weights nine days of age equal seven views, yet in binary the two
+sums often differ in the last bit. So scores are computed in whole microseconds and thousandths of a weight,
+and only displayed as decimals.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,20 +15,20 @@ from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.validation import WEIGHT_DECIMALS, utc
 
 MAX_PART = 10
-"""Recency and frequency each run from 0 to this."""
+"""Maximum of recency and of frequency; the minimum is 0."""
 WEIGHT_SCALE: int = 10**WEIGHT_DECIMALS
 MICROSECOND = timedelta(microseconds=1)
 HORIZON_US = timedelta(days=30) // MICROSECOND
-"""At this age recency has fallen to 0."""
+"""Age at which recency reaches 0."""
 SCORE_SCALE = WEIGHT_SCALE * HORIZON_US
-"""An integer score divided by this is the score as shown."""
+"""Divisor from an integer score to the displayed score."""
 
 _DAY_US = timedelta(days=1) // MICROSECOND
 _SECOND_US = timedelta(seconds=1) // MICROSECOND
 
 
 class Coefficients(NamedTuple):
-    """The whole formula in integers, for the engine and for SQL alike::
+    """The whole formula in integers, for the engine and for SQL::
 
         score = recency * max(0, HORIZON_US - max(0, age_us)) + frequency * min(10, view_count)
 
@@ -47,7 +47,7 @@ class Scored(NamedTuple):
 
 
 def coefficients(config: ContextConfig) -> Coefficients:
-    """Return the weights as integers: `recency` a microsecond short of the horizon, `frequency` a view."""
+    """Return the weights as integers: `recency` per microsecond before the horizon, `frequency` per view."""
     return Coefficients(
         recency=int(config.recency_weight * WEIGHT_SCALE) * MAX_PART,
         frequency=int(config.frequency_weight * WEIGHT_SCALE) * HORIZON_US,
@@ -55,23 +55,23 @@ def coefficients(config: ContextConfig) -> Coefficients:
 
 
 def age_us(date: datetime, now: datetime) -> int:
-    """Return the age in microseconds; a date ahead of `now` has age 0."""
+    """Return the age in microseconds. A date after `now` has age 0."""
     age = now - date
     return max(0, age.days * _DAY_US + age.seconds * _SECOND_US + age.microseconds)
 
 
 def recency(date: datetime, now: datetime) -> float:
-    """Return 10 for today, 5 for 15 days ago, 0 from 30 days on; the fraction of a day counts."""
+    """Return 10 for today, 5 for 15 days ago, 0 from 30 days on. Fractions of a day count."""
     return MAX_PART * max(0, HORIZON_US - age_us(date, now)) / HORIZON_US
 
 
 def frequency(view_count: int) -> float:
-    """Return one for each view, 10 at most."""
+    """Return one per view, at most 10."""
     return float(min(MAX_PART, view_count))
 
 
 def score(record: RecordSummary, now: datetime, config: ContextConfig) -> int:
-    """Return the integer score; `score_float` and `score_decimal` show it."""
+    """Return the integer score; `score_float` and `score_decimal` convert it."""
     return _score(record, utc("now", now), coefficients(config))
 
 
@@ -91,7 +91,7 @@ def score_decimal(value: int) -> Decimal:
 
 
 def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig) -> list[Scored]:
-    """Sort best first: score, then the newer date, then the higher id; pinned ones before all others."""
+    """Sort best first: score, then the newer date, then the higher id. Pinned records come first."""
     scored = [Scored(record, value) for record, value in score_all(records, now, config)]
     scored.sort(key=precedence, reverse=True)
     return scored
@@ -108,6 +108,6 @@ def score_all(
 
 
 def precedence(scored: Scored) -> tuple[bool, int, datetime, int]:
-    """Return the key that sorts candidates, the greatest first."""
+    """Return the sort key of candidates, the greatest first."""
     record = scored.record
     return record.pinned, scored.score, record.date, record.id

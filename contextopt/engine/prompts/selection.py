@@ -1,7 +1,7 @@
-"""The ranking of stage 5 made ready for the budget: notes as long as they may be, repetitions taken out.
+"""Prepare the ranking of stage 5 for the budget: extend notes and remove near-duplicates.
 
-No record takes more than a quarter of the room, so a long one can neither empty the context nor fill it:
-of its notes the best passages are given.
+No record takes more than a quarter of the room, so a long one can neither empty the context nor fill it. Its
+best passages are used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,16 @@ from contextopt.engine.text.tokens import Tokenizer
 
 DUPLICATE_OF = "duplicate_of"
 LARGEST_SHARE = 4
-"""A record takes at most one part in so many of the room."""
+"""A record takes at most this fraction of the room (one part in this many)."""
 MIN_RECORD_TOKENS = 64
-"""A record may always be as long as this."""
+"""Minimum size that a record may always have."""
 NOTES_CHARS_PER_TOKEN = 12
-"""Past so many characters a token no notes are looked at: prose has four."""
+"""Notes beyond this many characters per token are ignored; prose has about four."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDetail:
-    """The texts of a record, for a line with more of the notes than its summary has."""
+    """The texts of a record, for a line with more of its notes than the summary."""
 
     title: str
     type: str
@@ -41,10 +41,10 @@ class RecordDetail:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as the engine sees it: its terms, what search says of the records, and their texts.
+    """A question for the engine: its terms, the search results, and the records' texts.
 
-    A record without relevance is ranked by recency and frequency alone; one without detail is rendered
-    as its summary.
+    A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
+    its summary.
     """
 
     terms: frozenset[str]
@@ -54,9 +54,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The ranking with its lines as they are rendered, and what was taken out of it.
+    """The ranking with its rendered lines, and the near-duplicates removed from it.
 
-    `originals` gives for each duplicate the id of the record that it repeats.
+    `originals` maps each duplicate to the id of the record that it repeats.
     """
 
     ranked: tuple[Scored, ...]
@@ -67,9 +67,9 @@ class Selection:
 def select(
     ranked: Sequence[Scored], query: Query, config: ContextConfig, tokenizer: Tokenizer, room_tokens: int
 ) -> Selection:
-    """Render the candidates for a question and take out those that repeat a better one.
+    """Render the candidates for a question and remove those that repeat a better one.
 
-    A pinned record stays even where it repeats another. What comes after the room is full stays as it is.
+    A pinned record stays even if it repeats another. Records after the room is full stay unchanged.
     """
     seen = SeenTexts()
     limit = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
@@ -105,7 +105,7 @@ def _enlarged(
     limit_tokens: int,
     tokenizer: Tokenizer,
 ) -> RecordSummary:
-    """Return the record with as much of its notes as is wanted and as its share of the room holds."""
+    """Return the record with as much of its notes as wanted and as its share of the room allows."""
     whole = min(len(detail.notes), MAX_TEXT_CHARS, limit_tokens * NOTES_CHARS_PER_TOKEN)
     chars = whole if notes_chars is None else min(notes_chars, whole)
     while True:
@@ -114,5 +114,5 @@ def _enlarged(
         tokens = tokenizer.count(line)
         if tokens <= limit_tokens or not excerpt:
             return replace(record, line=line, tokens=tokens)
-        # What is over the limit comes off, and a little more, since tokens are of unequal length.
+        # Remove the excess and a little more, since tokens vary in length.
         chars = min(len(excerpt) - 1, int(len(excerpt) * 0.95 * limit_tokens / tokens))

@@ -1,4 +1,4 @@
-"""Where the ranking is cut."""
+"""Cut the ranking to the budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ OVER_RECORD_LIMIT = "over_record_limit"
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A ranking cut in two: `kept` is a prefix of it, `dropped` the rest, all for the one reason."""
+    """A ranking cut in two: `kept` is a prefix, `dropped` the rest, all for the same reason."""
 
     kept: tuple[Scored, ...]
     dropped: tuple[Scored, ...]
     reason: str = ""
 
     def without_last(self) -> "Cut":
-        """Move the last record kept to the dropped: the rendered text was over the budget."""
+        """Move the last kept record to the dropped ones, because the rendered text exceeded the budget."""
         return Cut(self.kept[:-1], self.kept[-1:] + self.dropped, OVER_BUDGET)
 
 
 def truncate(ranked: Sequence[Scored], budget_tokens: int, max_records: int | None) -> Cut:
-    """Take records in order while the next one fits; the first that does not ends it.
+    """Take records in order while the next one fits, and stop at the first that does not.
 
-    A later, smaller one is never taken instead: no dropped record outranks a kept one. Pinned records
-    count like all others. `budget_tokens` is what the records alone may take.
+    A later, smaller one is never taken instead, so no dropped record outranks a kept one. Pinned records
+    count like all others. `budget_tokens` is the room for records only.
     """
     used = 0
     for position, scored in enumerate(ranked):

@@ -1,4 +1,4 @@
-"""The values that go into an assembly and come out of it. All are immutable and validated when made."""
+"""The input and output values of an assembly. All are immutable and validated on creation."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 CLOCK_SKEW = timedelta(hours=24)
-"""How far ahead of `now` a date may be and still count as age 0."""
+"""How far after `now` a date may be and still count as age 0."""
 
 LINE_START = "- "
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """A record as the prompt shows it: one line, its exact token count, and what the score needs.
+    """A record as shown in the prompt: one line, its exact token count, and the inputs of its score.
 
-    `line` starts with "- " and ends with its only line break, so lines can be counted apart and added up.
-    `date` is kept in UTC.
+    `line` starts with "- " and ends with its only line break, so lines can be counted separately and added
+    up. `date` is in UTC.
     """
 
     id: int
@@ -66,7 +66,7 @@ class RecordSummary:
 
 @dataclass(frozen=True, slots=True)
 class SpaceContext:
-    """A space as the prompt shows it, with the records that may enter."""
+    """A space as shown in the prompt, with its candidate records."""
 
     name: str
     description: str
@@ -84,7 +84,7 @@ class SpaceContext:
 
 
 def check_distinct(field: str, records: tuple[RecordSummary, ...]) -> None:
-    """Refuse a record that is there twice: it would be rendered and counted twice."""
+    """Reject a duplicate record, which would be rendered and counted twice."""
     if not isinstance(records, tuple):
         raise InvalidValue(field, "must be a tuple of records")
     seen: set[int] = set()
@@ -111,9 +111,9 @@ class DateRange:
 
     @classmethod
     def ending_at(cls, now: datetime, window_days: int | None) -> Self:
-        """Return the window of so many days before `now`; its end leaves room for clock skew.
+        """Return the window of this many days before `now`. Its end leaves room for clock skew.
 
-        A window that would reach past the years 1 to 9999 ends there.
+        A window that would reach beyond the years 1 to 9999 ends there.
         """
         check_optional_int("window_days", window_days, 1, MAX_INT)
         now = utc("now", now)
@@ -128,7 +128,7 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class ContextFilters:
-    """What may be a candidate."""
+    """Which records may be candidates."""
 
     date_range: DateRange
     include_deleted: bool = False
@@ -139,9 +139,9 @@ class ContextFilters:
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """How a database already filtered a bigger set than the records it handed over.
+    """How a database filtered the larger set that the given records come from.
 
-    `filtered` counts every candidate, pinned records outside the window included.
+    `filtered` counts every candidate, including pinned records outside the window.
     """
 
     filtered: int
@@ -156,7 +156,7 @@ class FilterCounts:
 
 @dataclass(frozen=True, slots=True)
 class TokenAllocation:
-    """How the total is divided; the four parts add up to it."""
+    """The division of the total; the four parts add up to it."""
 
     total: int
     system: int
@@ -166,11 +166,11 @@ class TokenAllocation:
 
 
 class LedgerEntry(NamedTuple):
-    """One candidate and what became of it.
+    """One candidate and its outcome.
 
-    A named tuple, since an assembly makes over a hundred of them and a frozen dataclass takes four
-    times as long. `parts` are the unweighted parts of the score, each 0 to 10; `reason` is empty when
-    the record was kept. Stage 3 does not score: there the score is 0 and there are no parts.
+    A named tuple, since an assembly creates over a hundred of them and a frozen dataclass takes four times as
+    long. `parts` are the unweighted parts of the score, each 0 to 10. `reason` is empty if the record was
+    kept. Stage 3 does not score: its score is 0 and it has no parts.
     """
 
     id: int
@@ -183,16 +183,16 @@ class LedgerEntry(NamedTuple):
     reason: str
     pinned: bool
     duplicate_of: int | None = None
-    """The record that this one repeats, where that is the reason."""
+    """The record that this one repeats, if that is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextStats:
     """Figures of one assembly.
 
-    `records_included + records_dropped == records_filtered`, and the reasons add up to the dropped;
-    what was outside the window or deleted is counted apart. `tokens_saved` is signed: below zero this
-    stage cost more than stage 3 would have.
+    `records_included + records_dropped == records_filtered`, and the reasons add up to the dropped ones.
+    Records outside the window and deleted records are counted separately. `tokens_saved` is signed: below
+    zero, this stage cost more than stage 3.
     """
 
     records_filtered: int
@@ -201,18 +201,18 @@ class ContextStats:
     tokens_used: int
     tokens_available: int
     utilisation: float | None
-    """Used / available; None when nothing was available."""
+    """Used divided by available; None if nothing was available."""
     compression_ratio: float | None
-    """Included / filtered; None when nothing was filtered."""
+    """Included divided by filtered; None if nothing was filtered."""
     truncated: bool
-    """Something fell to the record limit or the budget, be it the end of the description."""
+    """Something was dropped or cut for the record limit or the budget, including the description."""
     outside_window: int
     deleted: int
     dropped_by_reason: dict[str, int]
     stage3_tokens: int | None = None
     tokens_saved: int | None = None
     assembly_ms: float | None = None
-    """Set by the caller: the engine has no clock."""
+    """Set by the caller, since the engine has no clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +227,12 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The outcome of one assembly.
+    """The result of one assembly.
 
-    `order` holds the ids as rendered; `ledger` names all that were kept and the best hundred that were
-    not, in rank order. `baseline_text` is what stage 3 would have sent (stage 4 only).
-    `wants_more_candidates` says that every record given was taken although the caller counted more, or that
-    one was taken without the texts that the question's others have: it loaded too few.
+    `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
+    rank order. `baseline_text` is the text of stage 3 (stage 4 only). `wants_more_candidates` means that the
+    caller loaded too few: every given record was taken although it counted more, or one was taken without the
+    texts that the question's others have.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Warnings that travel with an answer: a code to act on, a message with numbers, perhaps a remedy."""
+"""Warnings that accompany a result: a code to act on, a message with numbers, and possibly a remedy."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ NOT_EMBEDDED = "not_embedded"
 UNKNOWN_PHASE = "unknown_phase"
 OVER_BUDGET = "over_budget"
 NOTE = "note"
-"""The code of warnings that were stored as plain text, before warnings had codes."""
+"""Code of warnings that were stored as plain text, before warnings had codes."""
 
 INSUFFICIENT = frozenset({EMPTY_WINDOW, NOTHING_RELEVANT, BUDGET_TOO_SMALL, NOT_EMBEDDED})
-"""A context with one of these may lack the answer, so it never counts as a saving."""
+"""With one of these warnings the answer may be missing, so the context never counts as a saving."""
 
 
 class RemedyJson(TypedDict):
-    """A setting to change, the value to change it to, and the words of the button that does so."""
+    """A setting to change, its new value, and the label of the button that changes it."""
 
     setting: str
     value: str | int
@@ -35,7 +35,7 @@ class WarningJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A setting to change, the value to change it to, and the words of the button that does so."""
+    """A setting to change, its new value, and the label of the button that changes it."""
 
     setting: str
     value: str | int
@@ -44,7 +44,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class ContextWarning:
-    """Something that the reader of an answer should know. `code` is stable, `message` is for people."""
+    """A notice for the reader of a result. `code` is stable; `message` is for people."""
 
     code: str
     message: str
@@ -62,7 +62,7 @@ class ContextWarning:
 
     @classmethod
     def from_json(cls, stored: str | Mapping[str, Any]) -> Self:
-        """Read a stored warning. Rows from before warnings had codes hold text: a note."""
+        """Read a stored warning. Rows from before warnings had codes hold text, which becomes a note."""
         if isinstance(stored, str):
             return cls(NOTE, stored)
         remedy = stored["remedy"]
@@ -75,5 +75,5 @@ def warnings_json(warnings: Iterable[ContextWarning]) -> list[WarningJson]:
 
 
 def read_warnings(stored: Iterable[str | Mapping[str, Any]]) -> list[ContextWarning]:
-    """Read the warnings of a stored row, whichever version wrote it."""
+    """Read the warnings of a stored row, of any version."""
     return [ContextWarning.from_json(warning) for warning in stored]

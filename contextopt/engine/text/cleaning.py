@@ -1,14 +1,14 @@
-"""Flattening text to one line and cutting it, never inside a grapheme.
+r"""Flatten text to one line and cut it, never inside a grapheme.
 
 Lengths are in code points. Flattening
 
-- turns every run of white space, line breaks and separators of any kind (\\r \\n \\t \\v \\f \\x1c to \\x1f
-  \\x85 U+2028 U+2029 and the blanks of Unicode) into one space, and drops it at both ends;
-- drops the other control characters, NUL among them, and the byte order mark;
+- turns every run of white space, line breaks and separators (\r \n \t \v \f \x1c to \x1f
+\x85 U+2028 U+2029 and the blanks of Unicode) into one space, and drops it at both ends;
+- drops other control characters, including NUL, and the byte order mark;
 - drops bidirectional embeddings, overrides and isolates (U+202A to U+202E, U+2066 to U+2069), which
-  reorder the line that a reviewer reads; the marks LRM, RLM and ALM stay, Arabic and Hebrew need them;
-- drops tag characters (U+E0000 to U+E007F) outside a flag: they carry text that people cannot see;
-- replaces lone surrogates by U+FFFD, since UTF-8 cannot carry them.
+reorder the line that a reviewer reads; the marks LRM, RLM and ALM stay, since Arabic and Hebrew need them;
+- drops tag characters (U+E0000 to U+E007F) outside a flag, because they carry invisible text;
+- replaces lone surrogates by U+FFFD, since UTF-8 cannot encode them.
 """
 
 import regex
@@ -24,12 +24,12 @@ _GRAPHEME = regex.compile(r"\X")
 _OTHER_BLANK = regex.compile(r"[^\S ]")
 _WIDE_GAP = regex.compile(" {3,}")
 
-# What a limit looks at first, and at most. Text past the second counts as cut off, so that the summary
+# Characters that a limit reads first, and at most. Text beyond the second counts as cut off, so the summary
 # of a megabyte of notes costs no more than that of a page.
 _FIRST_LOOK = 3
 _LAST_LOOK = 64
 
-# No character below joins its neighbour to one grapheme: between two of them there is always a boundary.
+# No character below joins its neighbour into one grapheme, so there is always a boundary between two of them.
 _FIRST_JOINING = "\u0300"
 
 
@@ -39,14 +39,14 @@ def flatten(text: str) -> str:
     if flat.isprintable():
         return flat
     clean = _SURROGATE.sub("\ufffd", _UNWANTED.sub(r"\1", flat))
-    # What was dropped may have stood between two spaces, or at an end.
+    # A dropped character may have stood between two spaces, or at an end.
     return " ".join(clean.split())
 
 
 def unbroken(text: str) -> str:
-    """Return the text as one printable line with its single and double blanks as they are.
+    """Return the text as one printable line, keeping its single and double blanks.
 
-    For texts that are quoted whole: only line breaks, wide gaps and what cannot be printed change.
+    For texts that are quoted whole: only line breaks, wide gaps and unprintable characters change.
     """
     line = " ".join(filter(str.strip, text.splitlines()))
     if not line.isprintable():
@@ -55,7 +55,7 @@ def unbroken(text: str) -> str:
 
 
 def flatten_to(text: str, limit: int) -> str:
-    """Return the text as one line of at most `limit` characters; a cut ends in "…", counted in them."""
+    """Return the text as one line of at most `limit` characters. A cut ends in "…", which counts."""
     flat = flatten(text[: _FIRST_LOOK * limit])
     if len(text) <= _FIRST_LOOK * limit or len(flat) > limit:
         return cut(flat, limit)
@@ -64,14 +64,14 @@ def flatten_to(text: str, limit: int) -> str:
     flat = flatten(text[:look])
     if len(flat) > limit or not text[look:].strip():
         return cut(flat, limit)
-    # What follows might belong to the last grapheme seen, so that one goes.
+    # The next characters might belong to the last grapheme, so drop it.
     return flat[: grapheme_boundary(flat, len(flat) - 1)].rstrip() + ELLIPSIS
 
 
 def cut(flat: str, limit: int) -> str:
-    """Return at most `limit` characters of one line; a cut ends in "…", counted in them.
+    """Return at most `limit` characters of one line. A cut ends in "…", which counts.
 
-    A first grapheme longer than that leaves "…" alone.
+    If the first grapheme is longer than the limit, only "…" is left.
     """
     if len(flat) <= limit:
         return flat

@@ -1,4 +1,4 @@
-"""Two ways to measure what an agent is sent: the rendered text exactly, or four characters a token."""
+"""Two ways to measure a context: the exact tokens of the rendered text, or four characters per token."""
 
 import math
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ COUNTERS = ("tokenizer", "heuristic")
 
 
 class Measurable(Protocol):
-    """Something that is sent as text and made of fields."""
+    """Something made of fields that is sent as text."""
 
     def render(self) -> str: ...
 
     def field_chars(self) -> Iterable[int]:
-        """Characters of each field's contents, without paths, headings and the task."""
+        """Return the characters of each field's contents, without paths, headings and the task."""
         ...
 
 
@@ -44,7 +44,7 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RenderedCounter:
-    """Counts the text as it is sent, headings included."""
+    """Counts the text as it is sent, including headings."""
 
     tokenizer: Tokenizer
 
@@ -72,7 +72,7 @@ class RenderedCounter:
 
 @dataclass(frozen=True, slots=True)
 class HeuristicCounter:
-    """Four characters a token, rounded up field by field, over contents alone: for comparisons."""
+    """Four characters per token, rounded up for each field, over contents only. For comparisons."""
 
     name: str = "heuristic"
     version: str = "1"
@@ -88,11 +88,11 @@ class HeuristicCounter:
 
 
 def get_counter(name: str, encoding: str) -> Counter:
-    """Return the counter of that name; `encoding` is the real tokenizer's.
+    """Return the counter of that name. `encoding` selects the real tokenizer.
 
     Raises:
         InvalidValue: neither "tokenizer" nor "heuristic".
-        UnknownEncoding: the tokenizer is not at hand.
+        UnknownEncoding: the tokenizer is not available.
     """
     check_choice("counter", name, COUNTERS)
     return HeuristicCounter() if name == "heuristic" else RenderedCounter(get_tokenizer(encoding))

@@ -1,7 +1,7 @@
-"""What a text names, and the words that qualify what it says.
+"""Find names in a text, and the words that qualify its statements.
 
-Names are found by their form, in any script: paths, identifiers, versions, numbers, references, addresses,
-and capitalised words that do not merely begin a sentence.
+Names are recognised by their form, in any script: paths, identifiers, versions, numbers, references,
+addresses, and capitalised words that do not just start a sentence.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 type EntityKind = Literal["address", "path", "identifier", "number", "name"]
 
-# The letters of scripts that write words apart. Chinese or Arabic around an identifier is not part of it.
+# Letters of scripts that separate words. Chinese or Arabic around an identifier is not part of it.
 _LETTER = "0-9A-Za-z_\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
 _UNIT = (
     "[mµn]?s|min|h|[kKMGT]i?B|px|tokens?|rows?|times|seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
@@ -52,8 +52,8 @@ _SENTENCE_END = re.compile(r"(?:^|[.!?:。！？：；\n]|^\W+)\s*[\"'“‘(\[*
 
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.k.a", "f.eks", "bl.a", "d.h", "z.b", "p.ex"})
 
-# Denial, condition and contrast, doubt, status and duty, severity. A stem that ends in "*" stands for all
-# words that begin so.
+# Denial, condition and contrast, doubt, status and duty, severity. A stem that ends in "*" matches all words
+# that begin with it.
 _QUALIFIERS = """
 no not never none nothing nobody neither nor cannot without unable fail fails failed failing lack
 lacks lacking missing nowhere hardly barely ikke ingen ingenting intet aldri uten hverken verken
@@ -89,13 +89,13 @@ _WORDS = frozenset(word for word in _QUALIFIERS.split() if not word.endswith("*"
 _STEMS = tuple(word[:-1] for word in _QUALIFIERS.split() if word.endswith("*"))
 _STEM_STARTS = frozenset(stem[:3] for stem in _STEMS)
 _PLAIN_WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+(?:[’'][^\W\d_]+)?")
-# Exceptions and conditions of several words, none of which qualifies by itself.
+# Exceptions and conditions of several words, none of which qualifies on its own.
 _PHRASE = re.compile(
     r"\b(?:save for|apart from|other than|as long as|so long as|in case|med mindre|så lenge|bortsett fra|"
     r"med unntak|forutsatt at|i tilfelle)\b",
     re.IGNORECASE,
 )
-# Scripts that write words together.
+# Scripts that do not separate words.
 _JOINED = re.compile(
     "[不没沒无無未非勿别別]|可能|也许|也許|或许|或許|大概|大约|大約|似乎|好像|除非|如果|但是|但|只有|仅|必须|必須|应该|應該"
     "|ない|なく|ません|かもしれ|おそらく|たぶん|않|없|못"
@@ -112,7 +112,7 @@ class Entity(NamedTuple):
 
 
 def find_entities(text: str) -> Iterator[Entity]:
-    """Yield what the text names, in its order."""
+    """Yield the names in the text, in order."""
     for match in _ENTITY.finditer(text):
         kind: EntityKind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
         if kind == "path" and not any(map(str.isalnum, match.group())):
@@ -125,7 +125,7 @@ def find_entities(text: str) -> Iterator[Entity]:
 
 
 def find_qualifiers(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the text denies, doubts, limits, or gives a status or a severity."""
+    """Yield where the text denies, doubts, limits, or states a status or a severity."""
     for match in _PLAIN_WORD.finditer(text):
         if _qualifies(match.group().lower()):
             yield match.span()
@@ -143,12 +143,12 @@ def _qualifies(word: str) -> bool:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words that carry meaning, in lower case; single characters where words are not apart."""
+    """Return the meaningful words in lower case; single characters in scripts that do not separate words."""
     return set(_WORD.findall(text.lower()))
 
 
 def has_word(name: str, text: str) -> bool:
-    """Whether the text has the name as a word, or as words, of its own."""
+    """Return whether the text contains the name as a separate word or words."""
     start = text.find(name)
     while start >= 0:
         end = start + len(name)

@@ -1,20 +1,20 @@
-"""What the engine raises."""
+"""The exceptions of the engine."""
 
 
 class EngineError(Exception):
-    """Base of everything the engine raises on purpose.
+    """Base of every exception that the engine raises on purpose.
 
     ::
 
         EngineError
         ├── InvalidValue        a field is outside its limits
-        │   └── UnknownEncoding no tokenizer of that name can be had here
-        └── BudgetExceeded      system, history and response alone are over the total
+        │   └── UnknownEncoding no tokenizer of that name is available
+        └── BudgetExceeded      system, history and response alone exceed the total
     """
 
 
 class InvalidValue(EngineError):
-    """Name the field at fault and the limit that it broke."""
+    """A field is outside its limits. Names the field and the limit."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -23,7 +23,7 @@ class InvalidValue(EngineError):
 
 
 class UnknownEncoding(InvalidValue):
-    """No tokenizer of that name is known, or its data cannot be had on this machine."""
+    """The tokenizer's name is unknown, or its data is not available on this machine."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__("encoding", message)
@@ -33,7 +33,7 @@ class UnknownEncoding(InvalidValue):
 class BudgetExceeded(EngineError):
     """Even an empty context leaves the response less than its reservation.
 
-    `missing` says by how many tokens.
+    `missing` is the number of tokens short.
     """
 
     def __init__(self, missing: int, reserved: int) -> None:

@@ -1,8 +1,8 @@
-"""Fences round text that others wrote, so that a model reads it as data.
+"""Fences around external text, so that a model reads it as data.
 
-Whatever the text says, nothing in it can close its fence, open another, or pose as one of the markers
-that the product itself writes: every line of it is quoted, and a bracket before a marker's word is
-replaced by a parenthesis. The fence carries a digest of the text, which the text cannot contain.
+Nothing in the text can close its fence, open another, or imitate a marker that the product writes: every line
+is quoted, and a bracket before a marker's word is replaced by a parenthesis. The fence carries a digest of
+the text, which the text cannot contain.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ EXTERNAL_DATA = "EXTERNAL DATA"
 DIGEST_CHARS = 8
 INDENT_MAX = 40
 
-# The first words of all markers: the fences' own, those of retries and changed files, and those that
-# models were trained to obey. None begins with another.
+# The first words of all markers: the fences' own, those of retries and changed files, and those that models
+# were trained to obey. None begins with another.
 _WORDS = (
     *("end", "begin", "start", "strategy", "retry", "external", "data", "hint", "context", "memory", "task"),
     *("new", "deleted", "full", "truncated"),
@@ -28,19 +28,20 @@ _WORDS = (
 _LETTERS = frozenset("".join(_WORDS))
 _LOOK_AHEAD = 24
 
-# What a line is matched as: "[" for every opening bracket, small letters, "/", "0" for other letters and
-# digits, " " for all else. Of a character that reads as several, all but the first are in capitals.
+# The form in which a line is matched: "[" for every opening bracket, lower-case letters, "/", "0" for other
+# letters and digits, " " for everything else. If a character reads as several, all but the first are in upper
+# case.
 _BRACKET, _OTHER, _OTHERS, _BLANK = "[", "0", "Z", " "
-# What is neither letter nor digit does not keep a reader from seeing the word.
+# Characters that are neither letters nor digits do not stop a reader from seeing the word.
 _GAP = rf"[ \[]{{0,{_LOOK_AHEAD}}}+"
 _SPELLED = (_GAP.join([word[0], *(f"[{c}{c.upper()}]" for c in word[1:])]) for word in _WORDS)
-# Brackets before no word are matched, too, so that none of them is looked at twice.
+# Match brackets without a word too, so that none is examined twice.
 _BRACKETS = re.compile(rf"\[[ \[]*+(?:(?=(/?{_GAP}(?:{'|'.join(_SPELLED)})))|)")
 _READINGS_MAX = 200_000
 
 
 class _Readings(dict[int, str]):
-    """How characters are read, found out where each first occurs."""
+    """How characters are read, computed when each first occurs."""
 
     def __missing__(self, code: int) -> str:
         reading = _read(chr(code))
@@ -53,7 +54,7 @@ _READINGS = _Readings()
 
 
 def fence(text: str, label: str, note: str = "") -> str:
-    """Return the text between `[LABEL digest: note]` and `[END LABEL digest]`, each line of it quoted."""
+    """Return the text between `[LABEL digest: note]` and `[END LABEL digest]`, with each line quoted."""
     lines = [MARK + line for line in quiet_lines(text)]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGEST_CHARS]
     opening = f"[{label} {digest}: {note}]" if note else f"[{label} {digest}]"
@@ -66,13 +67,13 @@ def quiet_lines(text: str) -> list[str]:
 
 
 def _indent(line: str) -> str:
-    """Keep the indentation of code; tabs count four."""
+    """Keep the indentation of code. A tab counts as four blanks."""
     start = line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4)
     return start[:INDENT_MAX]
 
 
 def quieten(line: str) -> str:
-    """Put a parenthesis for each bracket that stands before a marker's word."""
+    """Replace each bracket before a marker's word by a parenthesis."""
     if line.isascii() and "[" not in line:
         return line
     parts = []
@@ -84,7 +85,7 @@ def quieten(line: str) -> str:
 
 
 def _marker_places(line: str) -> Iterator[int]:
-    """Yield where brackets of any script stand before a marker's word, whatever hides between the two.
+    """Yield the places of brackets of any script before a marker's word, whatever lies hidden between them.
 
     One pass over the line.
     """
@@ -100,7 +101,7 @@ def _marker_places(line: str) -> Iterator[int]:
 
 
 def _places(line: str, reading: str) -> Sequence[int]:
-    """Return which character of the line each one of its reading is of."""
+    """Return, for each character of the line's reading, its position in the line."""
     if len(reading) == len(line):
         return range(len(line))
     return [place for place, character in enumerate(line) for _ in _READINGS[ord(character)]]
@@ -120,5 +121,5 @@ def _read(character: str) -> str:
 def _is_bracket(character: str) -> bool:
     if character.isascii():
         return character == "["
-    # Any opening punctuation of another script looks like a bracket to somebody.
+    # Any opening punctuation of another script looks like a bracket to someone.
     return unicodedata.category(character) == "Ps"

@@ -1,4 +1,4 @@
-"""Is a text English or Norwegian? Enough to choose a stemmer, by the little words and the letters."""
+"""Detect English or Norwegian, well enough to choose a stemmer, from function words and letters."""
 
 import re
 from typing import Literal
@@ -6,10 +6,10 @@ from typing import Literal
 type LanguageCode = Literal["en", "no"]
 
 READ_MAX = 400
-"""A language shows in its first sentences."""
+"""Only the first sentences are needed."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Words that both languages have (for, i, at, over, under, den, her, men, far) tell nothing.
+# Words that both languages share (for, i, at, over, under, den, her, men, far) tell nothing.
 _ENGLISH_WORDS = """
 the of and to is are was were with that this it its from by on as be been has have had not or an which will
 would when after before they we you he she there their than then into should could can do does did if but no
@@ -28,7 +28,7 @@ _NORDIC_LETTER = re.compile("[æøå]")
 
 
 def detect_language(*texts: str) -> LanguageCode:
-    """Return "no" for what reads more like Norwegian or Danish than like English, else "en"."""
+    """Return "no" for text that reads more like Norwegian or Danish than English, else "en"."""
     text = " ".join([text[:READ_MAX] for text in texts]).lower()
     words = set(_WORD.findall(text))
     nordic = len(words & _NORWEGIAN)

@@ -1,8 +1,8 @@
 """Words of prose, code and paths, and their BM25 weight in a collection.
 
-An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" meet. Endings
-of the English plural and verb forms are taken off, so "signals" finds `signal`. Scripts without blanks
-between words (Chinese, Japanese, Korean) are taken as pairs of neighbouring characters.
+An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. English
+plural and verb endings are removed, so "signals" finds `signal`. Scripts without blanks between words
+(Chinese, Japanese, Korean) are split into pairs of neighbouring characters.
 
 Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
 with the idf of Lucene, which is never negative.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from contextopt.engine.text.errors import InvalidValue
 
 MAX_WORD_CHARS = 80
-"""Longer runs are hashes, encoded data or minified code, and no words that anyone asks for."""
+"""Longer runs are hashes, encoded data or minified code, not words that anyone searches for."""
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -41,19 +41,19 @@ def terms(text: str) -> Counter[str]:
 
 
 def distinct_terms(text: str) -> set[str]:
-    """Return the terms of a text, each once."""
+    """Return the distinct terms of a text."""
     return set().union(*map(split_identifier, set(_WORD.findall(text))))
 
 
 def path_terms(path: str) -> Counter[str]:
-    """Count the terms of a path; its folders count once, its file name twice."""
+    """Count the terms of a path. Folders count once, the file name twice."""
     folder, _, name = path.rpartition("/")
     return terms(folder) + terms(name) + terms(name.rpartition(".")[0] or name)
 
 
 @lru_cache(maxsize=100_000)
 def split_identifier(word: str) -> tuple[str, ...]:
-    """Return the parts of an identifier, lower-case and without endings; none of a run that is too long."""
+    """Return the parts of an identifier, in lower case and without endings; none if the run is too long."""
     if len(word) > MAX_WORD_CHARS:
         return ()
     if word.isascii():
@@ -67,7 +67,7 @@ def split_identifier(word: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """Take off the ending of an English plural, -ing or -ed; leave anything short as it is."""
+    """Remove the ending of an English plural, -ing or -ed. Short words stay as they are."""
     if word.endswith("ies") and len(word) > _MIN_STEM + 2:
         return word[:-3] + "y"
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > _MIN_STEM:
@@ -90,7 +90,7 @@ def _pairs(run: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """How much a repeated term (`k1`) and a long document (`b`) count."""
+    """The weight of a repeated term (`k1`) and of a long document (`b`)."""
 
     k1: float = 1.2
     b: float = 0.75
@@ -111,10 +111,10 @@ class Bm25:
         documents: int,
         mean_length: float,
     ) -> float:
-        """Score one document by the frequencies of a collection that need not be at hand.
+        """Score one document by the frequencies of a collection that need not be loaded.
 
-        `frequencies` holds the number of documents with each term of the query, `mean_length` their mean
-        number of terms.
+        `frequencies` maps each term of the query to its number of documents; `mean_length` is the documents'
+        mean number of terms.
         """
         norm = self.k1 * (1 - self.b + self.b * sum(document.values()) / (mean_length or 1.0))
         return sum(
@@ -130,10 +130,10 @@ class Bm25:
 
 @dataclass(frozen=True, slots=True)
 class LexicalIndex:
-    """The term counts of a collection in flat arrays, documents one after another in the order of `keys`.
+    """The term counts of a collection in flat arrays, one document after another in the order of `keys`.
 
-    `terms` and `counts` have shape (n_postings,); document i has those from `offsets[i]` to
-    `offsets[i + 1]`. A term's number is its place in `vocabulary`, which may hold terms that are gone.
+    `terms` and `counts` have shape (n_postings,); document i has those from `offsets[i]` to `offsets[i + 1]`.
+    A term's number is its place in `vocabulary`, which may hold terms that are no longer used.
     """
 
     keys: tuple[str, ...]
@@ -148,7 +148,7 @@ class LexicalIndex:
         return cls._of({}, sorted(documents.items()))
 
     def updated(self, changed: Mapping[str, Mapping[str, int]], removed: Iterable[str] = ()) -> Self:
-        """Return the collection with some documents replaced, added or removed; the rest is copied flat."""
+        """Return the collection with some documents replaced, added or removed. The rest is copied flat."""
         gone = set(removed) | set(changed)
         fresh = self._of(dict(self.vocabulary), sorted(changed.items()))
         sources = [(key, self, position) for position, key in enumerate(self.keys) if key not in gone]
@@ -165,7 +165,7 @@ class LexicalIndex:
         )
 
     def scores(self, query: Mapping[str, float], bm25: Bm25) -> NDArray[np.float64]:
-        """Return the BM25 score of every document, shape (n,); 0 where no term is shared."""
+        """Return the BM25 score of every document, shape (n,); 0 if no term is shared."""
         numbers = {self.vocabulary[term]: weight for term, weight in query.items() if term in self.vocabulary}
         if not numbers or not self.keys:
             return np.zeros(len(self.keys))
@@ -178,8 +178,8 @@ class LexicalIndex:
         for number, weight in numbers.items():
             value[number] = weight * bm25.idf(len(self.keys), int(containing[number]))
         saturated = counts * (bm25.k1 + 1) / (counts + np.repeat(norm, per_document))
-        # A document's terms stand in alphabetical order, so its sum has the same last bit however the
-        # collection came about.
+        # A document's terms are in alphabetical order, so its sum is the same to the last bit however the
+        # collection was built.
         rows = np.repeat(np.arange(len(self.keys)), per_document)
         return np.bincount(rows, weights=value[found_terms] * saturated, minlength=len(self.keys))
 

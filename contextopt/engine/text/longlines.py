@@ -1,4 +1,4 @@
-"""Long lines of a diff, cut to the part that changed: `-…price = 7, "x…` against `+…price = 8, "x…`."""
+"""Cut long lines of a diff to the part that changed: `-…price = 7, "x…` against `+…price = 8, "x…`."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
@@ -6,21 +6,21 @@ from itertools import groupby, zip_longest
 from contextopt.engine.text.cleaning import ELLIPSIS
 
 _CHANGES = "-+\\"
-"""How removed lines, added ones and notes about them begin."""
+"""The first characters of removed lines, added lines and notes about them."""
 _MARKS = 4
-"""Characters of a cut line that are not the file's: the sign, two ellipses and the line break."""
+"""Characters of a cut line that we add: the sign, two ellipses and the line break."""
 
 
 def shorten_lines(lines: Sequence[str], width: int, is_long: int) -> list[str]:
-    """Return the diff's lines; of those with more than `is_long` characters `width` are left.
+    """Return the diff's lines. Lines longer than `is_long` characters are cut to `width`.
 
-    A removed line and the one added for it stand together, cut around what differs. All other lines are cut
-    at their end.
+    A removed line and the one added for it are cut around their difference. All other lines are cut at their
+    end.
     """
     shown: list[str] = []
     for is_change, group in groupby(lines, lambda line: line[0] in _CHANGES):
         block = list(group)
-        # A note with no change before it is of a line that both files have.
+        # A note with no change before it is about a line that both files have.
         is_noted = block[0][0] == "\\"
         if is_change and not is_noted and any(len(line) > is_long for line in block):
             block = [line for pair in _pairs(block) for line in _cut_pair(*pair, width, is_long)]
@@ -29,7 +29,7 @@ def shorten_lines(lines: Sequence[str], width: int, is_long: int) -> list[str]:
 
 
 def _pairs(block: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each removed line with the one that took its place, both with what the diff notes of them."""
+    """Yield each removed line with its replacement, both with their notes."""
     sides: dict[str, list[list[str]]] = {"-": [], "+": []}
     for line in block:
         if line[0] in sides:
@@ -50,13 +50,13 @@ def _cut_pair(removed: list[str], added: list[str], width: int, is_long: int) ->
 
 
 def _difference(old: str, new: str) -> tuple[int, int]:
-    """Return how many characters the bodies of two lines share at the start, and then at the end."""
+    """Return how many characters the bodies of two lines share at the start and at the end."""
     start = 1 + _shared(old[1:], new[1:])
     return start, _shared(old[start:][::-1], new[start:][::-1])
 
 
 def _shared(one: str, other: str) -> int:
-    """Return the length of the longest common beginning, by halving: comparing slices is fast."""
+    """Return the length of the longest common prefix, by bisection: comparing slices is fast."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -68,9 +68,9 @@ def _shared(one: str, other: str) -> int:
 
 
 def _cut(line: str, start: int, end: int, width: int) -> str:
-    """Return the line's sign and at most `width` characters in all, with `start` to `end` in sight.
+    """Return the line's sign and at most `width` characters in all, with `start` to `end` visible.
 
-    Of a longer stretch its beginning is shown.
+    Of a longer stretch, the beginning is shown.
     """
     sign, body = line[0], line[1:].removesuffix("\n")
     room = width - _MARKS

@@ -1,4 +1,4 @@
-"""Text as sentences and as the clauses that may stand for one, each verbatim but for its white space."""
+"""Split text into sentences, and into clauses that may replace them, verbatim except for white space."""
 
 import re
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from contextopt.engine.text.cleaning import ELLIPSIS, flatten
 from contextopt.engine.text.entities import Entity, find_entities, find_qualifiers, words_of
 
 MAX_SENTENCES = 400
-"""Of one text; a longer one has its first sentences looked at."""
+"""Maximum sentences read from a text."""
 MAX_SENTENCE_CHARS = 2_000
 MAX_CLAUSES = 8
 MIN_WORDS = 2
-"""Of a clause that stands for its sentence, besides what it names."""
+"""Minimum words of a clause that replaces its sentence, besides the names in it."""
 
 _BULLET = re.compile(r"^\s*(?:[-*+•‣]|\d{1,3}[.)]|#{1,6})\s+")
 _INDENT = re.compile(r"^(?:\s{4,}|\t|```|\|)")
@@ -31,7 +31,7 @@ _DEPENDENT = re.compile(
     r"e\.g|i\.e|etc)\b",
     re.IGNORECASE,
 )
-"""How a clause begins that means little without the one before it."""
+"""Openings of clauses that mean little without the one before."""
 _CONDITION = re.compile(
     r"(?:if|unless|until|when|although|though|hvis|dersom|wenn|falls|si)\b|如果|除非|إذا", re.I
 )
@@ -42,7 +42,7 @@ _PAIRS = ("()", "[]", "{}", "“”", "「」", "（）")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence. `entities` and `qualifiers` are where it names something and where it qualifies."""
+    """One sentence, with the places of its names (`entities`) and of its `qualifiers`."""
 
     text: str
     entities: tuple[Entity, ...]
@@ -58,11 +58,11 @@ class Sentence:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it says something, and does not only name things."""
+        """Return whether the sentence says something besides naming things."""
         return self.says_something(0, len(self.text))
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Yield what may stand for the sentence: itself, and runs of its clauses that lose no qualifier."""
+        """Yield the sentence, and runs of its clauses that lose no qualifier."""
         yield 0, len(self.text)
         breaks = sorted(set(self._breaks()))[: MAX_CLAUSES - 1]
         starts = [0, *(end for _, end in breaks)]
@@ -73,7 +73,7 @@ class Sentence:
                     yield self._trimmed(start, end)
 
     def _breaks(self) -> Iterator[tuple[int, int]]:
-        """Yield where one clause ends and where the next begins."""
+        """Yield the borders between clauses."""
         yield from (match.span() for match in _CLAUSE_END.finditer(self.text))
         for match in _PARENTHESIS.finditer(self.text):
             yield match.start() - 1, match.start()
@@ -83,7 +83,7 @@ class Sentence:
         return (entity for entity in self.entities if start <= entity.start and entity.end <= end)
 
     def says_something(self, start: int, end: int) -> bool:
-        """Whether more is there than names and one word about them."""
+        """Return whether there is more than names and one word about them."""
         rest, after = [], start
         for entity in self.within(start, end):
             rest.append(self.text[after : entity.start])
@@ -111,7 +111,7 @@ class Sentence:
 
 
 def lead_of(text: str, limit: int) -> tuple[str, list[Sentence]]:
-    """Return the first sentences that fit the limit as one line, at least the first, and the sentences after.
+    """Return as many first sentences as fit the limit as one line, at least the first, and the rest.
 
     A sentence that limits the one before it ("Unless …") stays with it. A first sentence that is too long is
     shortened.
@@ -128,9 +128,9 @@ def lead_of(text: str, limit: int) -> tuple[str, list[Sentence]]:
 
 
 def shorten_sentence(sentence: Sentence, limit: int) -> str:
-    """Return the sentence, cut at a word or to some of its clauses where it is longer than the limit.
+    """Return the sentence, cut at a word or to some of its clauses if it exceeds the limit.
 
-    It is never cut before an exception, a condition or a negation: rather than lose one it stays whole.
+    It is never cut before an exception, a condition or a negation. Rather than lose one, it stays whole.
     """
     text = sentence.text
     if len(text) <= limit:
@@ -159,7 +159,7 @@ def _is_balanced(text: str) -> bool:
 
 
 def split_sentences(text: str) -> Iterator[Sentence]:
-    """Yield the sentences of a text, bullets and wrapped lines undone."""
+    """Yield the sentences of a text, without bullets and line wraps."""
     count = 0
     for block in _blocks(text):
         for sentence in _sentences(block):

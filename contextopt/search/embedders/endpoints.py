@@ -1,4 +1,4 @@
-"""Embeddings of any OpenAI-compatible endpoint."""
+"""Embeddings from any OpenAI-compatible endpoint."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors, to
 log = structlog.get_logger(__name__)
 
 ATTEMPTS = 3
-# A batch is tried for so long; a single text is a question that somebody waits for, and tried once.
+# Seconds of trying for a batch. A single text is a question someone waits for, so it is tried once.
 PATIENCE_SECONDS = 20.0
 FIRST_WAIT_SECONDS = 0.5
-# What such endpoints take as one text is some 8,000 tokens; code and other scripts need more of them.
+# Such endpoints accept some 8,000 tokens per text. Code and other scripts need more tokens per character.
 TEXT_MAX = 8_000
 TEXT_SAFE = 2_000
-# How an endpoint says that it is the texts that it does not take.
+# Statuses with which an endpoint rejects the texts themselves.
 REFUSED = (openai.BadRequestError, openai.UnprocessableEntityError)
-# Too many requests, or too slow: both pass.
+# Too many requests, or too slow: both are temporary.
 PASSING_STATUS = (408, 409, 429)
 
 
 class _Passing(Exception):
-    """A failure that a later attempt may not meet."""
+    """A failure that may not occur on a later attempt."""
 
     def __init__(self, what: str, wait_seconds: float | None = None) -> None:
         super().__init__(what)
@@ -37,7 +37,9 @@ class _Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how to ask. `timeout_seconds` is for one request; the key appears in no log."""
+    """The address and options of an endpoint. `timeout_seconds` is per request. The key never appears in a
+    log.
+    """
 
     base_url: str
     api_key: str
@@ -51,7 +53,7 @@ class Endpoint:
 
 
 class EndpointEmbedder:
-    """Asks over HTTP: retries what may pass, waits as long as `Retry-After` says."""
+    """Embeds over HTTP. Retries temporary failures and respects `Retry-After`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.name = f"endpoint:{endpoint.model}:{endpoint.dimensions}"
@@ -72,7 +74,7 @@ class EndpointEmbedder:
         return to_unit(rows)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        """Embed what the endpoint takes; a text that it refuses on its own is a row of zeros."""
+        """Embed the accepted texts. A text that is rejected on its own becomes a row of zeros."""
         try:
             return self._ask(texts)
         except REFUSED as error:
@@ -82,7 +84,7 @@ class EndpointEmbedder:
             return self._embed_refused(texts[0], error)
 
     def _embed_refused(self, text: str, error: openai.APIStatusError) -> Vectors:
-        """Try the start of the text; where even a plain word is refused, it is not the text's fault."""
+        """Try the start of the text. If even a plain word is rejected, the text is not the cause."""
         try:
             if len(text) > TEXT_SAFE:
                 return self._embed([text[:TEXT_SAFE]])
@@ -121,13 +123,13 @@ class EndpointEmbedder:
             if error.status_code in PASSING_STATUS or error.status_code >= 500:
                 raise _Passing(what, read_retry_after(error.response.headers.get("retry-after"))) from None
             raise self._unavailable(what) from None
-        # What is not JSON, or not of the expected form, is a ValueError of the parser.
+        # A response that is not JSON, or not of the expected form, raises a ValueError in the parser.
         except (openai.OpenAIError, ValueError) as error:
             raise self._unavailable(f"answers what cannot be read ({type(error).__name__})") from None
         return self._rows(answer, len(texts))
 
     def _rows(self, answer: object, count: int) -> Vectors:
-        """Check the answer: one vector a text, in the order that it says, each of the right length."""
+        """Check the response: one vector per text, in the stated order, each of the right length."""
         try:
             items = sorted(answer.data, key=lambda item: item.index)  # type: ignore[attr-defined]
             rows = [np.asarray(item.embedding, dtype=np.float32) for item in items]

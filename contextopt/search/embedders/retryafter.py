@@ -1,13 +1,13 @@
-"""How long an endpoint asks to be left alone."""
+"""Read how long an endpoint asks clients to wait."""
 
 import math
 
-# Beyond this it is a maintenance window, and the next try should find that out itself.
+# A longer wait is a maintenance window. The next try should find that out itself.
 MAX_SECONDS = 3_600
 
 
 def read_retry_after(header: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for; a date or nonsense counts as none."""
+    """Return the seconds of a `Retry-After` header. A date or an invalid value counts as none."""
     try:
         seconds = float(header or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What all embedders are."""
+"""The protocol and errors that all embedders share."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,16 +10,16 @@ from contextopt.errors import ServiceUnavailable
 
 type Vectors = NDArray[np.float32]
 
-# What a text says at its start stands for it; no embedder reads further.
+# The start of a text represents it. No embedder reads further.
 TEXT_MAX = 16_000
 
 
 class EmbeddingUnavailable(ServiceUnavailable):
-    """The embedder cannot be loaded or reached, or answers what it should not."""
+    """The embedder cannot be loaded or reached, or its response is invalid."""
 
 
 class Embedder(Protocol):
-    """`name` is the identity of the vector space: two embedders of one name give comparable vectors."""
+    """`name` identifies the vector space: vectors of two embedders with one name are comparable."""
 
     @property
     def name(self) -> str: ...
@@ -28,16 +28,16 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors as rows, (n, d); what cannot be embedded is a row of zeros.
+        """Return unit vectors as rows, (n, d). A text that cannot be embedded becomes a row of zeros.
 
         Raises:
-            EmbeddingUnavailable: it cannot be done now.
+            EmbeddingUnavailable: embedding is not possible at the moment.
         """
         ...
 
 
 def to_unit(rows: Vectors) -> Vectors:
-    """Scale each row to length 1, (n, d); rows that are zero or not finite become zeros."""
+    """Scale each row to length 1, (n, d). Rows that are zero or not finite become zeros."""
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0).astype(np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)

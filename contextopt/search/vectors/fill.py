@@ -1,4 +1,4 @@
-"""Keeping vectors up to date: what was written, what a new model has still to see, and the change of models.
+"""Keep vectors up to date: process writes, fill new models, and switch between models.
 
 Every step is a small batch that asks the database what is missing, so it may stop anywhere and run twice.
 """
@@ -23,26 +23,26 @@ from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, 
 
 log = structlog.get_logger(__name__)
 
-# Below this, comparing all vectors is as fast as an index, and exact.
+# Below this number, comparing all vectors is as fast as an index, and exact.
 INDEX_ROWS = 5_000
-# Rows that a fast model embeds at once; a slow one takes as many as it can within seconds.
+# Rows that a fast model embeds at once. A slow one takes as many as it can within seconds.
 BATCH_ROWS = 2_000
 SLOW_BATCH_ROWS = 64
 FAST_MODELS = ("wordllama-256",)
 DROP_ROWS = 10_000
-# A search that began under the old model may still ask for its vectors.
+# A search that started under the old model may still need its vectors.
 RETIRED_FOR = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
 class Work:
-    """What was done so far. `embedded` counts vectors, `unchanged` rows whose vector was right already."""
+    """The work done so far. `embedded` counts vectors, `unchanged` rows whose vector was already right."""
 
     embedded: int = 0
     unchanged: int = 0
 
     def add(self, prepared: Prepared, left: Collection[int]) -> None:
-        """Count what was stored of a batch, which is all but what was left."""
+        """Count the stored part of a batch, which is everything except the skipped rows."""
         self.embedded += sum(text.id not in left for text in prepared.texts)
         self.unchanged += len(prepared.unchanged)
 
@@ -57,14 +57,14 @@ def _say_nothing(_: Work) -> None:
 def work_through(
     *, seconds: float, index_seconds: float | None, work: Work, on_progress: OnProgress = _say_nothing
 ) -> bool:
-    """Do what is due, in batches, until nothing is or the time is over; return whether nothing is.
+    """Process due work in batches until nothing is left or time is up; return whether nothing is left.
 
     Args:
-        seconds: when to stop beginning batches.
-        index_seconds: how long to wait for an index that the server builds, None until it stands.
+        seconds: when to stop starting batches.
+        index_seconds: how long to wait for an index that the server builds, None for no limit.
 
     Raises:
-        EmbeddingUnavailable: the configured model cannot be loaded or reached; what could be done was.
+        EmbeddingUnavailable: the configured model cannot be loaded or reached. Other work was done.
     """
     ends = monotonic() + seconds
     models = choose_models()
@@ -78,16 +78,17 @@ def work_through(
 
 
 def choose_models() -> list[EmbeddingModel]:
-    """Return the models to feed: the one in force, and the one that the settings ask for instead.
+    """Return the models to feed: the active one, and the one in the settings if it differs.
 
-    The very first is in force at once. A model that is no longer asked for before it was is retired.
+    The first model ever becomes active at once. A model that is no longer in the settings before it became
+    active is retired.
 
     Raises:
-        EmbeddingUnavailable: the very first model cannot be loaded or reached.
+        EmbeddingUnavailable: the first model cannot be loaded or reached.
     """
     wanted = configured_embedder()
     fed = list(EmbeddingModel.objects.fed())
-    # The one being built is later than the one in force.
+    # The model being built is newer than the active one.
     newest = {model.state: model.name for model in fed}
     if newest.get(EmbeddingState.BUILDING, newest.get(EmbeddingState.ACTIVE)) != wanted:
         try:
@@ -114,14 +115,14 @@ def _choose(wanted: str, dimensions: int) -> list[EmbeddingModel]:
         found.activated_at = timezone.now() if is_first else None
         found.retired_at = None
         found.save(update_fields=["state", "activated_at", "retired_at"])
-        # It saw no writes while it was retired; what is still right is not embedded again.
+        # It missed the writes while it was retired. Vectors that are still right are not computed again.
         found.fills.all().delete()
         log.info("embedding_model_chosen", model=wanted, state=found.state, is_new=is_new)
     return list(EmbeddingModel.objects.fed())
 
 
 def _open_fills(models: Sequence[EmbeddingModel]) -> None:
-    """Have a fill for each model and table; one more app may have come, with rows of its own."""
+    """Ensure a fill for each model and table, since a new app may have added one with rows."""
     known = set(EmbeddingFill.objects.filter(model__in=models).values_list("model_id", "searchable"))
     for model in models:
         for searchable in registry.all():
@@ -139,10 +140,10 @@ def _count_live(searchable: Searchable) -> int:
 
 
 def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
-    """Embed the next batch, what was written before what a model has still to see; false when all is done.
+    """Embed the next batch, recent writes before older rows. Return False when everything is done.
 
     Raises:
-        EmbeddingUnavailable: no model that has something to do can be reached.
+        EmbeddingUnavailable: no model that has work can be reached.
     """
     problem: EmbeddingUnavailable | None = None
     limit = min(batch_rows(model) for model in models)
@@ -166,10 +167,11 @@ def batch_rows(model: EmbeddingModel) -> int:
 
 
 def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel], work: Work) -> bool:
-    """Embed what the lines note under each of the models, and delete them. Another model that is fed, and
-    one of these that cannot be reached while others can, is left lines of its own.
+    """Embed the rows in these lines under each of the models, and delete the lines. For other current models,
+    and for one of these that cannot be reached while others can, new lines are left.
 
-    So is each that could not touch a row because somebody is deleting it; false if that was so with all.
+    New lines are also left for rows that are just being deleted by someone. Return False if that applies to
+    all.
 
     Raises:
         EmbeddingUnavailable: none of the models can be reached; nothing was changed.
@@ -187,14 +189,14 @@ def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel]
         raise problem
     with transaction.atomic():
         left = sum(_store(batch, work) for batch in prepared)
-        # Read here: a model that begins later than this sees the rows themselves.
+        # Read here, since a model created later sees the rows themselves.
         _leave_lines(lines, EmbeddingModel.objects.fed().exclude(pk__in=reached))
         EmbeddingTodo.objects.filter(pk__in=[line.pk for line in lines]).delete()
     return left < len({(line.searchable, line.row_id) for line in lines}) * len(reached)
 
 
 def _store(prepared: Prepared, work: Work) -> int:
-    """Store a batch, and leave lines for those of its rows that could not be touched; return how many."""
+    """Store a batch, leave lines for rows that could not be locked, and return their number."""
     left = store(prepared)
     EmbeddingTodo.objects.bulk_create(
         EmbeddingTodo(model=prepared.model, searchable=prepared.searchable.name, corpus_id=corpus, row_id=row)
@@ -224,13 +226,13 @@ def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> lis
 
 
 def _catch_up(model: EmbeddingModel, work: Work) -> bool:
-    """Embed what was written while the model could not be reached, or the row not be touched."""
+    """Embed writes from the time when the model could not be reached or the row not be locked."""
     lines = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
     return bool(lines) and embed_lines(lines, [model], work)
 
 
 def _fill_next(model: EmbeddingModel, work: Work) -> bool:
-    """Embed the next rows that were there before the model was."""
+    """Embed the next rows that are older than the model."""
     fill = model.fills.filter(is_filled=False).order_by("id").first()
     if fill is None:
         return False
@@ -261,9 +263,9 @@ def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
 def ensure_embedded(
     searchable: Searchable, corpus_id: int, *, limit: int, on_progress: OnProgress = _say_nothing
 ) -> Work:
-    """Embed what one corpus lacks under the model in force, `limit` rows at most, here and now.
+    """Embed missing vectors of one corpus under the active model, at most `limit` rows, immediately.
 
-    For commands, which ask right after an import, with no worker about.
+    For commands, which search right after an import, without a worker.
 
     Raises:
         EmbeddingUnavailable: the model cannot be loaded or reached.
@@ -294,7 +296,7 @@ def _embed_unseen(
     work: Work,
     on_progress: OnProgress,
 ) -> None:
-    """Embed rows that were there before the model was, and that its fill has not come to."""
+    """Embed rows that are older than the model and that its fill has not reached."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -322,7 +324,9 @@ def _unindexed(models: Sequence[EmbeddingModel]) -> list[EmbeddingFill]:
 
 
 def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
-    """Build the index over a table that has grown past comparing all; false while it is being built."""
+    """Build the index over a table that is too large to compare everything. Return False while it is being
+    built.
+    """
     searchable = registry.get(fill.searchable)
     if not has_more_than(searchable, fill.model, INDEX_ROWS):
         return True
@@ -336,7 +340,7 @@ def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
 
 @transaction.atomic
 def _switch(models: Sequence[EmbeddingModel]) -> bool:
-    """Put the new model in force when it has seen every row; return whether none is waiting."""
+    """Activate the new model once it has every row. Return whether none is waiting."""
     building = next((model for model in models if model.state == EmbeddingState.BUILDING), None)
     if building is None:
         return True
@@ -367,7 +371,7 @@ def _retire(model: EmbeddingModel) -> None:
 
 
 def _clear_retired(ends: float) -> bool:
-    """Drop the indexes and vectors of retired models, after a while; its fills say that there are some."""
+    """Drop the indexes and vectors of retired models after a while; their fills show that some exist."""
     gone = EmbeddingFill.objects.filter(
         model__state=EmbeddingState.RETIRED, model__retired_at__lt=timezone.now() - RETIRED_FOR
     )

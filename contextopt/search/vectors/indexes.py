@@ -1,7 +1,7 @@
-"""Indexes over vectors, each of one model and table, built beside the writes, and again where that broke off.
+"""Vector indexes, each for one model and table, built while writes continue, and rebuilt if interrupted.
 
-One is an HNSW graph, for the nearest of many. Where rows are searched by their dates, the other holds whole
-vectors in the order of dates: comparing all of a window is one walk along it.
+One is an HNSW graph, for the nearest of many. If rows are searched by date, the other stores whole vectors in
+the order of dates, so comparing a window is one scan along it.
 """
 
 import select
@@ -23,12 +23,12 @@ from contextopt.search.registry import Searchable
 
 log = structlog.get_logger(__name__)
 
-# The graph is built in memory as long as it fits; past that each row costs many times as much.
+# The graph is built in memory as long as it fits. Beyond that each row costs many times as much.
 BUILD_MEMORY = "512MB"
 
 
 def indexes_of(searchable: Searchable, model: EmbeddingModel) -> dict[str, str]:
-    """Return what the vectors of a model should have: the names of the indexes, and what each is made as."""
+    """Return the indexes for the vectors of a model: their names and definitions."""
     size, condition = int(model.dimensions), f"WHERE model_id = {int(model.pk)}"
     table, owner = searchable.embedding_table, searchable.owner_column
     named = f"{searchable.name}_embedding"
@@ -49,7 +49,7 @@ def index_is_ready(searchable: Searchable, model: EmbeddingModel) -> bool:
 
 
 def _is_valid(name: str) -> bool | None:
-    """Whether the index is whole; None when there is none."""
+    """Return whether the index is complete; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
         row = cursor.fetchone()
@@ -57,11 +57,11 @@ def _is_valid(name: str) -> bool | None:
 
 
 def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:
-    """Have the server build what is missing; return whether all stand after the time, None being any.
+    """Let the server build missing indexes. Return whether all exist after the time, None being no limit.
 
-    A build takes minutes where there are millions of rows, and a job must not. So the server is asked and
-    left: it finishes by itself, holding a lock that says so. What was broken off, by a restart say, stays
-    behind as an invalid index, and is dropped and built again by the next call.
+    A build takes minutes for millions of rows, and a job must not. So the server is asked and left alone: it
+    finishes by itself, holding a lock meanwhile. An interrupted build, for example by a restart, leaves an
+    invalid index, which the next call drops and builds again.
     """
     with _own_connection() as own:
         if not _take_lock(own, searchable, model):
@@ -79,19 +79,20 @@ def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: 
 def _create(own: psycopg.Connection, name: str, definition: str, wait_seconds: float | None) -> bool:
     statement = f"CREATE INDEX CONCURRENTLY {name} ON {definition}"
     own.execute(f"SET maintenance_work_mem = '{BUILD_MEMORY}'")
-    # Closing the connection must not end the build.
+    # Closing the connection must not stop the build.
     own.execute("SET client_connection_check_interval = 0")
     try:
         return _run_for(own, statement, wait_seconds)
     except (DiskFull, OutOfMemory):
-        # Workers share memory that a container may not have; alone it takes longer, and needs none.
+        # Parallel workers use shared memory that a container may lack. A single one takes longer and needs
+        # none.
         own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         own.execute("SET max_parallel_maintenance_workers = 0")
         return _run_for(own, statement, wait_seconds)
 
 
 def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None) -> bool:
-    """Send a statement and wait; return whether it was done in time. What is not done goes on.
+    """Send a statement and wait. Return whether it finished in time; otherwise it continues.
 
     Raises:
         psycopg.Error: it failed.
@@ -112,7 +113,7 @@ def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None
 
 
 def drop_index(searchable: Searchable, model: EmbeddingModel) -> bool:
-    """Drop a retired model's indexes; return false while somebody is building one."""
+    """Drop a retired model's indexes. Return False while one is being built."""
     with _own_connection() as own:
         if not _take_lock(own, searchable, model):
             return False
@@ -127,10 +128,10 @@ def _take_lock(own: psycopg.Connection, searchable: Searchable, model: Embedding
 
 @contextmanager
 def _own_connection() -> Iterator[psycopg.Connection]:
-    """Connect outside the pool: a build needs its own settings, and may outlive its caller.
+    """Connect outside the pool, because a build needs its own settings and may outlive its caller.
 
     Raises:
-        DatabaseError: the server cannot be reached, or refused a statement; as from the pool's connections.
+        DatabaseError: the server cannot be reached or refused a statement, as with the pool's connections.
     """
     params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
     with connection.wrap_database_errors:

@@ -1,4 +1,4 @@
-"""Search by meaning: the nearest vectors of one corpus, among the rows that pass the filters."""
+"""Search by meaning: find the nearest vectors of one corpus among the rows that pass the filters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,23 +15,23 @@ from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
 from contextopt.sql import expected_rows
 
-# Up to so many rows, comparing all is as fast as the graph, and exact.
+# Up to this many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000
-# A row visited by way of the graph takes as long as so many that are compared one after the other. The graph
-# is of all corpora: where few of its rows come into question it visits many for each.
+# Visiting one row through the graph takes as long as comparing this many in sequence. The graph covers all
+# corpora, so it visits many rows for each match if few of its rows qualify.
 GRAPH_VISIT = 28
-# And one that is looked up by its key as so many that stand side by side in the order of dates.
+# Looking one row up by key takes as long as reading this many in the order of dates.
 LOOKED_UP = 4
-# What the records say differently by now, deleted ones say, is passed over: so many more are taken.
+# Skip vectors whose record has changed or been deleted since; read this many extra ones.
 SPARE_ROWS = 20
-# The best of so many times as many of the newest bound what the best of all can be: sorting takes as long
-# as comparing does, and nine tenths of the rows are out of it by that.
+# The best among this multiple of the newest rows bound the best overall. Sorting takes as long as comparing,
+# and the bound excludes nine tenths of the rows.
 SAMPLED = 10
 COUNTED_ROWS = 50_000
-# How many neighbours the graph keeps in view, and how many rows it visits at most for a filter.
+# Number of neighbours the graph keeps in view, and maximum rows it visits for a filter.
 EF_SEARCH = 120
 SCAN_ROWS = 20_000
-# For this transaction. The planner, who does not know this corpus, may take sorting all of it for cheaper.
+# For this transaction. The planner does not know this corpus and may prefer to sort all of it.
 BY_GRAPH = f"""
 SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
        set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
@@ -42,9 +42,9 @@ AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cach
 
 @dataclass(frozen=True)
 class QueryVector:
-    """A question's vector, (d,), of unit length, and the model it can be compared under.
+    """A question's vector, (d,), of unit length, and the model it belongs to.
 
-    `indexed` gives, for the searchables whose vectors of this model have an index, about how many it has.
+    `indexed` maps searchables whose vectors have an index to their approximate number.
     """
 
     model_id: int
@@ -54,15 +54,16 @@ class QueryVector:
 
     @cached_property
     def text(self) -> str:
-        """The vector as PostgreSQL writes it."""
+        """Return the vector as PostgreSQL writes it."""
         return f"[{','.join(map('%.6g'.__mod__, self.values.tolist()))}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """SQL on the alias t that a row must fulfil, with its named parameters; the empty one lets all pass.
+    """SQL on the alias t that a row must meet, with its named parameters. The empty condition matches
+    everything.
 
-    `dates` are the first and the last, None being any, where it says no more than that.
+    `dates` are the first and the last date (None is open) if the condition contains nothing else.
     """
 
     sql: str = ""
@@ -83,7 +84,7 @@ SELECT m.id, m.name, m.dimensions,
 
 
 def embed_query(text: str) -> QueryVector | None:
-    """Return the text's vector under the model in force; None when there is none, or nothing to embed.
+    """Return the text's vector under the active model; None if there is no model, or nothing to embed.
 
     Raises:
         EmbeddingUnavailable: the model cannot be loaded or reached.
@@ -114,11 +115,11 @@ def nearest(
     limit: int,
     rows: float | None = None,
 ) -> list[tuple[int, float]]:
-    """Return the `limit` live rows of the corpus that are nearest, as (id, cosine from 0 to 1), best first.
+    """Return the `limit` nearest live rows of the corpus as (id, cosine from 0 to 1), best first.
 
-    Exact where so few rows come into question that comparing all of them is the faster way, or the indexes
-    are not there yet; else by the graph, which may miss a few. It never gives fewer than there are. `rows` is
-    about how many of the corpus fulfil the condition, where that is known.
+    The result is exact if so few rows qualify that comparing all of them is faster, or if the indexes do not
+    exist yet. Otherwise it comes from the graph, which may miss a few rows but never returns fewer than there
+    are. `rows` is the approximate number of rows of the corpus that meet the condition, if known.
     """
     if limit < 1:
         return []
@@ -139,7 +140,7 @@ def nearest(
 def is_best_compared(
     searchable: Searchable, vector: QueryVector, rows: float, *, limit: int, by_date: bool = False
 ) -> bool:
-    """Whether it is faster to compare all `rows` that come into question than to ask the graph."""
+    """Return whether comparing all `rows` that qualify is faster than using the graph."""
     visited = limit * max(1.0, vector.indexed[searchable.name] / max(1.0, rows))
     looked_up = rows / LOOKED_UP if by_date else rows
     return rows <= EXACT_ROWS or looked_up <= GRAPH_VISIT * visited
@@ -159,7 +160,9 @@ class _Statement:
     limit: int
 
     def count(self) -> float:
-        """Return about how many rows come into question; of a corpus as a whole not beyond what matters."""
+        """Return the approximate number of rows that qualify. A whole corpus is counted only as far as it
+        matters.
+        """
         if self.condition.sql:
             sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
             return expected_rows(sql, self._params())
@@ -176,10 +179,10 @@ class _Statement:
             return rows
 
     def compare_all(self) -> list[tuple[int, float]]:
-        """Compare every row that passes; they are found before any vector is looked at.
+        """Compare every row that passes. The rows are found before any vector is read.
 
-        Looked up as one list, neighbours in the index of keys come by one descent: a join takes twice as
-        long. What is added hides the order from the graph, which would break off before the end.
+        With all ids in one list, neighbours in the key index come from one descent; a join takes twice as
+        long. The `+ 0` hides the order from the graph, which would stop before the end.
         """
         return self._run(
             f"""
@@ -193,9 +196,9 @@ class _Statement:
         )
 
     def compare_by_date(self) -> list[tuple[int, float]]:
-        """Compare what the vectors' own dates let pass, along the index that holds them in that order.
+        """Compare the rows that pass by their vectors' dates, along the index in that order.
 
-        Whether the best of them pass is asked afterwards: a vector hears late of a new date or a deletion.
+        The other filters are checked afterwards, because a vector learns late about a new date or a deletion.
         """
         dated = f"""{self.searchable.embedding_table} e
                      WHERE {self._own_vectors()} AND {self._dates_sql()}"""
@@ -224,7 +227,7 @@ class _Statement:
         return distance, {"vector": self.vector.text, "vector_corpus": self.corpus_id}
 
     def ask_graph(self) -> list[tuple[int, float]]:
-        """Go through the graph in the order of distance until enough rows pass, or too many were visited."""
+        """Walk the graph in the order of distance until enough rows pass, or too many were visited."""
         with transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(BY_GRAPH, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(
@@ -255,7 +258,7 @@ class _Statement:
         return f"e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s"
 
     def _dates_sql(self) -> str:
-        """Return the condition on the vectors' dates; its bounds are among the parameters."""
+        """Return the condition on the vectors' dates. Its bounds are among the parameters."""
         first, last = self.condition.dates or (None, None)
         bounds = [("e.date >= %(vector_first)s", first), ("e.date <= %(vector_last)s", last)]
         return " AND ".join(sql for sql, bound in bounds if bound is not None) or "true"
@@ -275,13 +278,13 @@ class _Statement:
         }
 
     def _distance(self) -> str:
-        # The index is over this very expression, and partial: dimensions and model have to be literals. The
-        # inner query reads the vector once; a prepared statement's plan would read it for every row.
+        # The index is over exactly this expression, and partial, so dimensions and model have to be literals.
+        # The inner query reads the vector once; a prepared plan would otherwise read it for every row.
         size = int(self.vector.dimensions)
         vector = f"(SELECT %(vector)s::text::halfvec({size}))"
         return f"((e.embedding::halfvec({size})) <=> {vector})"
 
 
 def to_cosine(distance: float) -> float:
-    """Return the cosine from 0 to 1; what points away is as far as what stands across."""
+    """Return the cosine from 0 to 1. Vectors that point away count as orthogonal."""
     return min(1.0, max(0.0, 1.0 - distance))

@@ -1,4 +1,4 @@
-"""How far the vectors are: for the page of settings and the command."""
+"""The progress of embedding, for the Settings page and the command."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,15 @@ from django.db.models import Count, Q, Sum
 
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 
-# More are not counted: the page asks every other second.
+# Count no more, because the page asks every two seconds.
 BACKLOG_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingStatus:
-    """`model` is in force, `building` takes its place once all `total` rows are `done`; both may be empty.
+    """`model` is active. `building` replaces it once all `total` rows are `done`. Both may be empty.
 
-    `backlog` is what was written since and waits, counted up to ten thousand.
+    `backlog` counts later writes that still wait, up to ten thousand.
     """
 
     model: str
@@ -25,7 +25,7 @@ class EmbeddingStatus:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return bool(self.model) and not self.building and not self.backlog and self.done >= self.total
 
     @property
@@ -49,7 +49,7 @@ def embedding_status() -> EmbeddingStatus:
         total=Sum("total", default=0),
         unfilled=Count("pk", filter=Q(is_filled=False)),
     )
-    # Rows that were deleted since the fill began are not walked, and later ones are.
+    # Rows deleted since the fill began are not walked; later ones are.
     total = max(sums["total"], sums["walked"])
     return EmbeddingStatus(
         model=names.get(EmbeddingState.ACTIVE, ""),

@@ -1,4 +1,4 @@
-"""Vectors in the database: which rows lack a current one, and how new ones get there."""
+"""Store vectors: find rows without a current one, and write new ones."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
 from contextopt.sql import copy_in
 
-# The head and the end of what PostgreSQL's COPY takes as binary, and the day its clock begins.
+# Header and trailer of PostgreSQL's binary COPY format, and the day its clock begins.
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_END = struct.pack(">h", -1)
 POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A row as it is embedded; `hash` is of all that the vector depends on."""
+    """A row's text for embedding. `hash` covers everything that the vector depends on."""
 
     id: int
     corpus_id: int
@@ -37,7 +37,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a batch changes: vectors to store, and rows whose vector goes. Other vectors stay as they are."""
+    """The changes of a batch: vectors to store, and rows whose vector is deleted. Other vectors stay."""
 
     searchable: Searchable
     model: EmbeddingModel
@@ -48,10 +48,10 @@ class Prepared:
 
 
 def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> Prepared:
-    """Embed those of the rows whose vector is missing or of another text. Writes nothing.
+    """Embed the rows whose vector is missing or outdated. Writes nothing.
 
     Raises:
-        EmbeddingUnavailable: the model cannot be loaded or reached, or is not what it was.
+        EmbeddingUnavailable: the model cannot be loaded or reached, or has changed.
     """
     live = _read_texts(searchable, ids)
     known = _read_hashes(searchable, model, ids)
@@ -82,10 +82,10 @@ def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
 
 
 def store(prepared: Prepared) -> dict[int, int]:
-    """Write what was prepared, inside the caller's transaction; return rows that were left out, with corpora.
+    """Write the prepared batch inside the caller's transaction. Return the skipped rows with their corpora.
 
-    Those are being deleted by somebody just now. Waiting for them while holding others could end in a
-    deadlock, and they may stay after all: they have to be seen to later.
+    Skipped rows are being deleted by someone at this moment. Waiting for them while holding others could end
+    in a deadlock. If the deletion fails they remain, so they must be processed later.
     """
     searchable, model = prepared.searchable, prepared.model
     wait_turn(Lock.VECTORS, model.pk)
@@ -106,13 +106,13 @@ def store(prepared: Prepared) -> dict[int, int]:
 
 
 def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
-    """Return the corpora of those of the rows that are there; what is not went with its vectors."""
+    """Return the corpora of the rows that still exist. Deleted rows took their vectors with them."""
     rows = searchable.model._default_manager.filter(pk__in=ids)
     return dict(rows.values_list("pk", searchable.corpus_column))
 
 
 def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
-    """Keep those of the rows that nobody is deleting from being deleted; return them with their dates."""
+    """Lock the rows that nobody is deleting against deletion, and return them with their dates."""
     cursor.execute(
         f"SELECT id, {searchable.date_column} FROM {searchable.table}"
         " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE SKIP LOCKED",
@@ -122,7 +122,7 @@ def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> 
 
 
 def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
-    """Give vectors that stay the dates that their rows have now; add those to `dates`, and return all."""
+    """Update the dates of vectors that stay; add those rows to `dates` and return all."""
     searchable = prepared.searchable
     cursor.execute(
         f"""
@@ -157,13 +157,13 @@ def _copy_sql(searchable: Searchable) -> str:
 
 
 def _encode(prepared: Prepared, dates: Mapping[int, datetime]) -> bytes:
-    """Return those of the rows that have a date as COPY's binary format has them.
+    """Return the rows that have a date in COPY's binary format.
 
-    As text they take twenty times as long.
+    The text format takes twenty times as long.
     """
     now = _microseconds(timezone.now())
     size, is_dated = prepared.model.dimensions, prepared.searchable.has_windows
-    # A half vector is its length, a reserved field, and the numbers, all of two bytes.
+    # A half vector is its length, a reserved field, and the numbers, two bytes each.
     halves = prepared.vectors.astype(">f2")
     rows = [COPY_HEAD]
     for text, half in zip(prepared.texts, halves, strict=True):
@@ -185,7 +185,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
-    """Return the live ones among the rows."""
+    """Return the texts of the live ones among the rows."""
     texts = ", ".join(f"left(t.{column}, {TEXT_MAX})" for column in searchable.text_columns)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -212,11 +212,11 @@ def _vectors(searchable: Searchable, model: EmbeddingModel) -> QuerySet[Model]:
 
 
 def drop_some(searchable: Searchable, model: EmbeddingModel, *, limit: int) -> int:
-    """Delete some of a retired model's vectors; return how many there were."""
+    """Delete some of a retired model's vectors and return their number."""
     some = list(_vectors(searchable, model).values_list("pk", flat=True)[:limit])
     return searchable.embedding._default_manager.filter(pk__in=some).delete()[0]
 
 
 def has_more_than(searchable: Searchable, model: EmbeddingModel, count: int) -> bool:
-    """Whether the model has more than so many vectors of this table."""
+    """Return whether the model has more than this many vectors of the table."""
     return _vectors(searchable, model)[count : count + 1].exists()

@@ -187,7 +187,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     up.process.wait()
     third = start(up.port)
     third.await_address()
-    assert "an earlier run had left behind" in third.printed()
+    assert "left over from an earlier run" in third.printed()
     assert "first user" not in third.printed()
     assert left_behind.isdisjoint(process.pid for process in marked(checkout))
 

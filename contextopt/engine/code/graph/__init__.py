@@ -1,4 +1,4 @@
-"""Who imports whom in a repository, what its files define, and how relevance spreads over that."""
+"""The imports and definitions in a repository, and how relevance spreads over the import graph."""
 
 from contextopt.engine.code.graph.graph import Links, build_graph
 from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, decode, digest_of, language_of, parse_file

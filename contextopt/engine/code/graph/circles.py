@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 class _Walk:
-    """A depth-first walk that knows how far up each file leads back."""
+    """A depth-first walk that tracks how far up each file leads back."""
 
     def __init__(self, imports: Mapping[str, Sequence[str]]) -> None:
         self.imports = imports
@@ -35,7 +35,7 @@ class _Walk:
         return path, iter(self.imports[path])
 
     def _leave(self, path: str) -> None:
-        """Close the group that begins at a file which leads no further up."""
+        """Close the group that starts at a file which leads no further up."""
         if self.lowest[path] < self.numbers[path]:
             return
         group: list[str] = []
@@ -46,7 +46,7 @@ class _Walk:
 
 
 def find_circles(imports: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return each group of files of which every one reaches every other, in order; no depth is too deep.
+    """Return each group of files that all reach one another, in order. Any depth works.
 
     Source: Tarjan 1972, Depth-First Search and Linear Graph Algorithms, section 4.
     """

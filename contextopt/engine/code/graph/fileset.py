@@ -1,4 +1,4 @@
-"""The files of a repository as resolution looks them up."""
+"""The files of a repository, indexed for import resolution."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from contextopt.engine.code.graph.values import Import, ParsedFile
 
 
 class Resolution(NamedTuple):
-    """The files that an import means: none of an import from elsewhere, of itself, or of nothing."""
+    """The files that an import refers to: none for an external, circular or broken import."""
 
     targets: tuple[str, ...] = ()
     is_external: bool = False
@@ -27,7 +27,7 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """All files, and which lie directly in each folder ("" is the root)."""
+    """All files, and the direct children of each folder ("" is the root)."""
 
     files: Mapping[str, ParsedFile]
     folders: Mapping[str, tuple[str, ...]]
@@ -52,12 +52,12 @@ class FileSet:
 
 
 def parent(path: str) -> str:
-    """Return the folder of a path, "" for one at the top."""
+    """Return the folder of a path, "" at the top."""
     return path.rpartition("/")[0]
 
 
 def join(folder: str, relative: str) -> str | None:
-    """Return the path from a folder, "." and ".." followed; None of one that leaves the repository."""
+    """Join a path to a folder, resolving "." and "..". Return None if it leaves the repository."""
     parts = folder.split("/") if folder and not relative.startswith("/") else []
     for part in relative.split("/"):
         if part == "..":

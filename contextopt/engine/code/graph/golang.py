@@ -27,7 +27,7 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class GoResolver:
-    """A package is a folder: an import means all its files but the tests."""
+    """A package is a folder, so an import refers to all its files except tests."""
 
     def __init__(self, fileset: FileSet) -> None:
         self._fileset = fileset

@@ -18,9 +18,9 @@ from contextopt.engine.code.graph.values import Import, Symbol
 MAX_SIGNATURE_CHARS = 300
 MAX_PROBLEMS = 20
 
-# A grammar tells of its progress some four times, in dense code twenty times, for each thousand bytes. After
-# an error each step may take milliseconds. Steps are counted and not timed, so that the same bytes always
-# end the same.
+# A grammar reports progress about four times per thousand bytes, and twenty times in dense code. After an
+# error each step may take milliseconds. Steps are counted, not timed, so the same bytes always give the same
+# result.
 _MAX_STEPS = 12_000
 _MAX_STEPS_AFTER_ERROR = 500
 _CHUNK = 65_536
@@ -39,9 +39,9 @@ _POINTERS: dict[str, Callable[[], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a language is read.
+    """How to read a language.
 
-    `query` captures definitions under the name of their kind and everything else under a name that begins
+    `query` captures definitions under the name of their kind, and everything else under a name that begins
     with an underscore; those captures go to `imports`.
     """
 
@@ -51,7 +51,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the grammar found in a file."""
+    """The result of reading a file with a grammar."""
 
     imports: tuple[Import, ...]
     symbols: tuple[Symbol, ...]
@@ -71,7 +71,7 @@ def _query(name: str, query: str) -> tree_sitter.Query:
 
 
 def read(language: str, dialect: Dialect, content: bytes) -> Reading:
-    """Read a file; what the grammar cannot make out is passed over and its lines are reported."""
+    """Read a file. Unreadable parts are skipped and their lines reported."""
     root = _parse(language, content)
     if root is None:
         return Reading((), (), "", (), problems=(1,))
@@ -100,7 +100,7 @@ def read(language: str, dialect: Dialect, content: bytes) -> Reading:
 
 
 def _parse(language: str, content: bytes) -> Node | None:
-    """Return the root of the tree; None if the grammar gets lost in the content."""
+    """Return the root of the tree, or None if the grammar gets lost in the content."""
     steps = steps_after_error = 0
 
     def is_lost(_offset: int, has_error: bool) -> bool:  # tree-sitter calls it
@@ -120,12 +120,12 @@ def _parse(language: str, content: bytes) -> Node | None:
 
 
 def text(node: Node) -> str:
-    """Return the source of a node; bytes that are not UTF-8 become U+FFFD."""
+    """Return the source of a node. Invalid UTF-8 becomes U+FFFD."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def line(node: Node) -> int:
-    """Return the line that a node begins in, from 1."""
+    """Return the line where a node starts, from 1."""
     return int(node.start_point[0]) + 1
 
 
@@ -167,7 +167,7 @@ def _fields(node: Node) -> Node | None:
 
 
 def _declared(node: Node) -> str:
-    """Return the name inside a declaration that wraps it: `const name = () => …`, `type Name struct`."""
+    """Return the name inside a wrapping declaration: `const name = () => …`, `type Name struct`."""
     for child in node.named_children:
         if (name := child.child_by_field_name("name")) is not None:
             return text(name)
@@ -175,7 +175,7 @@ def _declared(node: Node) -> str:
 
 
 def _nested(symbols: list[Symbol]) -> tuple[Symbol, ...]:
-    """Sort by line and count around how many definitions each lies inside."""
+    """Sort by line, and count the definitions around each one."""
     around: list[Symbol] = []
     nested = []
     for symbol in sorted(symbols, key=lambda item: (item.start, -item.end, item.name, item.kind)):

@@ -1,4 +1,4 @@
-"""The graph of who imports whom, and how relevance spreads over it."""
+"""The import graph, and how relevance spreads over it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,9 @@ SPREAD_ROUNDS = 12
 
 
 def build_graph(files: Mapping[str, ParsedFile]) -> CodeGraph:
-    """Resolve all imports among the files; whatever misses or cannot be read is listed, nothing raises."""
+    """Resolve all imports among the files. Unresolved imports and unreadable files are listed; nothing
+    raises.
+    """
     fileset = FileSet.of(files)
     resolvers = _resolvers(fileset)
     packages = _PackageNames(files)
@@ -60,7 +62,7 @@ def _resolvers(fileset: FileSet) -> dict[str, Resolver]:
 
 
 class _PackageNames:
-    """What the files of a package of Go or Java see of one another without an import."""
+    """The names that files of a Go or Java package share without an import."""
 
     def __init__(self, files: Mapping[str, ParsedFile]) -> None:
         self._owners: dict[tuple[str, str, str], set[str]] = {}
@@ -77,7 +79,7 @@ class _PackageNames:
 
 
 def _package(path: str, parsed: ParsedFile) -> tuple[str, str]:
-    """Return what two files share when they are of one package: its folder in Go, its name in Java."""
+    """Return the package that two files share: the folder in Go, the package name in Java."""
     return parsed.language, parsed.package if parsed.language == "java" else parent(path)
 
 
@@ -100,7 +102,7 @@ class Links:
 
     @classmethod
     def of(cls, graph: CodeGraph, back: float = 1.0) -> "Links":
-        """Flatten a graph; `back` is the weight of the way from a file to its importers."""
+        """Flatten a graph. `back` is the weight of links from a file to its importers."""
         paths = tuple(sorted(graph.imports))
         numbers = {path: number for number, path in enumerate(paths)}
         pairs = [(numbers[path], numbers[target]) for path in paths for target in graph.imports[path]]
@@ -119,7 +121,7 @@ class Links:
     def spread(self, start: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
         """Return the personalised PageRank of the files, shape (n,), for a start of that shape.
 
-        Each link further away counts `damping` times as much. What reaches a file without links stays
+        Each further link multiplies the weight by `damping`. Weight that reaches a file without links stays
         with the start. Source: Haveliwala 2002, Topic-Sensitive PageRank, equation 4.
         """
         total = float(start.sum())

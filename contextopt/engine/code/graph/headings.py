@@ -1,4 +1,4 @@
-"""The headings of a document, so that it can be shown in part as code can."""
+"""Find the headings of a document, so that it can be shown in part like code."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _UNDERLINE = re.compile(r"([=\-~^\"'#*+.:_`])\1{2,}\s*")
 
 
 def markdown(lines: Sequence[str]) -> tuple[Symbol, ...]:
-    """Return the sections of a Markdown file by its `#` headings, those in code blocks apart."""
+    """Return the sections of a Markdown file by its `#` headings, ignoring code blocks."""
     return _sections(lines, list(_hashes(lines)))
 
 
@@ -31,7 +31,7 @@ def _hashes(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _underlined(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield titles with a line beneath; the depth of a sign is where it first comes in the document."""
+    """Yield underlined titles. A sign's depth is the order of its first use in the document."""
     signs: list[str] = []
     for number, (title, beneath) in enumerate(pairwise(lines), 1):
         found = _UNDERLINE.fullmatch(beneath)
@@ -44,7 +44,7 @@ def _underlined(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _sections(lines: Sequence[str], titles: list[tuple[int, int, str]]) -> tuple[Symbol, ...]:
-    """Make each heading reach to the next of its depth or higher."""
+    """Extend each heading's section to the next heading of its depth or higher."""
     ends = [len(lines)] * len(titles)
     unended: list[int] = []
     for position, (start, depth, _) in enumerate(titles):

@@ -36,7 +36,7 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class JavaResolver:
-    """Knows classes by their package and file name; a wildcard means the package's classes that are used."""
+    """Finds classes by package and file name. A wildcard refers to the classes of the package in use."""
 
     def __init__(self, fileset: FileSet) -> None:
         self._fileset = fileset
@@ -54,7 +54,7 @@ class JavaResolver:
             used = self._packages[name].intersection(self._fileset.files[path].references)
             targets = {found for used_name in used if (found := self._nearest(f"{name}.{used_name}", path))}
             return Resolution(tuple(sorted(targets - {path})))
-        # A nested class or a static member belongs to the class around it.
+        # A nested class or a static member belongs to its outer class.
         while name:
             if found := self._nearest(name, path):
                 return Resolution((found,) if found != path else ())
@@ -62,7 +62,7 @@ class JavaResolver:
         return MISSING if item.target.rpartition(".")[0] in self._packages else EXTERNAL
 
     def _nearest(self, name: str, path: str) -> str | None:
-        """Return the file of a class; of several (main, test, modules) the one with most path in common."""
+        """Return the file of a class. If there are several (main, test, modules), take the closest path."""
         found = self._classes.get(name)
         if not found:
             return None

@@ -22,7 +22,7 @@ _EXTENSIONS = (
     *(".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mts", ".cts", ".mjs", ".cjs"),
     *(".json", ".vue", ".svelte"),
 )
-# What TypeScript writes for a file that is there under its source's ending.
+# Import endings that TypeScript writes, and the endings of the source files they refer to.
 _COMPILED = {".js": (".ts", ".tsx", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 
 _COMMON = """
@@ -87,7 +87,7 @@ class JavaScriptResolver:
             rest = _match(pattern, specifier)
             if rest is None:
                 continue
-            # "*" alone stands for every package, local or not.
+            # "*" alone matches every package, local or not.
             is_mapped = is_mapped or pattern != "*"
             for target in targets:
                 place = join(base, target.replace("*", rest))
@@ -110,7 +110,7 @@ class JavaScriptResolver:
         return self._result(found, path, MISSING)
 
     def _entries(self, folder: str) -> list[str | None]:
-        """Return where a package may begin: its source before what is built from it."""
+        """Return possible entry files of a package: source files before built ones."""
         settings = self._fileset.files[f"{folder}/package.json" if folder else "package.json"].settings
         named = [settings[key] for key in ("module", "main", "types") if key in settings]
         return [join(folder, place) for place in ("src/index", *named, "index", "src/main", "lib/index")]
@@ -136,7 +136,9 @@ class JavaScriptResolver:
         return Resolution((found,) if found != path else ())
 
     def _config(self, folder: str) -> tuple[str, dict[str, list[str]], bool] | None:
-        """Return base folder, patterns and whether modules may be named from the base, of the nearest one."""
+        """Return base folder, patterns, and whether modules may be named from the base, of the nearest
+        config.
+        """
         if folder not in self._configs:
             path = self._fileset.first(
                 f"{above}/{name}" if above else name
@@ -147,7 +149,7 @@ class JavaScriptResolver:
         return self._configs[folder]
 
     def _read_config(self, path: str) -> tuple[str, dict[str, list[str]], bool]:
-        """Follow `extends` until something says where modules are."""
+        """Follow `extends` until a config says where modules are."""
         for _ in range(MAX_EXTENDS):
             settings = self._fileset.files[path].settings
             if settings.get("paths") or "base" in settings:
@@ -162,7 +164,7 @@ class JavaScriptResolver:
 
 
 def _match(pattern: str, specifier: str) -> str | None:
-    """Return what the "*" of a pattern stands for ("" without one); None without a match."""
+    """Return the text that the "*" of a pattern matches ("" without one), or None without a match."""
     head, star, tail = pattern.partition("*")
     if not star:
         return "" if pattern == specifier else None

@@ -1,4 +1,4 @@
-"""From a file's bytes to what it imports and defines. No content makes it fail or take long."""
+"""Parse a file's bytes into imports and definitions. No content makes it fail or take long."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from contextopt.engine.code.graph.values import ParsedFile, Symbol
 
 MAX_BYTES = 512_000
 MAX_MEAN_LINE = 500
-"""A longer mean line is that of minified or generated code, or of data."""
+"""Longer mean lines are minified or generated code, or data."""
 MAX_REFERENCES = 500
 _SNIFFED = 8192
 
@@ -51,7 +51,7 @@ CODE_LANGUAGES = frozenset(_DIALECTS)
 
 
 def language_of(path: str) -> str:
-    """Return the language by the file's name; "" of one that is read as plain text."""
+    """Return the language by the file's name, "" for plain text."""
     return _EXTENSIONS.get(path.rpartition("/")[2].rpartition(".")[2].lower(), "")
 
 
@@ -61,12 +61,12 @@ def digest_of(content: bytes) -> str:
 
 
 def decode(content: bytes) -> str:
-    """Return a content as text without its byte order mark; bytes that are not UTF-8 become U+FFFD."""
+    """Return a content as text without its byte order mark. Invalid UTF-8 becomes U+FFFD."""
     return content.decode("utf-8-sig", "replace")
 
 
 def why_skipped(content: bytes) -> str:
-    """Return why a file is not read: "binary", "too large" or "minified"; "" of one that is."""
+    """Return why a file is skipped: "binary", "too large" or "minified", or "" if it is not."""
     if b"\0" in content[:_SNIFFED]:
         return "binary"
     if len(content) > MAX_BYTES:
@@ -77,7 +77,7 @@ def why_skipped(content: bytes) -> str:
 
 
 def parse_file(path: str, content: bytes) -> ParsedFile:
-    """Read one file. The path only tells the language and which manifest it is."""
+    """Read one file. The path only gives the language and the kind of manifest."""
     language, digest = language_of(path), digest_of(content)
     if reason := why_skipped(content):
         return ParsedFile(language, digest, skipped=reason)

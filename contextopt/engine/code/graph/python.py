@@ -56,9 +56,9 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class PythonResolver:
-    """Looks modules up from every source root, the nearest to the importing file first.
+    """Looks modules up in every source root, the one nearest to the importing file first.
 
-    A source root is the repository itself, `src`, or a folder that holds a top-level package.
+    A source root is the repository root, `src`, or a folder that holds a top-level package.
     """
 
     def __init__(self, fileset: FileSet) -> None:
@@ -88,7 +88,7 @@ class PythonResolver:
         return Resolution(targets) if targets or own else MISSING
 
     def _targets(self, path: str, module: str, names: Iterable[str], base: str | None) -> tuple[str, ...]:
-        """Return the file of the module, or of the modules and re-exports that the names stand for."""
+        """Return the file of the module, or of the modules and re-exports that the names refer to."""
         own = self._module(path, module, base)
         found: set[str] = set()
         for name in names:
@@ -116,7 +116,7 @@ class PythonResolver:
         roots = self._tops.get(relative.partition("/")[0], frozenset())
         nearest = [root for root in ancestors(folder) if root in roots]
         ordered = [*nearest, *sorted(roots.difference(nearest))]
-        # A script finds its neighbours; inside a package, the folder is no source root.
+        # A script finds its neighbours. Inside a package, the folder is no source root.
         if not self._is_package(folder):
             ordered.append(folder)
         return next((found for root in ordered if (found := self._at(root, relative))), None)
@@ -127,7 +127,7 @@ class PythonResolver:
         return self._fileset.first((*inits, f"{stem}.py", f"{stem}.pyi"))
 
     def _origin(self, module: str, name: str) -> str:
-        """Follow `from .x import name` in packages to the file that defines the name."""
+        """Follow `from .x import name` through packages to the defining file."""
         seen = {module}
         for _ in range(MAX_REEXPORTS):
             item = self._exported(module).get(name)

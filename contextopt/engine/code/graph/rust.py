@@ -90,7 +90,7 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class RustResolver:
-    """Follows module paths down from the crate, the file or its parent as far as there are files."""
+    """Follows module paths from the crate, the file or its parent, as far as files exist."""
 
     def __init__(self, fileset: FileSet) -> None:
         self._fileset = fileset
@@ -113,7 +113,7 @@ class RustResolver:
             entry = self._crates[head]
             found = self._down(parent(entry), rest, path)
             return found if found.targets else Resolution((entry,))
-        # A module declared in this very file is named without a prefix.
+        # A module declared in this file is named without a prefix.
         below = self._down(_module_folder(path), [head, *rest], path)
         return below if below.targets else EXTERNAL
 
@@ -122,7 +122,7 @@ class RustResolver:
             place = join(parent(path), item.target)
             candidates = [place] if place else []
         else:
-            # A file of tests/, examples/ or src/bin/ is a crate of its own: its modules lie beside it.
+            # A file in tests/, examples/ or src/bin/ is its own crate, with its modules next to it.
             candidates = [
                 _in(folder, f"{item.target}{ending}")
                 for folder in (_module_folder(path), parent(path))
@@ -130,7 +130,7 @@ class RustResolver:
             ]
         found = self._fileset.first(candidates)
         if found is None:
-            # Inside an inline module the folder has that module's name, which is not kept.
+            # Inside an inline module the folder has that module's name, which is not stored.
             return EXTERNAL if item.level else MISSING
         return Resolution((found,))
 
@@ -147,7 +147,7 @@ class RustResolver:
         return self._down(folder, parts, path)
 
     def _down(self, folder: str, parts: list[str], path: str) -> Resolution:
-        """Take the longest prefix of the parts that is a module file; else the folder's own module."""
+        """Take the longest prefix of the parts that is a module file, or else the folder's own module."""
         for size in range(len(parts), 0, -1):
             stem = _in(folder, "/".join(parts[:size]))
             if found := self._fileset.first((f"{stem}.rs", f"{stem}/mod.rs")):
@@ -177,7 +177,7 @@ class RustResolver:
 
 
 def _module_folder(path: str) -> str:
-    """Return where the modules below a file lie."""
+    """Return the folder of a file's child modules."""
     folder, _, name = path.rpartition("/")
     stem = name.removesuffix(".rs")
     return folder if stem in ("mod", "lib", "main") else _in(folder, stem)

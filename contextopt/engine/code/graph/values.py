@@ -1,18 +1,18 @@
-"""What is known of a repository's files: imports, symbols, and the graph that the imports make."""
+"""Values about a repository's files: imports, symbols, and the import graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 PARSER_VERSION = 1
-"""Stored beside a parsed file; another version means that it must be parsed again."""
+"""Stored with a parsed file. A different version means that the file must be parsed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import as written: `target` is the module or specifier, `names` what is taken from it.
+    """One import as written: `target` is the module or specifier, `names` the imported names.
 
-    `level` counts the dots of a relative import of Python, or the inline modules around one of Rust.
+    `level` counts the dots of a relative import in Python, or the inline modules around one in Rust.
     """
 
     target: str
@@ -24,7 +24,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A definition: its lines, both included and counted from 1, and its head without the body."""
+    """A definition: first and last line, counted from 1, and its head without the body."""
 
     name: str
     kind: str
@@ -36,11 +36,11 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """What one blob says, whatever its path; `language` and `digest` are its key.
+    """The parse result of one blob, independent of its path. `language` and `digest` are its key.
 
-    `skipped` says why nothing was read from it ("binary", "too large", "minified"); `problems` are lines
-    that its grammar could not read. `references` are names that may belong to a file of the same package,
-    `settings` what a manifest (tsconfig.json, go.mod, Cargo.toml, package.json) declares.
+    `skipped` gives the reason why nothing was read ("binary", "too large", "minified"). `problems` are lines
+    that the grammar could not read. `references` are names that may belong to a file of the same package.
+    `settings` are the declarations of a manifest (tsconfig.json, go.mod, Cargo.toml, package.json).
     """
 
     language: str
@@ -58,7 +58,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that was not read, or not wholly: its reason, and the first line in question (0: all)."""
+    """A file that was not read, or only in part: the reason, and the first line affected (0: all)."""
 
     path: str
     reason: str
@@ -67,7 +67,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """An import that points into the repository, at nothing."""
+    """An import that should be in the repository but was not found."""
 
     path: str
     target: str
@@ -76,7 +76,7 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True)
 class CodeGraph:
-    """Who imports whom. `imports` has an entry for every file, also those that import nothing."""
+    """The import graph. `imports` has an entry for every file, including those without imports."""
 
     files: Mapping[str, ParsedFile]
     imports: Mapping[str, tuple[str, ...]]
