@@ -1,4 +1,4 @@
-"""The part of the HTTP API about the installation itself."""
+"""The endpoint for the health of the installation."""
 
 from django.http import HttpResponse
 from ninja import Router
@@ -12,5 +12,7 @@ router = Router(tags=["Health"])
 
 @router.get("/health", auth=ADMIN, response=HealthJson, summary="Read how the installation is")
 def read_installation(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 ninja reads its name
-    """Worker, queue, backlogs and room of all teams. For a probe without a key there is /healthz."""
+    """Returns the state of workers, queues, backlogs and disk for all teams. For a probe without a key, use
+    /healthz.
+    """
     return reply(read_health().to_json())

@@ -32,8 +32,8 @@ DISK_NEEDED = 0.05
 
 
 class HealthJson(TypedDict):
-    """What the API answers. A queue of none says that the broker did not answer, a disk of none that the
-    database is on a server whose disk cannot be seen from here.
+    """The health of the installation. A queue length is null if the broker does not respond; disk figures are
+    null if the database's disk cannot be seen from here.
     """
 
     ok: bool

@@ -153,7 +153,7 @@ ContextFiles = Annotated[
 
 
 class AgentContextIn(Input):
-    """All that an agent could be sent. Lists are in order of relevance, the best first."""
+    """An agent's full context. Lists are ordered by relevance, the best first."""
 
     tree: Text | None = None
     tree_paths: Annotated[list[Text], Field(max_length=PATHS_MAX)] | None = None
@@ -187,7 +187,7 @@ class FilterIn(Input):
 
 
 class ProfileIn(Input):
-    """Settings of the next version; what is not given is carried over from the profile in force."""
+    """Settings of the next version. Fields you omit are copied from the active profile."""
 
     budget_tokens: Annotated[int, Field(ge=0, le=PHASE_BUDGET_MAX), NUMBER] | None = None
     fields: Annotated[list[PhaseField], Field(max_length=len(FIELDS))] | None = None
@@ -195,7 +195,7 @@ class ProfileIn(Input):
 
 
 class DiagnosisIn(Input):
-    """Why an attempt failed. Any root cause may be given."""
+    """Why an attempt failed. Any root cause is accepted."""
 
     root_cause: Annotated[Text, Field(max_length=ROOT_CAUSE_CHARS), AfterValidator(refuse_blank)]
     reason: Annotated[Text, Field(max_length=DIAGNOSIS_CHARS)] | None = None
@@ -207,7 +207,7 @@ class DiagnosisIn(Input):
 
 
 class TaskIn(Input):
-    """A task, and the files that its first attempt is given: what a retry is compared with."""
+    """A task, and the files given to its first attempt. Retries are compared with these files."""
 
     description: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX), AfterValidator(refuse_blank)]
     external_id: Annotated[Text, Field(max_length=limits.TASK_EXTERNAL_ID_MAX)] = ""
@@ -238,10 +238,10 @@ class FailureIn(Input):
 
 
 class AttemptIn(FailureIn):
-    """A failed attempt and all files as they are now; a file that is not among them was deleted.
+    """A failed attempt and the current state of all files. A missing file counts as deleted.
 
-    `before` says what the receiver was sent whole by others than this API. `attempt` is the number that
-    the caller expects: where another attempt came first, it is a conflict.
+    `before` lists files that the receiver was sent in full by other means than this API. `attempt` is the
+    number you expect; if another attempt came first, the request is a conflict.
     """
 
     files: Files

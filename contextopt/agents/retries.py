@@ -48,7 +48,7 @@ class Retry:
 
     @property
     def sent(self) -> RetryContext | FullRetry | None:
-        """What the receiver is sent, or None while it waits or if it stops."""
+        """The text for the receiver, or None if it waits or stops."""
         if not self.plan.is_sent:
             return None
         return self.plan.everything or self.plan.context

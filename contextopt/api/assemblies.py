@@ -1,4 +1,4 @@
-"""What the API answers about assemblies."""
+"""Endpoints and response types of assemblies."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -27,8 +27,8 @@ from contextopt.paging import by_moment
 
 
 class BaselineOut(TypedDict):
-    """A context that would have been sent otherwise, by name. `saved` is signed, and null where it does not
-    count: the context is empty, or a warning says that it may lack the answer.
+    """A context that would have been sent otherwise, by name. `saved` is signed. It is null if the saving
+    does not count, because the context is empty or a warning says that the answer may be missing.
     """
 
     name: str
@@ -37,7 +37,7 @@ class BaselineOut(TypedDict):
 
 
 class AllocationOut(TypedDict):
-    """How the total is divided, in tokens."""
+    """The division of the total, in tokens."""
 
     total: int
     system: int
@@ -47,7 +47,7 @@ class AllocationOut(TypedDict):
 
 
 class StatsOut(TypedDict):
-    """Figures of one assembly; `tokens_saved` is that of the baseline, and null where it does not count."""
+    """Figures of one assembly. `tokens_saved` is null if the saving does not count."""
 
     records_filtered: int
     records_included: int
@@ -84,14 +84,14 @@ class IncludedOut(TypedDict):
 
 
 class DroppedOut(IncludedOut):
-    """`duplicate_of` is the record that this one repeats, where that is the reason."""
+    """`duplicate_of` is the record that this one repeats, if that is the reason."""
 
     reason: str
     duplicate_of: int | None
 
 
 class AssemblyOut(TypedDict):
-    """One decision with its proof. `id` is null for a preview, which is not logged."""
+    """One assembled context with its proof. `id` is null for a preview, which is not logged."""
 
     id: int | None
     space: str
@@ -111,7 +111,7 @@ class AssemblyOut(TypedDict):
 
 
 class AssemblyRow(TypedDict):
-    """A logged assembly in numbers. `not_counted` says why `tokens_saved` is null, where it is."""
+    """The figures of a logged assembly. `not_counted` explains why `tokens_saved` is null."""
 
     id: int
     kind: str
@@ -153,9 +153,9 @@ class LedgerEntryOut(IncludedOut):
 
 
 class LedgerOut(TypedDict):
-    """Every candidate that was kept, the best hundred that were not, and counts of the rest.
+    """All kept candidates, the best hundred dropped ones, and counts of the rest.
 
-    What was sent for a phase or an attempt has `chars`, and what was cut: `trimmed` or `changed_files`.
+    Phase filters and retries have `chars` and the cut parts: `trimmed` or `changed_files`.
     """
 
     entries: list[LedgerEntryOut]
@@ -170,7 +170,7 @@ class LedgerOut(TypedDict):
 
 
 class AssemblyDetail(AssemblyRow):
-    """A logged assembly with its text, its ledger and the settings that were in force."""
+    """A logged assembly with its text, its ledger and the settings it used."""
 
     text: str
     allocation: AllocationOut
@@ -187,7 +187,7 @@ class DifferenceOut(TypedDict):
 
 
 class VerificationOut(TypedDict):
-    """Every stored figure computed again from the stored text and ledger."""
+    """The result of recomputing every stored figure from the stored text and ledger."""
 
     id: int
     ok: bool
@@ -195,7 +195,7 @@ class VerificationOut(TypedDict):
 
 
 class BatchRow(TypedDict):
-    """One answer of a batch: an assembly, or why there is none."""
+    """One response in a batch: an assembly, or the reason why there is none."""
 
     id: str
     assembly: NotRequired[AssemblyOut]
@@ -251,7 +251,7 @@ BATCH_MAX = 100
 
 
 class AssemblyQuery(PageQuery):
-    """Which assemblies; every filter given must hold."""
+    """Filters for assemblies. All of them must match."""
 
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
@@ -291,7 +291,7 @@ class AssemblyQuery(PageQuery):
 
 
 class BatchQuery(PromptIn):
-    """One prompt of a batch; what is given here wins over what the batch says for all."""
+    """One prompt of a batch. Its settings override those of the batch."""
 
     id: Annotated[
         Text, Field(min_length=1, max_length=200, description="Your own ID; returned with the result.")
@@ -299,17 +299,17 @@ class BatchQuery(PromptIn):
 
 
 class BatchIn(AssemblyIn):
-    """Settings for all of the queries, and the queries."""
+    """Settings for all queries, and the queries."""
 
     queries: Annotated[list[BatchQuery], Field(min_length=1, max_length=BATCH_MAX)]
 
 
 @router.post("/assemblies", auth=WRITE, response={201: AssemblyOut}, summary="Assemble a context")
 def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
-    """Decides what of a space enters one prompt, and logs the decision with its reasons.
+    """Chooses the records of a space for one prompt, and logs the decision with its reasons.
 
-    The text never takes more than the context's share of the budget, counted on the exact text. Settings
-    given here win over the space's own.
+    The text never exceeds the context's share of the budget, counted on the exact text. Settings in the
+    request override the space's settings.
     """
     result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request))
     return created(result.to_json(), f"/api/v1/assemblies/{result.id}")
@@ -317,7 +317,7 @@ def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
 
 @router.post("/assemblies/batch", auth=WRITE, response=BatchOut, summary="Assemble up to 100 contexts")
 def create_assemblies(request: ApiRequest, data: BatchIn) -> HttpResponse:
-    """Each query is answered by itself, in order: by a logged assembly, or by the fields at fault."""
+    """Processes the queries in order. Each gets its own result: a logged assembly, or the invalid fields."""
     find_space(request, data.space)
     results = [answer_query(request, data, query) for query in data.queries]
     rejected = sum("errors" in result for result in results)
@@ -326,7 +326,7 @@ def create_assemblies(request: ApiRequest, data: BatchIn) -> HttpResponse:
 
 def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> BatchRow:
     own = query.model_dump(exclude_unset=True, exclude={"id"})
-    # Both were validated as they came in.
+    # Both were validated on arrival.
     asked = AssemblyIn.model_construct(**data.model_dump(exclude_unset=True, exclude={"queries"}) | own)
     try:
         result = assemble_space(team_id=request.auth.team_id, request=asked, actor=actor(request))
@@ -337,14 +337,14 @@ def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> Batch
 
 @router.get("/assemblies", auth=READ, response=AssemblyPage, summary="List assemblies")
 def list_assemblies(request: ApiRequest, query: Query[AssemblyQuery]) -> HttpResponse:
-    """Newest first, in numbers; the texts are in the single assembly."""
+    """Returns the figures of assemblies, newest first. The texts are in the single assembly."""
     rows = query.select(request.auth.team_id).select_related("space", "config")
     return reply(list_page(rows, BY_TIME, query, assembly_row))
 
 
 @router.post("/assemblies/preview", auth=READ, response=AssemblyOut, summary="Preview a context")
 def preview_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
-    """The same decision, not logged."""
+    """Builds the same context without logging it."""
     result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request), store=False)
     return reply(result.to_json())
 
@@ -362,7 +362,7 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
 
 @router.get("/assemblies/{assembly_id}", auth=READ, response=AssemblyDetail, summary="Read an assembly")
 def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
-    """The rendered text, the ledger of kept and dropped, and the settings that were in force."""
+    """Returns the text, the ledger of kept and dropped records, and the settings used."""
     return reply(assembly_json(find_assembly(request, assembly_id)))
 
 
@@ -373,7 +373,7 @@ def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     summary="Verify an assembly",
 )
 def read_verification(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
-    """Computes every stored figure again from the stored text and ledger, and shows what differs."""
+    """Recomputes every stored figure from the stored text and ledger, and lists differences."""
     assembly = find_assembly(request, assembly_id)
     differences = [asdict(difference) for difference in verify_assembly(assembly.payload)]
     return reply({"id": assembly.pk, "ok": not differences, "differences": differences})

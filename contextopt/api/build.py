@@ -1,5 +1,7 @@
 """The API as a whole: its routers, its OpenAPI description, its documentation page."""
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 from django.utils.csp import CSP
@@ -16,6 +18,7 @@ from contextopt.api import (
     keys,
     phases,
     records,
+    reference,
     repos,
     spaces,
     tasks,
@@ -51,7 +54,7 @@ REFUSALS = {
     503: "A service this request needs is unavailable. Try again after Retry-After seconds.",
 }
 BODY_REFUSALS = frozenset({411, 413, 415})
-# The page's scripts and styles are served from here; its bundle sets styles inline.
+# The page's scripts and styles come from this server. Its bundle sets styles inline.
 DOCS_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],
     "style-src": [CSP.SELF, CSP.UNSAFE_INLINE],
@@ -63,19 +66,41 @@ DOCS_POLICY: dict[str, list[str]] = {
 
 
 class ContextApi(NinjaAPI):
-    """Adds to every operation what holds for all of them: refusals and the Idempotency-Key."""
+    """Adds to every operation what applies to all: error responses, the Idempotency-Key and the reference."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._schemas: dict[str | None, OpenAPISchema] = {}
 
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
     ) -> OpenAPISchema:
-        schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        """Return the description, which takes a second to build and never changes once the server runs."""
+        if path_prefix not in self._schemas:
+            schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+            self._complete(schema)
+            self._schemas[path_prefix] = schema
+        return self._schemas[path_prefix]
+
+    def _complete(self, schema: OpenAPISchema) -> None:
         problem = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}")
         schema["components"]["schemas"] |= {**problem.pop("$defs", {}), "Problem": problem}
         secured = {name for bound in self._get_bound_routers() for name in _repeatable(bound)}
         for methods in schema["paths"].values():
             for method, operation in methods.items():
                 _describe(operation, method.upper(), is_repeatable=operation["operationId"] in secured)
-        return schema
+        reference.complete(schema, reference.read_reference(self.folders()))
+
+    def folders(self) -> list[Path]:
+        """Return the folders of the registered endpoints, where their words and examples are."""
+        views = [
+            operation.view_func
+            for bound in self._get_bound_routers()
+            for view in bound.path_operations.values()
+            for operation in view.operations
+        ]
+        files = {inspect.getfile(inspect.unwrap(view)) for view in views}
+        return sorted({Path(file).parent for file in files})
 
 
 def _repeatable(bound: Any) -> list[str]:
@@ -99,7 +124,8 @@ def _describe(operation: dict[str, Any], method: str, *, is_repeatable: bool) ->
                 "in": "header",
                 "name": HEADER,
                 "required": False,
-                "description": "Sent again with the same request, it gives the first answer again.",
+                "description": "Repeating the request with the same key returns the first response.",
+                "example": "ticket-4711",
                 "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
             }
         )
@@ -113,7 +139,7 @@ def build_api() -> ContextApi:
         urls_namespace="api",
         openapi_url="/openapi.json",
         docs_url="/docs",
-        # No validator: it is on another host.
+        # No validator, since it runs on another host.
         docs=Swagger(settings={"validatorUrl": None, "persistAuthorization": False}),
         docs_decorator=csp_override(DOCS_POLICY),
         parser=JsonBody(),

@@ -1,4 +1,4 @@
-"""Versions of a space's settings."""
+"""Endpoints for configs: numbered versions of a space's settings."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 @router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")
 def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
-    """Newest first; one of them is active."""
+    """Returns the space's configs, newest first. One of them is active."""
     configs = ContextConfig.objects.filter(space=find_space(request, slug))
     return reply(list_page(configs, BY_VERSION, page, config_json))
 
@@ -35,7 +35,7 @@ def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) 
     summary="Publish a config version",
 )
 def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> HttpResponse:
-    """The new version becomes the active one; what is not given is carried over."""
+    """Creates a config and activates it. Fields you omit are copied from the active config."""
     space = find_space(request, slug)
     config = publish_config(space=space, data=data, created_by=actor(request))
     return created(config_json(config), f"/api/v1/spaces/{space.slug}/configs/{config.version}")
@@ -45,6 +45,7 @@ def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> Http
     "/spaces/{slug}/configs/{version}", auth=READ, response=ConfigOut, summary="Read a config version"
 )
 def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
+    """Returns one config of a space."""
     return reply(config_json(find_config(find_space(request, slug), version)))
 
 
@@ -55,6 +56,6 @@ def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -
     summary="Activate a config version",
 )
 def activate(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
-    """Goes back to an earlier version as it was, under its own number."""
+    """Activates an earlier config, unchanged and under its own number."""
     space = find_space(request, slug)
     return reply(config_json(activate_config(space=space, version=version, actor=actor(request))))

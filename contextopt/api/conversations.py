@@ -1,4 +1,4 @@
-"""Conversations: messages that are sent with a space's context, and their answers."""
+"""Endpoints for conversations: messages sent with a space's context, and their answers."""
 
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -38,7 +38,7 @@ class ConversationPage(TypedDict):
 
 
 class AnswerOut(TypedDict):
-    """What the model answered; tokens are as the endpoint counts them, null where it does not say."""
+    """A model's answer. Token counts come from the endpoint and are null if it does not report them."""
 
     id: int
     text: str
@@ -50,7 +50,7 @@ class AnswerOut(TypedDict):
 
 
 class MessageOut(TypedDict):
-    """What a user wrote and what became of it. While it waits, `next_try_at` is when it is sent next."""
+    """A user's message and its state. While it waits, `next_try_at` is the time of the next try."""
 
     id: int
     conversation_id: int
@@ -77,7 +77,9 @@ class PartOut(TypedDict):
 
 
 class PromptOut(TypedDict):
-    """What is sent, or was: every try sends the same. It is incomplete where a record was purged since."""
+    """The prompt of a message. Every try sends the same one. It is incomplete if a record has been purged
+    since.
+    """
 
     messages: list[PartOut]
     is_complete: bool
@@ -108,14 +110,14 @@ def message_json(message: Message) -> dict[str, Any]:
 
 @router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Start a conversation")
 def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
-    """Without a title it takes that of its first message."""
+    """Starts a conversation about a space. Without a title it takes that of its first message."""
     made = outbox.create_conversation(team=request.auth.team, data=data, actor=actor(request))
     return created(conversation_json(made), f"/api/v1/conversations/{made.pk}")
 
 
 @router.get("/conversations", auth=READ, response=ConversationPage, summary="List conversations")
 def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> HttpResponse:
-    """The last used first."""
+    """Returns the team's conversations, most recently used first."""
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, conversation_json))
 
 
@@ -123,6 +125,7 @@ def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> 
     "/conversations/{conversation_id}", auth=READ, response=ConversationOut, summary="Read a conversation"
 )
 def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpResponse:
+    """Returns a conversation."""
     return reply(conversation_json(outbox.find_conversation(request.auth.team_id, conversation_id)))
 
 
@@ -135,8 +138,8 @@ def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpRes
 def create_message(request: ApiRequest, conversation_id: Path[Id], data: MessageIn) -> HttpResponse:
     """Stores the message with the context assembled for it, and sends it in the background.
 
-    Read it again to see the answer. A message that finds the endpoint down stays queued and is sent later,
-    every try under the same idempotency key. Without an endpoint it is held.
+    Read the message again to get the answer. If the endpoint is down, the message stays queued and is sent
+    later, always with the same idempotency key. Without an endpoint it is held.
     """
     conversation = outbox.find_conversation(request.auth.team_id, conversation_id)
     message = outbox.send_message(conversation=conversation, data=data, actor=actor(request))
@@ -147,19 +150,20 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
     "/conversations/{conversation_id}/messages", auth=READ, response=MessagePage, summary="List messages"
 )
 def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[PageQuery]) -> HttpResponse:
-    """The latest first, each with its answer."""
+    """Returns messages with their answers, newest first."""
     conversation = outbox.find_conversation(request.auth.team_id, conversation_id)
     return reply(list_page(conversation.messages.asked(), BY_NUMBER, query, message_json))
 
 
 @router.get("/messages/{message_id}", auth=READ, response=MessageOut, summary="Read a message")
 def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
+    """Returns a message with its state and answer."""
     return reply(message_json(outbox.find_question(request.auth.team_id, message_id)))
 
 
 @router.get("/messages/{message_id}/prompt", auth=READ, response=PromptOut, summary="Read a message's prompt")
 def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
-    """Exactly what is sent to the endpoint: context, earlier turns, the message."""
+    """Returns exactly the prompt sent to the endpoint: context, earlier messages, and the question."""
     prompt = outbox.build_prompt(outbox.find_question(request.auth.team_id, message_id))
     parts = [PartOut(role=part.role, content=part.content) for part in prompt.messages]
     return reply(PromptOut(messages=parts, is_complete=prompt.is_complete))
@@ -167,13 +171,15 @@ def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 
 @router.post("/messages/{message_id}/cancel", auth=WRITE, response=MessageOut, summary="Cancel a message")
 def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
-    """Takes it out of the queue. An answer on its way is not kept; one that is there is a conflict."""
+    """Removes the message from the queue and discards an answer still on its way. An existing answer is a
+    conflict.
+    """
     message = outbox.find_question(request.auth.team_id, message_id)
     return reply(message_json(outbox.cancel_message(message=message)))
 
 
 @router.post("/messages/{message_id}/retry", auth=WRITE, response=MessageOut, summary="Send a message again")
 def retry_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
-    """Sends a queued, failed, cancelled or held message now, under its own idempotency key."""
+    """Sends a queued, failed, cancelled or held message now, with its own idempotency key."""
     message = outbox.find_question(request.auth.team_id, message_id)
     return reply(message_json(outbox.retry_message(message=message)))

@@ -1,4 +1,4 @@
-"""What the phases of a task find, and what they hand on."""
+"""Endpoints for findings and hand-offs between the phases of a task."""
 
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -44,7 +44,7 @@ IN_ORDER = Keyset("finding", ("number",), is_descending=False, key=TypeAdapter(t
 
 
 class CompressedOut(TypedDict):
-    """What findings come to. `token_count` is the brief's alone."""
+    """The compressed findings. `token_count` counts the brief only."""
 
     brief: str
     critical_findings: list[str]
@@ -54,7 +54,7 @@ class CompressedOut(TypedDict):
 
 
 class FindingOut(TypedDict):
-    """One finding. `tokens` is the finding alone and in full."""
+    """One finding. `tokens` counts the finding alone, in full."""
 
     id: str
     phase: PhaseWord
@@ -81,7 +81,7 @@ class FindingPage(TypedDict):
 
 
 class CompressionVersionOut(CompressionOut):
-    """One version of what a phase hands on; the latest of a phase is in force."""
+    """One version of a phase's hand-off. The latest version of a phase is active."""
 
     phase: PhaseWord
 
@@ -92,7 +92,7 @@ class CompressionPage(TypedDict):
 
 
 class PhaseTokensOut(TypedDict):
-    """What a phase may be given and hand on, and what it did; null before it was compressed."""
+    """A phase's limits and its hand-off. Hand-off figures are null until it is compressed."""
 
     input_budget: int
     output_budget: int
@@ -111,7 +111,7 @@ class TokensOut(TypedDict):
 
 
 class StatusOut(TypedDict):
-    """A task with all that its phases found and handed on."""
+    """A task with the findings and hand-offs of its phases."""
 
     id: int
     external_id: str
@@ -142,7 +142,7 @@ class BundleFindingOut(TypedDict):
 
 
 class ReferenceOut(TypedDict):
-    """A finding that is not given whole: why, what it weighs, and where it is."""
+    """A finding that is not included in full: the reason, its tokens, and its address."""
 
     id: str
     category: str
@@ -152,7 +152,9 @@ class ReferenceOut(TypedDict):
 
 
 class BundleOut(TypedDict):
-    """What a phase begins with. `text` is critical findings, brief and context, as they are counted."""
+    """The starting context of a phase. `text` is the critical findings, the brief and the context, as
+    counted.
+    """
 
     task_id: int
     phase: PhaseWord
@@ -173,7 +175,7 @@ class BundleOut(TypedDict):
 
 
 class CompressionQuery(PageQuery):
-    """Which versions."""
+    """Which versions to list."""
 
     phase: PhaseWord | None = None
 
@@ -182,7 +184,7 @@ class CompressionQuery(PageQuery):
 
 
 class FindingQuery(PageQuery):
-    """Which findings; every filter given must hold."""
+    """Filters for findings. All of them must match."""
 
     phase: PhaseWord | None = None
     category: Category | None = None
@@ -212,7 +214,7 @@ def compress_findings(
     request: ApiRequest,  # noqa: ARG001 Ninja passes it
     data: CompressFindingsIn,
 ) -> HttpResponse:
-    """Says which findings of a phase are critical, and makes a brief of the rest. Nothing is stored."""
+    """Selects the critical findings of a phase and writes a brief of the rest. Nothing is stored."""
     settings = BriefSettings()
     if data.budget is not None:
         settings = settings.with_budget(data.phase, data.budget)
@@ -223,11 +225,11 @@ def compress_findings(
 
 @router.post("/tasks/{task_id}/findings", auth=WRITE, response={201: FindingOut}, summary="Add a finding")
 def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> HttpResponse:
-    """Adds a finding to the task's phase, or to the earlier one that `phase` names. It gets the next id, such
-    as `F-001`.
+    """Adds a finding to the task's current phase, or to the earlier one named in `phase`. It gets the next
+    id, such as `F-001`.
 
-    `depends_on` names findings that the task has. A content of known keys (pattern_name, location,
-    description, reusability, gaps, table, columns, severity, mitigation) fills the brief's slots.
+    `depends_on` names findings of the task. The brief uses these keys of `content`: pattern_name, location,
+    description, reusability, gaps, table, columns, severity, mitigation.
     """
     finding = findings.add_finding(
         team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
@@ -237,7 +239,7 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
 
 @router.get("/tasks/{task_id}/findings", auth=READ, response=FindingPage, summary="List findings")
 def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
-    """In their order, every phase's."""
+    """Returns the findings of all phases in order."""
     found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))
     return reply(list_page(query.select(found), IN_ORDER, query, finding_json))
 
@@ -246,7 +248,7 @@ def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQu
     "/tasks/{task_id}/findings/{finding_id}", auth=READ, response=FindingOut, summary="Read a finding"
 )
 def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) -> HttpResponse:
-    """In full, whatever was handed on of it."""
+    """Returns the whole finding, including parts that were not handed on."""
     task = find_task(request.auth.team_id, task_id)
     return reply(findings.find_finding(task, number_of(finding_id)).to_json())
 
@@ -257,9 +259,9 @@ def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) 
 def change_finding(
     request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: FindingPatch
 ) -> HttpResponse:
-    """Sets a finding's tags and the findings that it depends on; what it says stays.
+    """Changes a finding's tags and dependencies. Its content stays the same.
 
-    A list takes the place of the one before. The next bundle heeds the change; a circle is refused.
+    A list replaces the previous one. The next bundle includes the change. Circular dependencies are rejected.
     """
     finding = findings.change_finding(
         team_id=request.auth.team_id,
@@ -280,7 +282,7 @@ def change_finding(
 def resolve_decision(
     request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: ResolutionIn
 ) -> HttpResponse:
-    """Closes a finding's open decision, once; who decided what and when is kept with it."""
+    """Closes a finding's open decision, once. The decision, its author and its time are stored with it."""
     finding = findings.resolve_decision(
         team_id=request.auth.team_id,
         task_id=task_id,
@@ -293,18 +295,19 @@ def resolve_decision(
 
 @router.get("/tasks/{task_id}/status", auth=READ, response=StatusOut, summary="Read a task's hand-offs")
 def read_status(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
-    """The task with its findings, what each phase handed on, and what that weighs."""
+    """Returns the task with its findings, its hand-offs and their tokens."""
     return status_reply(request, task_id)
 
 
 @router.post("/tasks/{task_id}/compress", auth=WRITE, response=StatusOut, summary="Compress a phase")
 def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> HttpResponse:
-    """Keeps the critical findings of a phase whole and makes a brief of the rest.
+    """Keeps the critical findings of a phase in full and writes a brief of the rest.
 
-    An earlier phase may be compressed again when findings have come since: that makes a further version.
+    Compressing an earlier phase again after new findings creates a further version.
 
-    Open decisions are a conflict that names them, unless `force` is true. Where a model writes briefs, the
-    extracted one stands until the model's is there and found to say nothing that the findings do not.
+    Open decisions are a conflict that names them, unless `force` is true. If a model writes briefs, the
+    extracted brief is active until the model's brief arrives and is found to say nothing that the findings do
+    not.
     """
     findings.compress_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
@@ -314,16 +317,16 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
     "/tasks/{task_id}/compressions", auth=READ, response=CompressionPage, summary="List hand-off versions"
 )
 def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[CompressionQuery]) -> HttpResponse:
-    """All versions of what the task's phases hand on, the oldest first."""
+    """Returns all versions of the task's hand-offs, oldest first."""
     found = PhaseCompression.objects.filter(task=find_task(request.auth.team_id, task_id))
     return reply(list_page(query.select(found), BY_ID, query, compression_json))
 
 
 @router.post("/tasks/{task_id}/advance", auth=WRITE, response=StatusOut, summary="Advance to the next phase")
 def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> HttpResponse:
-    """Compresses the present phase and enters the next: analysis, design, implementation.
+    """Compresses the current phase and advances to the next: analysis, design, implementation.
 
-    No phase is skipped and none comes back. `to` says which phase is expected; another is a conflict.
+    Phases cannot be skipped or repeated. `to` states the expected phase; any other is a conflict.
     """
     findings.advance_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)
@@ -331,11 +334,11 @@ def advance_phase(request: ApiRequest, task_id: Path[Id], data: AdvanceIn) -> Ht
 
 @router.post("/tasks/{task_id}/bundle", auth=WRITE, response=BundleOut, summary="Get a phase's bundle")
 def read_bundle(request: ApiRequest, task_id: Path[Id], data: BundleIn) -> HttpResponse:
-    """Gives the present phase what it begins with: the critical findings of the phase before it in full, the
-    brief of the rest, and as much of the agent's context as the phase's budget takes.
+    """Returns the starting context of the current phase: the critical findings of the previous phase in full,
+    the brief of the rest, and as much of the agent's context as the phase's budget allows.
 
-    `references` names every finding that is not given whole. From the first call on the brief stays, unless
-    findings of earlier phases come or are tagged or linked: the next bundle brings them.
+    `references` lists every finding that is not included in full. After the first call the brief stays the
+    same, unless findings of earlier phases are added, tagged or linked. The next bundle includes them.
     """
     bundle = build_bundle(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return reply(bundle.to_json())

@@ -1,4 +1,4 @@
-"""API keys of the team, and what the caller's own key may do."""
+"""Endpoints for API keys."""
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
@@ -20,12 +20,13 @@ BY_ID = by_number("key", "id")
 
 @router.get("/me", auth=READ, response=MeOut, summary="Read the current key")
 def read_me(request: ApiRequest) -> HttpResponse:
+    """Returns the key of this request: its team, name and scope."""
     return reply({"team": team_json(request.auth.team), "key": key_json(request.auth)})
 
 
 @router.get("/keys", auth=ADMIN, response=KeyPage, summary="List keys")
 def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
-    """Newest first, the revoked included. Secrets are not stored."""
+    """Returns the team's keys, newest first, including revoked ones. Secrets are not stored."""
     rows = ApiKey.objects.filter(team_id=request.auth.team_id)
     return reply(list_page(rows, BY_ID, page, key_json))
 
@@ -33,14 +34,14 @@ def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
 @router.post("/keys", auth=ADMIN, response={201: NewKeyOut}, summary="Create a key")
 @answer_holds_secret
 def create_key(request: ApiRequest, data: KeyIn) -> HttpResponse:
-    """The secret is in this answer and nowhere else."""
+    """Creates a key. The secret is in this response and nowhere else."""
     key, secret = keys.create_key(team=request.auth.team, data=data, actor=actor(request))
     return created({**key_json(key), "secret": secret}, f"/api/v1/keys/{key.pk}")
 
 
 @router.delete("/keys/{key_id}", auth=ADMIN, response={204: None}, summary="Revoke a key")
 def revoke_key(request: ApiRequest, key_id: Path[Id]) -> HttpResponse:
-    """It is refused from now on. Revoking twice is revoking once."""
+    """Revokes the key immediately. Revoking it again has no further effect."""
     key = find_one(ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id), f"key {key_id}")
     keys.revoke_key(key=key, actor=actor(request))
     return HttpResponse(status=204)

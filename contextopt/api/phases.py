@@ -1,4 +1,4 @@
-"""Phases of a coding agent: what each is sent, and the profiles that say so."""
+"""Endpoints for the phases of a coding agent and their profiles."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict
@@ -33,7 +33,7 @@ Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class ProfileInForceOut(TypedDict):
-    """A phase's settings; `version` is null for a default that the team has not touched."""
+    """A phase's active settings. `version` is null for a built-in profile that the team has not changed."""
 
     phase: str
     version: int | None
@@ -80,7 +80,7 @@ class AgentContextOut(TypedDict):
 
 
 class TrimmedOut(TypedDict):
-    """What the budget took from one field."""
+    """The part of one field that was trimmed for the budget."""
 
     field: Literal["tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools"]
     dropped_items: int
@@ -88,7 +88,7 @@ class TrimmedOut(TypedDict):
 
 
 class FilterOut(TypedDict):
-    """What the phase is sent, with its proof. The task is kept in the context and not counted."""
+    """The context for the phase, with its proof. The task is kept in the context and not counted."""
 
     id: int
     phase: str
@@ -118,9 +118,9 @@ def profile_json(profile: PhaseProfile) -> dict[str, Any]:
 
 @router.post("/phases/{phase}/filter", auth=WRITE, response={201: FilterOut}, summary="Filter a context")
 def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> HttpResponse:
-    """Keeps what the phase needs of an agent's context, within the phase's budget, and logs what it saved.
+    """Keeps the fields of an agent's context that the phase needs, within its budget, and logs the saving.
 
-    A phase that has no profile gets the context unchanged, with a warning.
+    A phase without a profile gets the context unchanged, with a warning.
     """
     result = filter_agent_context(
         team_id=request.auth.team_id,
@@ -135,7 +135,7 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
 
 @router.get("/phases", auth=READ, response=PhasesOut, summary="List phases")
 def list_phases(request: ApiRequest) -> HttpResponse:
-    """The profiles in force: the six defaults, with the team's own in their place or beside them."""
+    """Returns the active profiles: the six built-in ones, replaced or extended by the team's own."""
     found = profiles_in_force(request.auth.team_id)
     return reply({"items": [in_force_json(profile) for profile in found]})
 
@@ -144,7 +144,9 @@ def list_phases(request: ApiRequest) -> HttpResponse:
     "/phases/{phase}/profiles", auth=READ, response=ProfilePage, summary="List versions of a phase's profile"
 )
 def list_profiles(request: ApiRequest, phase: Path[Phase], page: Query[PageQuery]) -> HttpResponse:
-    """Newest first; a phase that the team has not touched has none."""
+    """Returns the versions of a phase's profile, newest first. A built-in profile has none until it is
+    changed.
+    """
     profiles = PhaseProfile.objects.filter(team_id=request.auth.team_id, phase=phase)
     return reply(list_page(profiles, BY_VERSION, page, profile_json))
 
@@ -153,9 +155,9 @@ def list_profiles(request: ApiRequest, phase: Path[Phase], page: Query[PageQuery
     "/phases/{phase}/profiles", auth=ADMIN, response={201: ProfileOut}, summary="Publish a phase's profile"
 )
 def create_profile(request: ApiRequest, phase: Path[Phase], data: ProfileIn) -> HttpResponse:
-    """The new version becomes the active one; what is not given is carried over from the one in force.
+    """Creates a version and activates it. Fields you omit are copied from the active profile.
 
-    A phase of another name than the defaults' needs both settings.
+    A phase without a built-in profile needs both settings.
     """
     profile = publish_profile(team=request.auth.team, phase=phase, data=data, created_by=actor(request))
     return created(
@@ -165,6 +167,7 @@ def create_profile(request: ApiRequest, phase: Path[Phase], data: ProfileIn) -> 
 
 @router.get("/phases/{phase}/profiles/{version}", auth=READ, response=ProfileOut, summary="Read a profile")
 def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
+    """Returns one version of a phase's profile."""
     return reply(profile_json(find_profile(request.auth.team_id, phase, version)))
 
 
@@ -175,7 +178,7 @@ def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]
     summary="Activate a profile",
 )
 def activate(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
-    """Goes back to an earlier version as it was, under its own number."""
+    """Activates an earlier version, unchanged and under its own number."""
     return reply(
         profile_json(
             activate_profile(team=request.auth.team, phase=phase, version=version, actor=actor(request))

@@ -1,4 +1,4 @@
-"""Records of a space: dated notes, documents, messages, commits."""
+"""Endpoints for the records of a space: dated notes, documents, messages, commits."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ RevisionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class RecordQuery(PageQuery):
-    """Which records; every filter given must hold."""
+    """Filters for records. All of them must match."""
 
     type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
     tag: Annotated[Text | None, Field(max_length=limits.TAG_MAX)] = None
@@ -74,13 +74,13 @@ class RecordQuery(PageQuery):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row of a bulk write that is no record, and why."""
+    """An invalid row of a bulk write, with the reason."""
 
     errors: list[FieldError]
 
 
 def read_row(value: object) -> RecordIn | RefusedRow:
-    """Validate a row by itself, so that one bad row does not refuse the others."""
+    """Validate a row separately, so that one invalid row does not reject the others."""
     try:
         return RecordIn.model_validate(value)
     except ValidationError as error:
@@ -116,14 +116,16 @@ def find_record(request: ApiRequest, record_id: int) -> Record:
 
 @router.get("/spaces/{slug}/records", auth=READ, response=RecordPage, summary="List records")
 def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery]) -> HttpResponse:
-    """Newest first, without notes and metadata."""
+    """Returns a space's records, newest first, without notes and metadata."""
     rows = query.select(find_space(request, slug)).defer("notes", "metadata")
     return reply(list_page(rows, BY_DATE, query, record_row))
 
 
 @router.post("/spaces/{slug}/records", auth=WRITE, response={201: RecordOut}, summary="Create a record")
 def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> HttpResponse:
-    """A record of the same source and external id is a conflict that names it."""
+    """Creates a record. If one with the same source and external id exists, the request is a conflict that
+    names it.
+    """
     space = find_space(request, slug)
     record = records.create_record(space=space, data=data, actor=actor(request))
     return created(record_json(record), f"/api/v1/records/{record.pk}")
@@ -131,9 +133,10 @@ def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> Http
 
 @router.post("/spaces/{slug}/records/bulk", auth=WRITE, response=BulkOut, summary="Write up to 1,000 records")
 def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpResponse:
-    """Rows are created, updated or left alone by source and external id; a row without external id creates.
+    """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row without
+    external id creates a record.
 
-    Valid rows are written though others are rejected; each row's outcome is told by its index.
+    Valid rows are written even if others are rejected. The response gives the outcome of each row by index.
     """
     space = find_space(request, slug)
     rows = {index: row for index, row in enumerate(data.records) if isinstance(row, RecordIn)}
@@ -156,9 +159,10 @@ def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:
 
 @router.get("/records/{record_id}", auth=READ, response=RecordOut, summary="Read a record")
 def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery]) -> HttpResponse:
-    """Counts as one view a day of a key that may write, unless `count_view=false` or the record is deleted.
+    """Returns a record in full. Counts as one view per day for a key with write access, unless
+    `count_view=false` or the record is deleted.
 
-    Reading with a key of scope read counts as none.
+    A key with scope read never counts as a view.
     """
     record = find_record(request, record_id)
     is_head = request.META["REQUEST_METHOD"] == "HEAD"
@@ -169,33 +173,34 @@ def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery
 
 @router.patch("/records/{record_id}", auth=WRITE, response=RecordOut, summary="Change a record")
 def update_record(request: ApiRequest, record_id: Path[Id], changes: RecordPatch) -> HttpResponse:
-    """What is not given stays. The state before is kept as a revision."""
+    """Changes a record. Fields you omit stay unchanged. The previous state is kept as a revision."""
     record = find_record(request, record_id)
     return reply(record_json(records.update_record(record=record, changes=changes, actor=actor(request))))
 
 
 @router.delete("/records/{record_id}", auth=WRITE, response={204: None}, summary="Delete a record")
 def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
-    """Takes it out of every context; it can be restored."""
+    """Deletes a record, which removes it from every context. You can restore it."""
     records.delete_record(record=find_record(request, record_id), actor=actor(request))
     return HttpResponse(status=204)
 
 
 @router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Restore a record")
 def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
+    """Restores a deleted record."""
     record = find_record(request, record_id)
     return reply(record_json(records.restore_record(record=record, actor=actor(request))))
 
 
 @router.post("/records/{record_id}/purge", auth=ADMIN, response=RecordOut, summary="Purge a record")
 def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
-    """Erases the text everywhere, revisions and stored assemblies included. There is no undo."""
+    """Erases a record's text everywhere, with revisions and stored assemblies. This cannot be undone."""
     return reply(record_json(purge_record(record=find_record(request, record_id), actor=actor(request))))
 
 
 @router.get("/records/{record_id}/revisions", auth=READ, response=RevisionPage, summary="List revisions")
 def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
-    """The record as it was before each change, newest first."""
+    """Returns the states of the record before each change, newest first."""
     revisions = RecordRevision.objects.filter(record=find_record(request, record_id))
     return reply(list_page(revisions, BY_REVISION, page, revision_json))
 
@@ -207,7 +212,7 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
     summary="Restore a revision",
 )
 def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
-    """The state before going back becomes a revision too."""
+    """Restores the record to an earlier state. The current state becomes a revision too."""
     record = find_record(request, record_id)
     restored = records.restore_revision(record=record, number=number, actor=actor(request))
     return reply(record_json(restored))

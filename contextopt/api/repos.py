@@ -1,4 +1,4 @@
-"""Repositories: files that tasks are about, and which of them a task needs."""
+"""Endpoints for repositories: their files, and the files a task needs."""
 
 from datetime import datetime
 from typing import Any, TypedDict
@@ -22,7 +22,7 @@ BY_NAME = by_text("repository", "name")
 
 
 class RepositoryOut(TypedDict):
-    """A repository; `revision` is a commit's, and empty where files were posted."""
+    """A repository. `revision` is a commit, and empty if files were uploaded."""
 
     id: int
     name: str
@@ -56,7 +56,7 @@ class UnresolvedOut(TypedDict):
 
 
 class IndexOut(RepositoryOut):
-    """A repository after its files changed; `parsed` are the contents that were not known yet."""
+    """A repository after its files changed. `parsed` counts contents that were new."""
 
     changed: int
     removed: int
@@ -68,7 +68,7 @@ class IndexOut(RepositoryOut):
 
 
 class RankedOut(TypedDict):
-    """A file and what gave it its score."""
+    """A file with its score and the signals behind it."""
 
     path: str
     score: float
@@ -76,7 +76,7 @@ class RankedOut(TypedDict):
 
 
 class ShownOut(TypedDict):
-    """How a file stands in the text: full, hunks, signatures or path."""
+    """How the text shows a file: full, hunks, signatures or path."""
 
     path: str
     mode: str
@@ -89,7 +89,7 @@ class FileOut(TypedDict):
 
 
 class RelevantOut(TypedDict):
-    """The files that a task needs; `files` is what a phase takes as its `files`."""
+    """The files a task needs. Use `files` as the `files` of a phase's context."""
 
     revision: str
     ranked: list[RankedOut]
@@ -127,16 +127,16 @@ def find_repository(request: ApiRequest, repository_id: int) -> Repository:
 
 @router.get("/repos", auth=READ, response=RepositoryPage, summary="List repositories")
 def list_repositories(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
-    """The team's repositories by name, with what was found in them."""
+    """Returns the team's repositories by name, with the results of indexing."""
     rows = Repository.objects.filter(team_id=request.auth.team_id)
     return reply(list_page(rows, BY_NAME, page, repository_json))
 
 
 @router.post("/repos", auth=WRITE, response={201: IndexOut}, summary="Create a repository")
 def create_repository(request: ApiRequest, data: RepositoryIn) -> HttpResponse:
-    """Reads the files: what they define, and who imports whom. A name that is taken is a conflict.
+    """Creates a repository and reads its files: definitions and imports. A name that is taken is a conflict.
 
-    Post more files than one request takes with further requests to its files.
+    Upload more files than one request allows with further requests to its files.
     """
     report = create_posted(team=request.auth.team, name=data.name, files=data.files, actor=actor(request))
     return created(index_json(report), f"/api/v1/repos/{report.repository.pk}")
@@ -144,6 +144,7 @@ def create_repository(request: ApiRequest, data: RepositoryIn) -> HttpResponse:
 
 @router.get("/repos/{repository_id}", auth=READ, response=RepositoryOut, summary="Read a repository")
 def read_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
+    """Returns a repository with the results of indexing."""
     return reply(repository_json(find_repository(request, repository_id)))
 
 
@@ -151,9 +152,9 @@ def read_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpRespons
     "/repos/{repository_id}/files", auth=WRITE, response=IndexOut, summary="Change a repository's files"
 )
 def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryFilesIn) -> HttpResponse:
-    """Adds and replaces files, and removes those that are gone; contents known already are not read again.
+    """Adds and replaces files, and removes deleted ones. Known contents are not read again.
 
-    A repository that is read from a folder of the server is a conflict.
+    A repository that is read from a folder on the server is a conflict.
     """
     repository = find_repository(request, repository_id)
     report = update_posted(repository=repository, files=data.files, deleted=data.deleted)
@@ -164,17 +165,17 @@ def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryF
     "/repos/{repository_id}/relevant", auth=READ, response=RelevantOut, summary="Rank files for a task"
 )
 def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -> HttpResponse:
-    """Ranks the files by what a task needs, and shows as much of the best as fits the budget.
+    """Ranks the files for a task, and shows as much of the best as fits the budget.
 
-    Words of the task are looked for in contents, paths and names of definitions; what they find spreads
-    over imports and over what changed together. Each of `seeds` is a file of the repository that the task
-    is known to be about. The text never takes more tokens than the budget.
+    The task's words are searched in contents, paths and names of definitions. Matches spread over imports and
+    over files that changed together. `seeds` are files that the task is known to be about. The text never
+    exceeds the token budget.
     """
     return reply(rank_repository(find_repository(request, repository_id), data).to_json())
 
 
 @router.delete("/repos/{repository_id}", auth=WRITE, response={204: None}, summary="Delete a repository")
 def remove_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
-    """Deletes what is stored of it; a folder that it was read from stays as it is."""
+    """Deletes the stored index and files. A folder on the server stays as it is."""
     delete_repository(repository=find_repository(request, repository_id), actor=actor(request))
     return HttpResponse(status=204)

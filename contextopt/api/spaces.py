@@ -1,4 +1,4 @@
-"""Spaces: workspaces of records."""
+"""Endpoints for spaces."""
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
@@ -18,26 +18,27 @@ BY_SLUG = by_text("space", "slug")
 
 @router.get("/spaces", auth=READ, response=SpacePage, summary="List spaces")
 def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
-    """The team's spaces by slug, with their numbers of records."""
+    """Returns the team's spaces by slug, with record counts."""
     spaces = Space.objects.with_counts().filter(team_id=request.auth.team_id)
     return reply(list_page(spaces, BY_SLUG, page, space_json))
 
 
 @router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
 def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
-    """The space starts with the default settings as version 1. A slug that is taken is a conflict."""
+    """Creates a space with the default settings as config 1. A slug that is taken is a conflict."""
     space = spaces.create_space(team=request.auth.team, data=data, actor=actor(request))
     return created(space_json(space), f"/api/v1/spaces/{space.slug}")
 
 
 @router.get("/spaces/{slug}", auth=READ, response=SpaceOut, summary="Read a space")
 def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
+    """Returns a space with its record counts."""
     return reply(space_json(find_space(request, slug)))
 
 
 @router.patch("/spaces/{slug}", auth=WRITE, response=SpaceOut, summary="Change a space")
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
-    """What is not given stays. The slug never changes."""
+    """Changes a space. Fields you omit stay unchanged. The slug never changes."""
     space = find_space(request, slug)
     space = spaces.update_space(space=space, changes=changes, actor=actor(request))
     return reply(space_json(space))
@@ -45,6 +46,6 @@ def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> 
 
 @router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
 def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
-    """Deletes its records, revisions, settings and assemblies too. There is no undo."""
+    """Deletes the space with its records, revisions, configs and assemblies. This cannot be undone."""
     spaces.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

@@ -1,4 +1,4 @@
-"""Tasks of coding agents and their attempts: what a retry is sent instead of everything."""
+"""Endpoints for tasks of coding agents and their attempts."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -57,7 +57,7 @@ class DiscardedOut(TypedDict):
 
 
 class HandoffSettingsOut(TypedDict):
-    """The settings that a phase was compressed with."""
+    """The settings used to compress a phase."""
 
     bundle_tokens: int
     findings_tokens: int
@@ -70,8 +70,8 @@ class HandoffSettingsOut(TypedDict):
 
 
 class CompressionOut(TypedDict):
-    """What a phase handed on. `token_count` is the brief's alone; `other_brief` is of the writer whose is not
-    in force, and `brief_note` says why.
+    """A phase's hand-off. `token_count` counts the brief only. `other_brief` belongs to a writer that is not
+    active, and `brief_note` says why.
     """
 
     version: int
@@ -99,7 +99,7 @@ class CompressionOut(TypedDict):
 
 
 class PhaseCompressionsOut(TypedDict):
-    """By phase; a phase that was not compressed is absent."""
+    """Hand-offs by phase. A phase that was not compressed is absent."""
 
     analysis: NotRequired[CompressionOut]
     design: NotRequired[CompressionOut]
@@ -111,11 +111,11 @@ class KnowledgePoolOut(TypedDict):
 
 
 class TaskOut(TaskRow):
-    """A task with what its attempts cost and saved, and what its phases handed on.
+    """A task with the tokens of its attempts and the hand-offs of its phases.
 
-    Attempts that wait or stop are in none of the sums of tokens.
+    Attempts that wait or stop count in none of the token sums.
 
-    At `expires_at` its files are forgotten.
+    Its files are deleted at `expires_at`.
     """
 
     attempts: int
@@ -126,7 +126,7 @@ class TaskOut(TaskRow):
 
 
 class ChangedFileOut(TypedDict):
-    """One file as the receiver is told of it."""
+    """The change of one file, as it is sent to the receiver."""
 
     path: str
     diff: str
@@ -152,7 +152,7 @@ class RetryContextOut(TypedDict):
 
 
 class AttemptRow(TypedDict):
-    """A recorded attempt, in numbers. `saved_tokens` is null where nothing is sent: on a wait or a stop."""
+    """The figures of a recorded attempt. `saved_tokens` is null if nothing is sent, for a wait or a stop."""
 
     id: int
     task_id: int
@@ -179,7 +179,7 @@ class AttemptPage(TypedDict):
 
 
 class AttemptDetail(AttemptRow):
-    """A recorded attempt with what its receiver was sent for it."""
+    """A recorded attempt with the text sent to its receiver."""
 
     plan: str | list[Any]
     error: str
@@ -187,12 +187,12 @@ class AttemptDetail(AttemptRow):
 
 
 class DeltaOut(TypedDict):
-    """What to do next and what to send for it.
+    """The next action and the text to send for it.
 
-    `text` is what is counted: the rendered retry context or, where everything is sent again, the full
-    context with plan and error. `task` carries the diagnosis and is not counted. `full_context_tokens` is
-    what would be sent otherwise: the full context with plan and error, and for a replan the task, plan, error
-    and diagnosis in full. `saved_tokens` is null where nothing is sent.
+    `text` is the counted text: the rendered retry context, or the full context with plan and error if
+    everything is sent again. `task` carries the diagnosis and is not counted. `full_context_tokens` is the
+    size without Contextopt: the full context with plan and error, or for a replan the task, plan, error and
+    diagnosis in full. `saved_tokens` is null if nothing is sent.
     """
 
     assembly_id: int | None
@@ -210,7 +210,7 @@ class DeltaOut(TypedDict):
 
 
 class RetryOut(DeltaOut):
-    """What a recorded attempt is answered with."""
+    """The response to a recorded attempt."""
 
     id: int
     task_id: int
@@ -225,7 +225,7 @@ _ATTEMPT_ROW = tuple(name for name in AttemptRow.__annotations__ if name != "ful
 
 
 class TaskQuery(PageQuery):
-    """Which tasks; every filter given must hold."""
+    """Filters for tasks. All of them must match."""
 
     state: Literal["open", "completed", "failed", "impossible"] | None = None
     phase: PhaseWord | None = None
@@ -271,8 +271,8 @@ def attempt_json(attempt: Attempt) -> dict[str, Any]:
 
 @router.post("/tasks", auth=WRITE, response={201: TaskOut}, summary="Create a task")
 def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
-    """The files given are those that the receiver is sent whole for the first attempt: a retry is told of
-    their changes alone. An `external_id` that is taken is a conflict.
+    """Creates a task. `files` are the files that the receiver gets in full for the first attempt; a retry is
+    sent only their changes. An `external_id` that is taken is a conflict.
     """
     task = retries.create_task(team=request.auth.team, data=data, actor=actor(request))
     return created(task_json(task), f"/api/v1/tasks/{task.pk}")
@@ -280,21 +280,23 @@ def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
 
 @router.get("/tasks", auth=READ, response=TaskPage, summary="List tasks")
 def list_tasks(request: ApiRequest, query: Query[TaskQuery]) -> HttpResponse:
-    """Newest first."""
+    """Returns the team's tasks, newest first."""
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, task_row))
 
 
 @router.get("/tasks/{task_id}", auth=READ, response=TaskOut, summary="Read a task")
 def read_task(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
+    """Returns a task with the tokens of its attempts and its hand-offs."""
     return reply(task_json(find_task(request.auth.team_id, task_id)))
 
 
 @router.post("/tasks/{task_id}/attempts", auth=WRITE, response={201: RetryOut}, summary="Post an attempt")
 def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> HttpResponse:
-    """Takes a failed attempt with all files as they are now, and says what to do next and what to send.
+    """Records a failed attempt with the current state of all files, and returns the next action and the text
+    to send.
 
-    Files are compared with what this receiver was last sent whole. What is not among the files was
-    deleted. An environment error is answered with a wait: its attempt is `waiting` until `available_at`.
+    Files are compared with the last full versions sent to this receiver. A missing file counts as deleted. An
+    environment error is answered with a wait: the attempt is `waiting` until `available_at`.
     """
     result = retries.record_attempt(
         team_id=request.auth.team_id,
@@ -308,7 +310,9 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
 
 @router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Compute a retry without a task")
 def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
-    """Takes the files before and after a failed attempt that hangs on no stored task; logs what it saves."""
+    """Computes a retry from the files before and after a failed attempt, without a stored task, and logs the
+    saving.
+    """
     retry = retries.plan_delta(data=data, counter=get_counter(data.counter, data.encoding))
     assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
     text = retry.sent.render() if retry.sent else ""
@@ -317,7 +321,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
 
 @router.get("/tasks/{task_id}/attempts", auth=READ, response=AttemptPage, summary="List attempts")
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
-    """The latest first, in numbers."""
+    """Returns the figures of a task's attempts, newest first."""
     attempts = Attempt.objects.filter(task=find_task(request.auth.team_id, task_id))
     if query.receiver is not None:
         attempts = attempts.filter(receiver=query.receiver)
@@ -329,6 +333,7 @@ def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQu
     "/tasks/{task_id}/attempts/{number}", auth=READ, response=AttemptDetail, summary="Read an attempt"
 )
 def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Number]) -> HttpResponse:
+    """Returns an attempt with the text sent to its receiver."""
     task = find_task(request.auth.team_id, task_id)
     attempt = task.attempts.filter(number=number).first()
     if attempt is None:

@@ -53,9 +53,9 @@ class PromptIn(Input):
 
 
 class AssemblyIn(PromptIn):
-    """What of a space should go into one prompt? Settings given here win over the space's own.
+    """A request for the context of one prompt. Settings in the request override the space's settings.
 
-    `query` is what the prompt asks; stage 5 ranks by it, and is the default where it is given.
+    `query` is the question. Stage 5 ranks by it, and is the default if it is given.
     """
 
     space: Slug

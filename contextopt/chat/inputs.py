@@ -9,7 +9,7 @@ from contextopt.inputs import Input, Slug, Text, refuse_blank
 
 
 class ConversationIn(Input):
-    """A conversation about a space; what is left out is the default."""
+    """A conversation about a space. Fields you omit get their default."""
 
     space: Slug
     title: Annotated[Text, Field(max_length=CONVERSATION_TITLE_MAX)] = ""

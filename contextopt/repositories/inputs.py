@@ -63,7 +63,7 @@ class RepositoryIn(Input):
 
 
 class RepositoryFilesIn(Input):
-    """Files that are new or have changed, with their whole contents, and paths that are gone."""
+    """New or changed files with their whole contents, and the paths of deleted files."""
 
     files: PostedFiles = Field(default_factory=dict)
     deleted: Annotated[list[RepositoryPath], Field(max_length=REPOSITORY_FILES_MAX)] = Field(
@@ -80,7 +80,7 @@ class RepositoryFilesIn(Input):
 
 
 class RelevantIn(Input):
-    """A task: its words, files it is known to be about, or both."""
+    """A task: its description, files it is known to be about, or both."""
 
     seeds: Annotated[list[RepositoryPath], Field(max_length=SEEDS_MAX)] = Field(default_factory=list)
     task: Annotated[Text, Field(max_length=TASK_MAX, validate_default=True)] = ""

@@ -49,8 +49,8 @@ class SpacePatch(Input):
 
 
 class RecordIn(Input):
-    """A record as it comes. Views and deletion are of the moment it is made: a later import of the same
-    record leaves them as they have become. Its language, unless given, is found out from its texts.
+    """A record. Views and deletion are set when it is created; a later import of the same record does not
+    change them. The language is detected from the texts unless given.
     """
 
     title: Title
@@ -71,7 +71,7 @@ class RecordIn(Input):
 
 
 class RecordPatch(Input):
-    """Changes of a record; what is not given stays. Only `position` may be null."""
+    """Changes to a record. Fields you omit stay unchanged. Only `position` may be null."""
 
     title: Title = ""
     type: Type = ""
@@ -91,7 +91,7 @@ MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
 
 
 class ConfigIn(Input):
-    """Settings of the next version; what is not given is carried over from the active one."""
+    """Settings of the next config. Fields you omit are copied from the active config."""
 
     window_days: Literal[7, 14, 30, "all"] | None = None
     max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None

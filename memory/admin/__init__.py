@@ -1,4 +1,4 @@
-"""The admin of what was learned, by concept."""
+"""The admin of memories, votes and reviews."""
 
 from memory.admin import feedback, memories, policies, reviews
 

@@ -1,4 +1,4 @@
-"""Votes: to look at, since people change their own."""
+"""Votes, read-only, since people change their own."""
 
 from django.contrib import admin
 

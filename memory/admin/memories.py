@@ -1,4 +1,4 @@
-"""Memories and strategies: changed by the product's own functions, so they are only looked at here."""
+"""Memories and strategies, read-only here; the product's own functions change them."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -84,7 +84,7 @@ class TrustChangeAdmin(ViewOnlyAdmin):
 
 @admin.register(Completion)
 class CompletionAdmin(ViewOnlyAdmin):
-    """What could not be learned yet has an error here, and is tried again."""
+    """A completion whose lessons could not be stored yet shows the error here. It is tried again."""
 
     list_display = ("id", "task_id", "team", "learned_at", "tries", "error", "created_by", "created_at")
     list_filter = ("team",)

@@ -1,4 +1,4 @@
-"""A team's rules: half-lives, hints and ratings. A row is one team's, and changed as it is."""
+"""A team's rules: half-lives, hints and ratings. Each row belongs to one team."""
 
 from django.contrib import admin
 

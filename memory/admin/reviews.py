@@ -1,4 +1,4 @@
-"""Review: to look at, since verdicts are their reviewers' own."""
+"""Reviews, read-only, since verdicts belong to their reviewers."""
 
 from django.contrib import admin
 

@@ -1,4 +1,4 @@
-"""The part of the HTTP API that is about what was learned, and the search over all of it."""
+"""Endpoints for memories, strategies, feedback, reviews and search."""
 
 from memory.api import completions, feedback, memories, reviews, search, strategies
 

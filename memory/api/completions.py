@@ -1,4 +1,4 @@
-"""Tasks that have ended, and what was learned of them."""
+"""Endpoints for finished tasks and their lessons."""
 
 from datetime import datetime
 from typing import Literal, TypedDict
@@ -18,9 +18,9 @@ router = Router(tags=["Strategies"])
 
 
 class CompletionOut(TypedDict):
-    """An ended task; `stored` are the memories made of it, `not_stored` says why others were not.
+    """A finished task. `stored` lists the memories created from it; `not_stored` says why others were not.
 
-    `is_pending` says that storing failed and is tried again.
+    `is_pending` means that storing failed and will be retried.
     """
 
     task_id: int
@@ -44,11 +44,11 @@ class PatternOut(TypedDict):
     "/completions", auth=WRITE, response={200: CompletionOut, 201: CompletionOut}, summary="Complete a task"
 )
 def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
-    """Ends a task and learns from it: its decisions and error patterns become memories, and its plan a
-    strategy where it succeeded at the first attempt with a quality of 7 or more.
+    """Ends a task and learns from it. Its decisions and error patterns become memories, and its plan becomes
+    a strategy if it succeeded at the first attempt with a quality of 7 or more.
 
-    Without a `task_id` a task is recorded. The same report again changes nothing and is answered with 200;
-    another one is a conflict.
+    Without a `task_id` a new task is recorded. The same report again changes nothing and returns 200; a
+    different one is a conflict.
     """
     result = complete_task(team=request.auth.team, data=data, actor=actor(request))
     return reply(result.to_json(), status=201 if result.is_new else 200)
@@ -56,5 +56,5 @@ def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
 
 @router.post("/task-patterns", auth=READ, response=PatternOut, summary="Detect a task's pattern")
 def detect_pattern(request: ApiRequest, data: PatternIn) -> HttpResponse:  # noqa: ARG001 Ninja passes it
-    """Says what kind of task a description asks for, in English or Norwegian."""
+    """Detects the kind of task from its description, in English or Norwegian."""
     return reply({"pattern": detect_task_pattern(data.task)})

@@ -1,4 +1,4 @@
-"""Feedback: what people think of answers, made here or elsewhere."""
+"""Endpoints for feedback on answers, from conversations or from other applications."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict, cast
@@ -30,7 +30,7 @@ RatingName = Literal["up", "down"]
 
 
 class VoteOut(TypedDict):
-    """One person's vote on one answer, with the stage and settings that the answer was made with."""
+    """One person's vote on one answer, with the stage and config that the answer was made with."""
 
     id: int
     assembly_id: int
@@ -54,13 +54,13 @@ class VotePage(TypedDict):
 
 
 class WithdrawnOut(TypedDict):
-    """Whether there was a vote to take back."""
+    """Whether there was a vote to withdraw."""
 
     withdrawn: bool
 
 
 class TrendOut(TypedDict):
-    """Votes of one group: `key` is a stage, version, phase, reason or record id as text."""
+    """Votes of one group. `key` is a stage, config version, phase, reason or record id, as a string."""
 
     key: str
     space: str
@@ -82,7 +82,7 @@ _VOTE = (
 
 
 class VoteQuery(PageQuery):
-    """Which votes; every filter given must hold."""
+    """Filters for votes. All of them must match."""
 
     rating: RatingName | None = None
     assembly_id: Id | None = None
@@ -105,7 +105,7 @@ class VoteQuery(PageQuery):
 
 
 class TrendQuery(BaseModel):
-    """Which votes are counted, and by what."""
+    """Which votes to count, and how to group them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,17 +156,17 @@ def trend_json(found: Group | RecordTrend) -> TrendOut:
 
 
 def rater_of(request: ApiRequest, given: str | None) -> str:
-    """Name the person: the rater that the caller names, else the key. Neither can pass for a user."""
+    """Return the rater's name: the given rater, or else the key. Neither can be mistaken for a user."""
     return actor(request) if given is None else f"rater:{given}"
 
 
 @router.post("/feedback", auth=WRITE, response=VoteOut, summary="Vote on an answer")
 def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
-    """One vote a person an answer: another one takes its place.
+    """Records a vote. Each person has one vote per answer; a new one replaces the old one.
 
-    The answer is named by `message_id` (of an answer in a conversation), by `external_message_id` (your own
-    id of an answer made elsewhere; the first time with the `assembly_id` that it was made with), or by
-    `assembly_id` alone.
+    Identify the answer by `message_id` (an answer in a conversation), by `external_message_id` (your own id
+    of an answer made elsewhere; the first time with the `assembly_id` of its context), or by `assembly_id`
+    alone.
     """
     vote = votes.give_feedback(
         team=request.auth.team,
@@ -179,7 +179,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
 
 @router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Withdraw a vote")
 def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
-    """Names the answer and the rater as the vote did. Twice is once."""
+    """Withdraws a vote, identified by answer and rater as in the vote. Withdrawing again has no effect."""
     was_there = votes.withdraw_feedback(
         team=request.auth.team,
         subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
@@ -190,13 +190,15 @@ def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
 
 @router.get("/feedback", auth=READ, response=VotePage, summary="List votes")
 def list_feedback(request: ApiRequest, query: Query[VoteQuery]) -> HttpResponse:
-    """Newest first."""
+    """Returns votes, newest first."""
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, vote_json))
 
 
 @router.get("/feedback/trends", auth=READ, response=TrendsOut, summary="Read vote trends")
 def read_trends(request: ApiRequest, query: Query[TrendQuery]) -> HttpResponse:
-    """By record: those most often in the context of disliked answers, among the newest 500 votes."""
+    """Counts votes by group. By record: the records most often in the context of downvoted answers, among the
+    newest 500 votes.
+    """
     wanted = query.to_filter(request)
     found = read_record_trends(wanted) if query.by == "record" else read_vote_groups(wanted, query.by)
     items = [trend_json(item) for item in cast("list[Group | RecordTrend]", found)]

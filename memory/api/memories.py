@@ -1,4 +1,4 @@
-"""Memories: what the team and its agents keep."""
+"""Endpoints for memories."""
 
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -31,7 +31,7 @@ BY_TIME = by_moment("memory", "created_at")
 
 
 class MemoryOut(TypedDict):
-    """A memory; `trust` is moved by ratings, `trust_level` says who wrote it."""
+    """A memory. `trust` changes with ratings; `trust_level` says who wrote it."""
 
     id: int
     title: str
@@ -71,7 +71,7 @@ def memory_json(memory: Memory) -> dict[str, Any]:
 
 
 class MemoryQuery(PageQuery):
-    """Which memories; every filter given must hold."""
+    """Filters for memories. All of them must match."""
 
     memory_type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
     category: Annotated[Text | None, Field(max_length=limits.CATEGORY_MAX)] = None
@@ -100,13 +100,13 @@ class MemoryQuery(PageQuery):
 
 @router.get("/memories", auth=READ, response=MemoryPage, summary="List memories")
 def list_memories(request: ApiRequest, query: Query[MemoryQuery]) -> HttpResponse:
-    """Newest first. Listing is no access."""
+    """Returns memories, newest first. Listing does not count as access."""
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, memory_json))
 
 
 @router.post("/memories", auth=WRITE, response={201: MemoryOut}, summary="Create a memory")
 def add_memory(request: ApiRequest, data: MemoryIn) -> HttpResponse:
-    """What is of the trust level `external` is shown to models as data alone."""
+    """Creates a memory. With trust level `external`, models get it as data only."""
     memory = create_memory(team=request.auth.team, data=data, actor=actor(request))
     memory = find_memory(request.auth.team_id, memory.pk)
     return created(memory_json(memory), f"/api/v1/memories/{memory.pk}")
@@ -114,7 +114,7 @@ def add_memory(request: ApiRequest, data: MemoryIn) -> HttpResponse:
 
 @router.get("/memories/{memory_id}", auth=READ, response=MemoryOut, summary="Read a memory")
 def read_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
-    """Counts an access, which lets its decay begin anew."""
+    """Returns a memory. This counts as access, which restarts its decay."""
     found = find_memory(request.auth.team_id, memory_id)
     if found.deleted_at is None:
         access_memories(memory_ids=[found.pk])
@@ -124,18 +124,20 @@ def read_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
 
 @router.patch("/memories/{memory_id}", auth=WRITE, response=MemoryOut, summary="Change a memory")
 def change_memory(request: ApiRequest, memory_id: Path[Id], data: MemoryPatch) -> HttpResponse:
+    """Changes a memory. Fields you omit stay unchanged."""
     update_memory(memory=find_memory(request.auth.team_id, memory_id), changes=data)
     return reply(memory_json(find_memory(request.auth.team_id, memory_id)))
 
 
 @router.delete("/memories/{memory_id}", auth=WRITE, response={204: None}, summary="Delete a memory")
 def remove_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
-    """Takes it out of every search; it can be restored."""
+    """Deletes a memory, which removes it from every search. You can restore it."""
     delete_memory(memory=find_memory(request.auth.team_id, memory_id), actor=actor(request))
     return HttpResponse(status=204)
 
 
 @router.post("/memories/{memory_id}/restore", auth=WRITE, response=MemoryOut, summary="Restore a memory")
 def bring_back_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    """Restores a deleted memory."""
     found = find_memory(request.auth.team_id, memory_id)
     return reply(memory_json(restore_memory(memory=found, actor=actor(request))))

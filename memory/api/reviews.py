@@ -1,4 +1,4 @@
-"""Review: the queue, reservations, verdicts, and what they say together."""
+"""Endpoints for review: the queue, reservations, verdicts, and their summary."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -41,7 +41,7 @@ OriginName = Literal["disliked", "sample"]
 
 
 class ReviewOut(TypedDict):
-    """An answer to judge. `verdicts` of `wanted` are given; the caller's own is not among the hidden."""
+    """An answer to review: `verdicts` of `wanted` have been given. The caller's own is never hidden."""
 
     id: int
     assembly_id: int
@@ -73,7 +73,7 @@ class VerdictOut(TypedDict):
 
 
 class ReviewDetail(TypedDict):
-    """Others' verdicts are hidden until the caller has given theirs, or the item is done."""
+    """Others' verdicts are hidden until the caller has given one, or the item is done."""
 
     item: ReviewOut
     given: list[VerdictOut]
@@ -81,14 +81,14 @@ class ReviewDetail(TypedDict):
 
 
 class ReservedOut(TypedDict):
-    """What was reserved; null when nothing waits for the reviewer."""
+    """The reserved item, or null if none waits for the reviewer."""
 
     item: ReviewOut | None
     reserved_until: datetime | None
 
 
 class ReleasedOut(TypedDict):
-    """Whether there was a reservation to give back."""
+    """Whether there was a reservation to release."""
 
     released: bool
 
@@ -108,7 +108,7 @@ class GroupOut(TypedDict):
 
 
 class SummaryOut(TypedDict):
-    """Figures of finished items. `key` is a version of the settings, or a record's id."""
+    """Figures of finished items. `key` is a config version or a record id."""
 
     waiting: int
     done: int
@@ -127,7 +127,7 @@ _VERDICT = tuple(VerdictOut.__annotations__)
 
 
 class WhoQuery(BaseModel):
-    """As whom the caller looks; without it as the key."""
+    """The reviewer to act for; without it, the key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -135,7 +135,7 @@ class WhoQuery(BaseModel):
 
 
 class ReviewQuery(PageQuery):
-    """Which items; every filter given must hold."""
+    """Filters for items. All of them must match."""
 
     state: StateName | None = None
     origin: OriginName | None = None
@@ -180,13 +180,13 @@ def group_json(group: VerdictGroup) -> dict[str, Any]:
 
 @router.get("/reviews", auth=READ, response=ReviewPage, summary="List reviews")
 def list_reviews(request: ApiRequest, query: Query[ReviewQuery]) -> HttpResponse:
-    """Newest first."""
+    """Returns review items, newest first."""
     return reply(list_page(query.select(request), BY_TIME, query, item_json))
 
 
 @router.get("/reviews/summary", auth=READ, response=SummaryOut, summary="Summarise verdicts")
 def read_summary(request: ApiRequest) -> HttpResponse:
-    """Progress, Krippendorff's alpha, and verdicts by version of the settings and by record."""
+    """Returns progress, Krippendorff's alpha, and verdicts by config and by record."""
     team = request.auth.team
     progress, agreement = verdicts.read_progress(team, timezone.now()), verdicts.read_agreement(team)
     return reply(
@@ -219,21 +219,23 @@ def _json_lines(rows: Iterator[verdicts.VerdictRow]) -> Iterator[bytes]:
 
 @router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the review rules")
 def read_rules(request: ApiRequest) -> HttpResponse:
+    """Returns the team's review rules."""
     return reply(pick(rules_of(request.auth.team_id), _RULES))
 
 
 @router.patch("/reviews/rules", auth=ADMIN, response=RulesOut, summary="Change the review rules")
 def change_rules(request: ApiRequest, data: RulesPatch) -> HttpResponse:
-    """Open items want as many verdicts as the rules say from then on."""
+    """Changes the review rules. From then on, open items need the new number of verdicts."""
     rules: ReviewRules = set_rules(team=request.auth.team, changes=data, actor=actor(request))
     return reply(pick(rules, _RULES))
 
 
 @router.post("/reviews/reserve", auth=WRITE, response=ReservedOut, summary="Reserve a review")
 def reserve(request: ApiRequest, data: ReserveIn) -> HttpResponse:
-    """Reserves the named item or else the next for ten minutes; again, it is kept for longer.
+    """Reserves the named item, or the next one, for ten minutes. Repeating the request extends the
+    reservation.
 
-    Two reviewers never have the same slot. What the reviewer holds already comes first.
+    Two reviewers never get the same slot. An item the reviewer already holds comes first.
     """
     team, reviewer = request.auth.team, rater_of(request, data.reviewer)
     slot: ReviewSlot | None
@@ -249,14 +251,16 @@ def reserve(request: ApiRequest, data: ReserveIn) -> HttpResponse:
 
 @router.get("/reviews/{review_id}", auth=READ, response=ReviewDetail, summary="Read a review")
 def read_review(request: ApiRequest, review_id: Path[Id], query: Query[WhoQuery]) -> HttpResponse:
-    """Its answer and context are read by `message_id` and `assembly_id`."""
+    """Returns a review item. Read its answer and context by `message_id` and `assembly_id`."""
     reviewer = rater_of(request, query.reviewer)
     return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
 
 
 @router.post("/reviews/{review_id}/verdict", auth=WRITE, response=ReviewDetail, summary="Give a verdict")
 def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpResponse:
-    """One verdict a person: another takes its place, unless others have judged the item too."""
+    """Gives a verdict. Each person has one per item; a new one replaces the old one unless others have given
+    verdicts too.
+    """
     reviewer = rater_of(request, data.reviewer)
     verdict = VerdictIn(**data.model_dump(exclude={"reviewer"}))
     item = load_item(request, review_id, reviewer)
@@ -266,7 +270,7 @@ def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpR
 
 @router.post("/reviews/{review_id}/release", auth=WRITE, response=ReleasedOut, summary="Release a review")
 def release(request: ApiRequest, review_id: Path[Id], data: ReviewerIn) -> HttpResponse:
-    """Gives the reviewer's reservation back. Twice is once."""
+    """Releases the reviewer's reservation. Releasing again has no effect."""
     reviewer = rater_of(request, data.reviewer)
     item = load_item(request, review_id, reviewer)
     return reply({"released": reservations.release_item(item=item, reviewer=reviewer)})
@@ -274,7 +278,7 @@ def release(request: ApiRequest, review_id: Path[Id], data: ReviewerIn) -> HttpR
 
 @router.post("/reviews/{review_id}/assign", auth=ADMIN, response=ReviewDetail, summary="Assign a review")
 def assign(request: ApiRequest, review_id: Path[Id], data: AssignIn) -> HttpResponse:
-    """Has one member judge it, or whoever comes first."""
+    """Assigns the item to one member, or to anyone."""
     reviewer = actor(request)
     item = load_item(request, review_id, reviewer)
     reservations.assign_item(item=item, username=data.username, actor=reviewer)

@@ -1,4 +1,4 @@
-"""Search over records and memories."""
+"""The endpoint for search over records and memories."""
 
 from typing import TypedDict
 
@@ -15,7 +15,7 @@ router = Router(tags=["Search"])
 
 
 class FoundOut(TypedDict):
-    """The best first. `degraded` says that the embedder was down and words alone were searched."""
+    """Results, best first. `degraded` means that the embedder was down and only words were searched."""
 
     results: list[ResultOut]
     degraded: bool
@@ -23,6 +23,6 @@ class FoundOut(TypedDict):
 
 @router.post("/search", auth=READ, response=FoundOut, summary="Search records and memories")
 def search(request: ApiRequest, data: SearchIn) -> HttpResponse:
-    """By words (BM25) and by meaning (cosine), fused. Being found counts as no view."""
+    """Searches by words (BM25) and meaning (cosine), combined. Results don't count as views."""
     found = find(team=request.auth.team, request=data, now=timezone.now())
     return reply({"results": found.results, "degraded": found.degraded})

@@ -1,4 +1,4 @@
-"""Hints for plans, and how well they served."""
+"""Endpoints for strategy hints and their ratings."""
 
 from typing import TypedDict
 
@@ -24,9 +24,9 @@ router = Router(tags=["Strategies"])
 
 
 class HintOut(TypedDict):
-    """Text to append to a task before it is planned; null where nothing similar is known.
+    """A text to append to a task before planning, or null if no similar strategy is known.
 
-    `use_id` is what a rating is given to.
+    Rate the hint by its `use_id`.
     """
 
     hint: str | None
@@ -37,17 +37,17 @@ class HintOut(TypedDict):
 
 @router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Request a strategy hint")
 def ask_for_hint(request: ApiRequest, data: HintIn) -> HttpResponse:
-    """Looks for the strategy of the same repository that the task is most like.
+    """Finds the strategy in the same repository that is most similar to the task.
 
-    The text goes after the user's own context, and is fenced: inspiration, not an instruction. What cannot
-    be searched just now gives no hint and no error.
+    Append the text after the user's own context. It is fenced as inspiration, not an instruction. If search
+    is unavailable, the response has no hint and no error.
     """
     return reply(give_hint(team=request.auth.team, data=data, actor=actor(request)).to_json())
 
 
 @router.post("/strategy-uses/{use_id}/rating", auth=WRITE, response=MemoryOut, summary="Rate a hint")
 def rate_hint(request: ApiRequest, use_id: Path[Id], data: RatingIn) -> HttpResponse:
-    """Moves the strategy's trust towards the rating; a strategy that hurts is retired."""
+    """Moves the strategy's trust towards the rating. A strategy that hurts is retired."""
     use = find_use(request.auth.team_id, use_id)
     rate_use(use=use, rating=data.rating, actor=actor(request))
     return reply(memory_json(find_memory(request.auth.team_id, use.memory_id)))
@@ -55,6 +55,7 @@ def rate_hint(request: ApiRequest, use_id: Path[Id], data: RatingIn) -> HttpResp
 
 @router.post("/strategies/{memory_id}/retire", auth=WRITE, response=MemoryOut, summary="Retire a strategy")
 def retire(request: ApiRequest, memory_id: Path[Id], data: RetireIn) -> HttpResponse:
+    """Retires a strategy. Agents no longer receive it until it is reinstated."""
     memory = find_strategy(request.auth.team, memory_id)
     retire_strategy(memory=memory, reason=data.reason, actor=actor(request))
     return reply(memory_json(find_memory(request.auth.team_id, memory_id)))
@@ -64,6 +65,6 @@ def retire(request: ApiRequest, memory_id: Path[Id], data: RetireIn) -> HttpResp
     "/strategies/{memory_id}/reinstate", auth=WRITE, response=MemoryOut, summary="Reinstate a strategy"
 )
 def reinstate(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
-    """Lets a retired strategy be found again."""
+    """Makes a retired strategy available again."""
     reinstate_strategy(memory=find_strategy(request.auth.team, memory_id), actor=actor(request))
     return reply(memory_json(find_memory(request.auth.team_id, memory_id)))

@@ -39,12 +39,12 @@ class OpinionIn(Input):
 
 
 class FeedbackIn(SubjectIn, OpinionIn):
-    """One vote. `rater` is the person who thinks so; without it the key is."""
+    """One vote. `rater` is the person who votes; without it, the key is the rater."""
 
     rater: Rater | None = None
 
 
 class FeedbackBack(SubjectIn):
-    """Which vote is taken back."""
+    """The vote to withdraw."""
 
     rater: Rater | None = None

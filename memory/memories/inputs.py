@@ -32,7 +32,7 @@ Reason = Annotated[Text, Field(max_length=limits.REASON_MAX)]
 
 
 class MemoryIn(Input):
-    """A memory; `trust_level` says who it comes from."""
+    """A memory. `trust_level` says who it comes from."""
 
     content: Content
     title: MemoryTitle = ""
@@ -47,7 +47,7 @@ class MemoryIn(Input):
 
 
 class MemoryPatch(Input):
-    """Changes of a memory; what is not given stays. None of them may be null but `space` and `task_id`."""
+    """Changes to a memory. Fields you omit stay unchanged. Only `space` and `task_id` may be null."""
 
     content: Content = ""
     title: MemoryTitle = ""
@@ -74,7 +74,7 @@ class HintIn(Input):
 
 
 class RatingIn(Input):
-    """How a strategy's use went: from 0, it hurt, to 1, it helped; or "up" or "down"."""
+    """The outcome of using a strategy: from 0 (it hurt) to 1 (it helped), or "up" or "down"."""
 
     rating: Rating
     tokens_saved: Annotated[

@@ -21,13 +21,13 @@ class VerdictIn(Input):
 
 
 class GivenVerdict(VerdictIn):
-    """A verdict. `reviewer` is the person who gives it; without it the key is."""
+    """A verdict. `reviewer` is the person who gives it; without it, the key is."""
 
     reviewer: Rater | None = None
 
 
 class ReserveIn(Input):
-    """Which item: the named one, or else the next that is not among the skipped."""
+    """The item to reserve, or without an id the next one that is not in `skip`."""
 
     reviewer: Rater | None = None
     item_id: Id | None = None
@@ -35,19 +35,19 @@ class ReserveIn(Input):
 
 
 class ReviewerIn(Input):
-    """Who releases an item; without it the key does."""
+    """The person who releases an item; without it, the key."""
 
     reviewer: Rater | None = None
 
 
 class AssignIn(Input):
-    """Who alone may judge an item, by user name; null: whoever comes first."""
+    """The username of the only person who may review the item, or null for anyone."""
 
     username: Annotated[Text, Field(max_length=150)] | None
 
 
 class RulesPatch(Input):
-    """Changes of the rules; what is not given stays."""
+    """Changes to the rules. Fields you omit stay unchanged."""
 
     takes_disliked: bool = True
     sample_share: Annotated[

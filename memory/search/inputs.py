@@ -25,7 +25,7 @@ Share = Annotated[float, Field(ge=0, le=1), NUMBER]
 
 
 class SearchIn(Input):
-    """One question. Every filter given must hold; of its values one is enough."""
+    """One search. A hit must match every given filter, with at least one of its values."""
 
     query: Words
     space: Annotated[Slug | None, Field(description="Searches its records; omit for memories only.")] = None

@@ -33,7 +33,7 @@ def read_lesson(value: object) -> object:
 
 
 class LessonIn(Input):
-    """Something that was decided or that went wrong."""
+    """A decision, or something that went wrong."""
 
     content: Annotated[Text, Field(max_length=LESSON_MAX), AfterValidator(refuse_blank)]
     category: Annotated[Text, Field(max_length=64)] = ""
@@ -43,7 +43,7 @@ class LessonIn(Input):
 
 
 class StepIn(Input):
-    """What came of one step of the plan; `step_index` counts the plan's non-empty lines from 0."""
+    """The outcome of one step of the plan. `step_index` counts the plan's non-empty lines from 0."""
 
     step_index: Annotated[int, Field(ge=0, le=2**31 - 1), NUMBER]
     action: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
@@ -58,7 +58,7 @@ Lessons = Annotated[
 
 
 class CompletionIn(Input):
-    """The report of an ended task. Without a `task_id` a task is recorded for it."""
+    """The report of a finished task. Without a `task_id` a new task is recorded for it."""
 
     task_id: Id | None = None
     repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX)] = ""

@@ -23,7 +23,7 @@ class Stored(TypedDict):
 
 
 class NotStored(TypedDict):
-    """What no memory was made of, and why."""
+    """A type of memory that was not created, and why."""
 
     memory_type: str
     reason: str

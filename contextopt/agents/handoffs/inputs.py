@@ -57,9 +57,9 @@ PhaseName = Literal["analysis", "design", "implementation"]
 
 
 class FindingIn(Input):
-    """A finding of the task's present phase, or of an earlier one that `phase` names.
+    """A finding of the task's current phase, or of an earlier one named in `phase`.
 
-    Ids are given in order: `id` may be sent to say what the caller expects; any but the next is refused.
+    Ids are assigned in order. Send `id` to state the expected one; any other than the next is rejected.
     """
 
     id: Key | None = None
@@ -74,34 +74,36 @@ class FindingIn(Input):
 
 
 class FindingPatch(Input):
-    """The tags and dependencies that take the place of a finding's own; the ones not given stay."""
+    """New tags and dependencies of a finding. Fields you omit stay unchanged."""
 
     tags: Tags = Field(default_factory=list)
     depends_on: Keys = Field(default_factory=list)
 
 
 class ResolutionIn(Input):
-    """What was decided."""
+    """The decision."""
 
     resolution: Annotated[Text, Field(max_length=limits.RESOLUTION_MAX)] = ""
 
 
 class CompressIn(Input):
-    """`force` compresses though decisions are open; that it did is kept. Without `phase` the present one."""
+    """`force` compresses even if decisions are open, which is recorded. Without `phase`, the current one is
+    compressed.
+    """
 
     force: bool = False
     phase: PhaseName | None = None
 
 
 class AdvanceIn(Input):
-    """`to` says which phase the caller expects to enter."""
+    """`to` states the phase you expect to enter."""
 
     force: bool = False
     to: PhaseName | None = None
 
 
 class PhaseFindings(Input):
-    """The findings of one phase without a stored task. The engine checks each of them."""
+    """The findings of one phase, without a stored task. Each of them is validated."""
 
     phase: PhaseName
     findings: list[Any]
@@ -114,6 +116,6 @@ class CompressFindingsIn(PhaseFindings):
 
 
 class BundleIn(Input):
-    """What the agent could be sent beside the hand-off; fitted to the phase's bundle budget."""
+    """The agent's context besides the hand-off, fitted to the phase's bundle budget."""
 
     context: AgentContextIn = Field(default_factory=AgentContextIn)

@@ -1,1 +1,1 @@
-"""What all endpoints share: keys, errors, pages of lists, repeated writes, bodies and answers."""
+"""Shared parts of all endpoints: keys, errors, pages, repeated writes, bodies and responses."""

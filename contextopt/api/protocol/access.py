@@ -1,4 +1,4 @@
-"""Who is calling: an API key, what it may do, and the team that it acts for."""
+"""Authenticate API keys, check their scope, and find the team they act for."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ SELECT {", ".join(KEY_COLUMNS)} FROM {ApiKey._meta.db_table}
 
 
 class ApiRequest(HttpRequest):
-    """A request that was let in."""
+    """An authenticated request."""
 
     auth: ApiKey
 
@@ -38,9 +38,9 @@ def find_key(secret: str) -> ApiKey | None:
 
 
 def load_key(secret_hash: str) -> ApiKey | None:
-    """Return the key that is neither revoked nor expired.
+    """Return the key unless it is revoked or expired.
 
-    Every request begins with this, so the statement is written out: building it anew took longer than
+    Every request begins with this, so the statement is written out. Building it each time took longer than
     the database takes to answer.
     """
     with connection.cursor() as cursor:
@@ -87,7 +87,7 @@ class HeaderKey(APIKeyHeader):
 
 
 def allow(needed: Scope) -> list[Callable[[HttpRequest], object]]:
-    """Return what lets in keys of this scope or a higher one, and counts the caller that neither lets in."""
+    """Return the authenticators for keys of this scope or higher. Callers that fail both are counted."""
     return [BearerKey(needed), HeaderKey(needed), count_wrong_key]
 
 
@@ -97,7 +97,7 @@ ADMIN = allow(Scope.ADMIN)
 
 
 def actor(request: ApiRequest) -> str:
-    """Return how revisions and logs name the caller."""
+    """Return the caller's name for revisions and logs."""
     return f"key:{request.auth.name}"
 
 

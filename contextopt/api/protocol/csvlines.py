@@ -1,4 +1,4 @@
-"""CSV line by line: every row there is, none held in memory."""
+"""Write CSV line by line, with none held in memory."""
 
 import csv
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[
 
 
 def _cell(value: Any) -> Any:
-    """Return text so that it stays text in a spreadsheet; numbers are left alone."""
+    """Return text so that a spreadsheet keeps it as text. Numbers stay unchanged."""
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value

@@ -1,4 +1,4 @@
-"""Writes that may be sent twice: the same Idempotency-Key gives the first answer again."""
+"""Idempotent writes: a repeated Idempotency-Key returns the first response."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,7 +23,7 @@ type View = Callable[..., HttpResponse]
 
 
 def answer_holds_secret(view: View) -> View:
-    """Mark a view whose answer must not be stored: its writes take no Idempotency-Key."""
+    """Mark a view whose response must not be stored. Its writes accept no Idempotency-Key."""
     view.holds_secret = True  # type: ignore[attr-defined]
     return view
 
@@ -33,11 +33,11 @@ def is_repeatable(view: View) -> bool:
 
 
 def answer_once(view: View) -> View:
-    """Wrap a view so that a repeated write is answered from what was stored, and done once.
+    """Wrap a view so that a repeated write returns the stored response and is done once.
 
-    The write and its stored answer are one transaction: there is never one without the other. A refused
-    write stores nothing, so that it can be corrected and sent again under the same key. Without the
-    header nothing is read or written here.
+    The write and its stored response are one transaction, so there is never one without the other. A rejected
+    write stores nothing, so it can be corrected and sent again under the same key. Without the header nothing
+    is read or written here.
     """
 
     @wraps(view)
@@ -87,7 +87,7 @@ def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) 
 
 
 def hash_request(request: HttpRequest) -> str:
-    """Return the SHA-256 of what was asked: method, address and unpacked body."""
+    """Return the SHA-256 of the request: method, address and unpacked body."""
     head = f"{request.method} {request.get_full_path()}\n".encode()
     return hashlib.sha256(head + getattr(request, "unpacked_body", b"")).hexdigest()
 

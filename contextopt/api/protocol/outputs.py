@@ -1,4 +1,4 @@
-"""What the API answers: one type and one function for each kind of object."""
+"""Response types of the API, and a function for each kind of object."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ from contextopt.spaces.configs import ALL_ALLOWED, SETTINGS
 
 
 def reply(data: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    """Return data as JSON, without validating again what our own code made."""
+    """Return data as JSON without validating our own output again."""
     return HttpResponse(
         to_json(data, inf_nan_mode="null"),
         status=status,
@@ -27,7 +27,7 @@ def created(data: object, location: str) -> HttpResponse:
 
 
 class Problem(TypedDict):
-    """A refusal, as RFC 9457 has it."""
+    """An error response, according to RFC 9457."""
 
     type: str
     title: str
@@ -56,7 +56,7 @@ class KeyOut(TypedDict):
 
 
 class NewKeyOut(KeyOut):
-    """A key with its secret, which is shown this once."""
+    """A key with its secret, which is shown only once."""
 
     secret: str
 
@@ -92,7 +92,7 @@ class SpacePage(TypedDict):
 
 
 class RecordRow(TypedDict):
-    """A record as lists show it, without notes and metadata."""
+    """A record in lists, without notes and metadata."""
 
     id: int
     title: str
@@ -128,7 +128,7 @@ class RecordPage(TypedDict):
 
 
 class RowOut(TypedDict):
-    """What became of one row of a bulk write; `index` counts from 0."""
+    """The outcome of one row of a bulk write. `index` counts from 0."""
 
     index: int
     status: Literal["created", "updated", "unchanged", "rejected"]
@@ -170,7 +170,7 @@ class RevisionPage(TypedDict):
 
 
 class ConfigOut(TypedDict):
-    """One version of a space's settings. Weights and shares are texts, since they are exact decimals."""
+    """One config of a space. Weights and shares are strings, since they are exact decimals."""
 
     version: int
     is_active: bool

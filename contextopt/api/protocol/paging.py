@@ -1,4 +1,4 @@
-"""A page of a list, and the cursor of the next."""
+"""Pages of lists, and the cursor to the next page."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -15,7 +15,7 @@ CURSOR_MAX = 1_000
 
 
 class PageQuery(BaseModel):
-    """Which page of a list."""
+    """Which page of a list to return."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,7 +32,7 @@ class PageQuery(BaseModel):
 def list_page[Row: Model, Json](
     rows: QuerySet[Row], keyset: Keyset, page: PageQuery, to_row: Callable[[Row], Json]
 ) -> dict[str, object]:
-    """Return one page and the cursor of the next; none when this was the last."""
+    """Return one page and the cursor to the next, or None on the last page."""
     key = None if page.cursor is None else keyset.decode(page.cursor)
     shown, next_cursor = keyset.page(rows, key, page.limit)
     return {"items": [to_row(row) for row in shown], "next_cursor": next_cursor}

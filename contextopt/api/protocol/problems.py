@@ -1,4 +1,4 @@
-"""Every refusal of the API, as application/problem+json (RFC 9457), made in this one module."""
+"""All error responses of the API, as application/problem+json (RFC 9457)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -40,23 +40,23 @@ class FieldError(TypedDict):
 
 
 class RequestError(Exception):
-    """Base of what may be wrong with a request beside its fields."""
+    """Base of errors in a request outside its fields."""
 
 
 class MalformedBody(RequestError):
-    """The body is not what its headers say: not JSON, not gzip."""
+    """The body does not match its headers: not JSON, or not gzip."""
 
 
 class UnsupportedBody(RequestError):
-    """The body's type or encoding is none that the API reads."""
+    """The API does not support the body's type or encoding."""
 
 
 class BodyTooLarge(RequestError):
-    """The body is past its limit, as sent or once unpacked."""
+    """The body is too large, either as sent or after unpacking."""
 
 
 class RequestInProgress(RequestError):
-    """The same Idempotency-Key is being answered at this moment."""
+    """A request with the same Idempotency-Key is in progress."""
 
 
 def problem(
@@ -70,7 +70,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **members: object,
 ) -> HttpResponse:
-    """Return one problem; `kind` ends its type, `members` are added to its object."""
+    """Return one problem. `kind` ends its type; `members` are added to its object."""
     body: dict[str, object] = {
         "type": TYPE_PREFIX + kind,
         "title": title,
@@ -110,7 +110,7 @@ def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
 
 
 def describe_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> list[FieldError]:
-    """Name each refused field once; `skip` leaves out the parts that say where in the request it was."""
+    """Name each invalid field once. `skip` removes the parts that give its place in the request."""
     return field_errors(describe_faults(errors, skip=skip))
 
 
@@ -124,7 +124,7 @@ def invalid(request: HttpRequest, errors: Sequence[FieldError]) -> HttpResponse:
 def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpResponse:
     errors: list[FieldError] = []
     for item in exc.errors:
-        # ("body", parameter, field…) against ("query", field): the parameter's name is only ours.
+        # ("body", parameter, field…) against ("query", field): the parameter's name is internal.
         errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
     merged: dict[str, list[str]] = {}
     for error in errors[: 4 * NAMED_MAX]:
@@ -146,7 +146,7 @@ def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpRespo
 
 
 def errors_of(exc: InvalidInput | EngineError) -> list[FieldError]:
-    """Return the fields that an error of a single row is about."""
+    """Return the invalid fields in the error of a single row."""
     if isinstance(exc, InvalidInput):
         return field_errors(exc.problems)
     if isinstance(exc, InvalidValue):
@@ -189,7 +189,7 @@ def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
 
 
 def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
-    """Answer a write about what was there when the request began, and what else these errors may mean."""
+    """Handle deletion of an item since the request began, and the other causes of these errors."""
     if not is_about_deleted(exc):
         return on_unexpected(request, exc)
     log.warning("api_found_it_deleted", path=request.path, exc_info=exc)
@@ -234,9 +234,9 @@ def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
 
 
 def on_unexpected(request: HttpRequest, exc: Exception) -> HttpResponse:
-    """Answer a fault of ours: the log gets the trace, the caller gets no word of it."""
+    """Handle an internal error: the log gets the trace, and the caller gets no detail of it."""
     log.error("api_failed", method=request.method, path=request.path, exc_info=exc)
-    # Error reporters listen to this signal, as they do for every other view.
+    # Error reporters listen to this signal, as for every other view.
     got_request_exception.send(sender=None, request=request)
     detail = "The server failed to process this request. The error was logged."
     return problem(request, 500, "internal-error", "Internal server error", detail)

@@ -1,4 +1,4 @@
-"""How requests reach the API and how their bodies are read."""
+"""Transport of API requests: limits, and reading of bodies."""
 
 import json
 import math
@@ -29,14 +29,14 @@ type JsonPath = tuple[str, ...]
 
 
 def body_limit() -> int:
-    """Bytes that a body may have, as sent and once unpacked."""
+    """Return the maximum bytes of a body, both as sent and after unpacking."""
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 32 * 2**20
 
 
 class ApiTransportMiddleware:
-    """Answer API requests without the layers that serve browsers: no session, cookie, CSRF or message work.
+    """Process API requests without the browser layers: no session, cookie, CSRF or message work.
 
-    What has no address, or no such method, is answered as a problem too.
+    An unknown address or method is reported as a problem too.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -61,7 +61,7 @@ class ApiTransportMiddleware:
 
 
 def is_unread(request: HttpRequest) -> bool:
-    """Tell whether the body came in chunks, which Django takes for no body at all under WSGI."""
+    """Return whether the body is chunked, which Django treats as no body under WSGI."""
     meta = request.META
     return "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH") and "wsgi.input" in meta
 
@@ -82,7 +82,7 @@ def answer(
 
 
 def refuse_unknown_query(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap a view so that a misspelt filter is an error and not a list of everything."""
+    """Wrap a view so that a misspelt filter is an error instead of returning everything."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -102,15 +102,15 @@ def query_names(view: Callable[..., HttpResponse]) -> set[str]:
 
 
 class JsonBody(Parser):
-    """Read a body of JSON, packed with gzip or not.
+    """Read a JSON body, optionally compressed with gzip.
 
-    Ninja asks for it after authentication only, so a stranger cannot make the server unpack anything.
+    Ninja calls this after authentication only, so a stranger cannot make the server unpack anything.
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
         check_content_type(request)
         body = unpack(request)
-        # Kept for the hash of an Idempotency-Key: the same body may be packed in different ways.
+        # Kept for the hash of an Idempotency-Key, since the same body may be packed in different ways.
         request.unpacked_body = body  # type: ignore[attr-defined]
         return read_json(body)
 
@@ -125,7 +125,7 @@ def unpack(request: HttpRequest) -> bytes:
     """Return the body's bytes without their content encoding.
 
     Raises:
-        BodyTooLarge: it grew past the limit; nothing beyond the limit was unpacked.
+        BodyTooLarge: it exceeded the limit. Nothing beyond the limit was unpacked.
     """
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     if encoding in {"", "identity"}:
@@ -159,7 +159,7 @@ def read_json(body: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:
-        InvalidInput: it is JSON, but an object has a key twice, or a text or number cannot be stored.
+        InvalidInput: it is JSON, but an object has a duplicate key, or a text or number cannot be stored.
         MalformedBody: it is not JSON.
     """
     try:
@@ -169,7 +169,7 @@ def read_json(body: bytes) -> Any:
     else:
         refuse_duplicates(body)
         return value
-    # Python's own parser lets pass what RFC 8259 leaves open, so that the field at fault can be named.
+    # Python's parser accepts the cases that RFC 8259 leaves open, so that the invalid field can be named.
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -187,9 +187,9 @@ def refuse_duplicates(body: bytes) -> None:
 
 
 def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:
-    """Yield where lone surrogates, NaN and infinities are, in no certain order.
+    """Yield the places of lone surrogates, NaN and infinities, in no particular order.
 
-    Only the way down to the present value is held, so that memory grows with the depth alone.
+    Only the path to the current value is held, so memory grows with the depth only.
     """
     levels: list[Iterator[tuple[object, Any]]] = [iter([("", value)])]
     names: list[object] = [""]
@@ -208,7 +208,7 @@ def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:
 
 
 def _faults(item: Any) -> Iterator[str]:
-    """Yield what is wrong with a value, apart from its children."""
+    """Yield the errors in a value, apart from its children."""
     if isinstance(item, str):
         if has_surrogate(item):
             yield "contains a lone surrogate, which is not a character"
@@ -222,7 +222,7 @@ def _faults(item: Any) -> Iterator[str]:
 
 
 def _children(item: dict[str, Any] | list[Any]) -> Iterator[tuple[object, Any]]:
-    """Yield the children with their names or places, the last first."""
+    """Yield the children with their names or places, last first."""
     if isinstance(item, dict):
         return reversed(item.items())
     return zip(range(len(item) - 1, -1, -1), reversed(item), strict=True)

@@ -8,6 +8,7 @@ import pytest
 
 from config.urls import api as ninja_api
 from contextopt.api.build import BODY_REFUSALS, REFUSALS
+from contextopt.api.reference import read_reference
 from tests.contextopt.api.documented import documented_statuses
 
 SNAPSHOT = Path(__file__).with_name("openapi.json")
@@ -42,6 +43,39 @@ def test_operation_is_described(method, path, operation):
     assert {"401", "403", "404", "422", "503"} <= operation["responses"].keys()
     refusals = [value for status, value in operation["responses"].items() if status >= "400"]
     assert all("application/problem+json" in refusal["content"] for refusal in refusals)
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), operations(), ids=lambda value: str(value)[:60])
+def test_operation_is_explained_and_illustrated(method, path, operation):
+    assert operation["description"]
+    for parameter in operation["parameters"]:
+        assert parameter["description"], parameter["name"]
+        assert "example" in parameter, parameter["name"]
+    if body := operation.get("requestBody"):
+        assert "example" in body["content"]["application/json"]
+    answers = [answer for status, answer in operation["responses"].items() if status < "300"]
+    shown = [content for answer in answers for content in answer.get("content", {}).values()]
+    assert not shown or any("example" in content for content in shown)
+
+
+@pytest.mark.parametrize("name", json.loads(current_schema())["components"]["schemas"])
+def test_fields_are_explained_and_illustrated(name):
+    """A field that refers to another schema has its examples there."""
+    fields = json.loads(current_schema())["components"]["schemas"][name].get("properties", {})
+    unexplained = [key for key, value in fields.items() if not value.get("description")]
+    assert unexplained == [], "describe them in a glossary.toml"
+    plain = [key for key, value in fields.items() if "$ref" not in json.dumps(value | {"examples": []})]
+    bare = [key for key in plain if not fields[key].get("examples")]
+    assert bare == [], "tell them in story.py, or add values to a glossary"
+
+
+def test_no_glossary_explains_a_field_that_is_gone():
+    schemas = json.loads(current_schema())["components"]["schemas"]
+    known = {key for definition in schemas.values() for key in definition.get("properties", {})}
+    words = read_reference(ninja_api.folders())
+    assert words.fields.keys() <= known
+    for schema, exceptions in words.exceptions.items():
+        assert exceptions.keys() <= schemas[schema]["properties"].keys(), schema
 
 
 def test_served(client, db):

@@ -1,0 +1,72 @@
+"""The examples in the API reference are requests that were made: the story is told again and compared."""
+
+import inspect
+import json
+import os
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextopt.models import Role, Team
+from tests import factories
+from tests.contextopt.api.conftest import make_caller
+from tests.contextopt.api.documented import described_paths
+from tests.contextopt.api.story import Story, tell
+from tests.model_server import ModelServer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def told(team: Team, settings: Any) -> dict[str, dict[str, Any]]:
+    """Return request and response of every operation, by its id."""
+    for name in ("ben", "eva"):
+        factories.make_user(name, team, Role.REVIEWER)
+    with ModelServer() as server:
+        settings.LLM_BASE_URL, settings.LLM_MODEL = server.base_url, "small"
+        story = Story(make_caller(team))
+        tell(story, team)
+    return story.told
+
+
+def operations() -> dict[str, Path]:
+    """Return the file of each operation's examples, which lies beside its endpoint."""
+    found = {}
+    for methods in described_paths().values():
+        for operation in methods.values():
+            name = operation["operationId"]
+            package = import_module(".".join(name.split("_")[:2]))
+            found[name] = Path(inspect.getfile(package)).parent / "examples.json"
+    return found
+
+
+def same_shape(stored: Any, live: Any) -> bool:
+    """Return whether both have the same keys and types; lists in examples are shortened."""
+    if isinstance(stored, dict) and isinstance(live, dict):
+        return stored.keys() == live.keys() and all(same_shape(stored[key], live[key]) for key in stored)
+    if isinstance(stored, list) and isinstance(live, list):
+        return len(stored) == len(live) and all(map(same_shape, stored, live))
+    number = (int, float)
+    if isinstance(stored, number) and isinstance(live, number):
+        return isinstance(stored, bool) == isinstance(live, bool)
+    return type(stored) is type(live)
+
+
+def test_the_examples_are_what_the_api_answers(told: dict[str, dict[str, Any]]) -> None:
+    """UPDATE_EXAMPLES=1 stores the story's requests and responses."""
+    files: dict[Path, dict[str, Any]] = defaultdict(dict)
+    for name, path in operations().items():
+        assert name in told, f"the story lacks {name}"
+        files[path][name] = told[name]
+    for path, examples in files.items():
+        if os.environ.get("UPDATE_EXAMPLES"):
+            path.write_text(json.dumps(examples, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+        stored = json.loads(path.read_text())
+        assert stored.keys() == examples.keys()
+        for name, example in examples.items():
+            assert stored[name]["status"] == example["status"], name
+            assert same_shape(stored[name]["response"], example["response"]), name
+            assert same_shape(stored[name]["body"], example["body"]), name
