@@ -25,5 +25,5 @@ def test_a_key_is_revoked_at_the_second_click(
     assert ApiKey.objects.get(pk=key.pk).revoked_at is None
     page.get_by_role("button", name="Revoke… Nightly").click()
     dialog.get_by_role("button", name="Revoke", exact=True).click()
-    expect(page.get_by_text("revoked.")).to_be_visible()
+    expect(page.get_by_text("Key “Nightly import of the support desk” revoked.")).to_be_visible()
     assert ApiKey.objects.get(pk=key.pk).revoked_at is not None

@@ -194,7 +194,7 @@ def test_the_pages_of_a_space(
     expect(page.locator("#budget svg.allocation")).to_have_attribute("aria-label", words)
     page.get_by_label("30 days").check()
     page.get_by_role("button", name="Save as a new version").click()
-    expect(page.locator("#version-2")).to_contain_text("active")
+    expect(page.locator("#version-2 .tag.kept")).to_have_text("active")
     check_accessibility(page)
     config = Space.objects.get().configs.active().get()
     assert (config.context_tokens, config.window_days) == (500, 30)

@@ -249,7 +249,7 @@ def test_an_editor_publishes_the_next_version(editor_client: Client, team: Team)
     html = html_of(editor_client, f"{PROFILE}?phase=building")
     assert "<del>900</del> <ins>800</ins>" in html
     assert "− files, docs" in html
-    assert "built in" in html
+    assert '<strong>Default</strong><span class="faint">built in</span>' in html
 
 
 def test_what_was_not_changed_makes_no_version(editor_client: Client, team: Team) -> None:

@@ -143,7 +143,7 @@ def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team,
     give_verdict(item=item, reviewer="user:ann", data=CUT)
     html = html_of(reviewer, f"{URL}{item.pk}/")
     assert "A secret note." not in html
-    assert "1 of 2 verdicts given. You will see the others" in html
+    assert "1 of 2 verdicts given. You will see the others’ after giving yours." in html
     assert b"A secret note." not in b"".join(reviewer.get(f"{URL}verdicts.csv"))
     reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"})
     assert "A secret note." in html_of(reviewer, f"{URL}{item.pk}/")
@@ -181,7 +181,7 @@ def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client,
     reserve_item(item=item, reviewer="user:ann")
     html = html_of(reviewer, f"{URL}{item.pk}/")
     until = timezone.localtime(item.slots.get().reserved_until, ZoneInfo(item.team.time_zone))
-    assert f"ann until {until:%H:%M}." in html
+    assert f"Reserved for ann until {until:%H:%M}." in html
     assert 'form="take-form"' not in html
     record = Record.objects.get()
     given = {"verdict": "context_cut", "note": "The steps are missing.", "record_ids": record.pk}
@@ -193,7 +193,7 @@ def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client,
     assert re.search(r'value="context_cut"[^>]* checked', html)
     assert re.search(rf'name="record_ids" value="{record.pk}"[^>]* checked', html)
     item.slots.update(reserved_until=timezone.now() - timedelta(seconds=1))
-    assert "has it reserved" not in html_of(reviewer, f"{URL}{item.pk}/")
+    assert "Reserved for ann" not in html_of(reviewer, f"{URL}{item.pk}/")
 
 
 def test_an_admin_assigns(owner_client: Client, reviewer: Client, item: ReviewItem) -> None:

@@ -375,12 +375,13 @@ def test_filters_offer_what_was_seen_and_what_is_chosen(owner_client: Client, lo
 
 
 def test_money_is_shown_for_models_with_a_price(owner_client: Client, logged: Space) -> None:
-    assert "model prices" in html_of(owner_client)
+    assert "set model prices in the admin to show savings in dollars" in html_of(owner_client)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
     html = html_of(owner_client)
     # Each of the 14 assemblies saved 100 tokens.
     assert "≈ $7.00" in html
     assert "model prices" not in html
+    assert "savings in dollars" not in html
     log_row(logged, NOW - timedelta(minutes=1), model="large")
     assert "≈ $7.00 for 93 % of requests" in html_of(owner_client)
 

@@ -151,7 +151,7 @@ def test_an_edit_that_cannot_be_keeps_the_record(editor_client: Client, record: 
 
 def test_deleting_offers_an_undo(editor_client: Client, record: Record) -> None:
     html = editor_client.post(url_of(record, "delete"), follow=True).content.decode()
-    assert " deleted" in html
+    assert "“Queue stuck after deploy” deleted." in html
     assert f'action="{url_of(record, "restore")}"' in html
     record.refresh_from_db()
     assert record.is_deleted
