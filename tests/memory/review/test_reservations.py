@@ -255,7 +255,7 @@ def test_each_item_wants_several_verdicts_and_hides_them_until_ones_own(team: Te
         lambda: give_verdict(item=item, reviewer=ANN, data=CUT),
         lambda: withdraw_verdict(item=item, reviewer=ANN),
     ):
-        with pytest.raises(Conflict, match="can no longer be withdrawn"):
+        with pytest.raises(Conflict, match="can no longer be changed"):
             act()
 
 

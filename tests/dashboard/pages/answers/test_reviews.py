@@ -148,7 +148,7 @@ def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team,
     reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"})
     assert "A secret note." in html_of(reviewer, f"{URL}{item.pk}/")
     refused = reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "other"}, follow=True)
-    assert "can no longer be withdrawn" in refused.content.decode()
+    assert "so yours can no longer be changed" in refused.content.decode()
     exported = b"".join(reviewer.get(f"{URL}verdicts.jsonl")).splitlines()
     assert {json.loads(line)["verdict"] for line in exported} == {"context_cut", "model"}
     assert len(b"".join(reviewer.get(f"{URL}verdicts.csv")).splitlines()) == 3
