@@ -69,7 +69,7 @@ def describe_task(status: TaskStatus) -> str:
 
 
 def _describe_phase(phase: PhaseStatus) -> str:
-    found = f"{phase.phase.label}: {phase.findings} findings, {phase.findings_tokens:,} tokens"
+    found = f"{phase.phase.label}: {phase.findings} finding{'s' * (phase.findings != 1)}, {phase.findings_tokens:,} tokens"
     compression = phase.compression
     if compression is None:
         return found

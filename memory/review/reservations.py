@@ -223,7 +223,7 @@ def _check_unseen(item: ReviewItem, reviewer: str) -> None:
     """Refuse a change by somebody who may have seen others' verdicts."""
     if item.slots.judged().exclude(reviewer=reviewer).exists():
         raise Conflict(
-            "Others have given verdicts that you may have seen, so yours can no longer be withdrawn."
+            "Others have given verdicts that you may have seen, so yours can no longer be changed."
         )
 
 

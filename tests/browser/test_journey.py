@@ -252,7 +252,7 @@ def test_a_filter_typed_on_gives_up_its_first_request_quietly(
         held.append(route)
 
     page.route("**/memory/?find=cart&*", hold)
-    field = page.get_by_placeholder("Search by words or meaning")
+    field = page.get_by_placeholder("Search by words and meaning")
     with page.expect_request("**/memory/?find=cart&*"):
         field.press_sequentially("cart")
     with page.expect_response("**/memory/?find=carts&*"):

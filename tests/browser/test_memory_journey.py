@@ -19,7 +19,7 @@ def test_from_a_completed_task_to_the_hint(
 ) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     page.goto("/strategies/")
-    expect(page.get_by_role("heading", name="No strategies yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No strategies in use")).to_be_visible()
     check_accessibility(page)
 
     page.get_by_role("link", name="Complete a task").click()

@@ -50,7 +50,7 @@ def test_a_key_is_made_once_in_the_admin(team: Team, open_page: Callable[..., Pa
     page.locator("#main .select2-selection").click()
     page.get_by_role("option", name=team.name).click()
     page.get_by_role("button", name="Save", exact=True).click()
-    secret = page.get_by_label("The secret is shown only once")
+    secret = page.get_by_label("Secret", exact=True)
     expect(secret).to_be_visible()
     assert secret.input_value().startswith("ctx_")
     page.reload()

@@ -37,7 +37,7 @@ class Command(ReportingCommand):
 def describe_completion(result: CompletionResult) -> str:
     """Describe what was stored, then what was not and why."""
     answer = result.to_json()
-    was = "" if result.is_new else " (already reported)"
+    was = "" if result.is_new else " (already recorded)"
     lines = [f"Task {answer['task_id']} is {answer['state']}{was}."]
     if answer["pattern"]:
         lines.append(f"Pattern: {answer['pattern']}")

@@ -83,7 +83,7 @@ def test_a_completion_is_told_and_stored_once(run: Run, write) -> None:
     assert answer["strategy_id"] == answer["stored"][0]["id"]
     assert answer["not_stored"] == []
     code, out, _ = run("complete_task", path)
-    assert "already reported" in out
+    assert "already recorded" in out
     assert Memory.objects.count() == 3
 
 

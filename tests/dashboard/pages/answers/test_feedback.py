@@ -106,7 +106,7 @@ def test_what_is_another_teams_stays_there(
     outsider_client: Client, judged: Assembly, other_team: Team
 ) -> None:
     assert "No votes yet" in html_of(outsider_client)
-    assert "No votes found" in html_of(outsider_client, f"{URL}votes/")
+    assert "No votes yet" in html_of(outsider_client, f"{URL}votes/")
 
 
 def test_the_queries_do_not_grow_with_the_votes(owner_client: Client, team: Team, assembly: Assembly) -> None:

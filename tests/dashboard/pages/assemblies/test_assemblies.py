@@ -198,7 +198,7 @@ def test_what_is_alike_says_so(owner_client: Client, space: Space) -> None:
     first, second = make_assembly(space), make_assembly(space)
     html = owner_client.get(f"/assemblies/compare/?id={first.id}&id={second.id}").content.decode()
     assert "The texts are identical, byte for byte" in html
-    assert "1 candidates had the same outcome" in html
+    assert "1 candidate had the same outcome" in html
 
 
 def test_assemblies_without_payload_are_compared_by_their_figures(owner_client: Client, space: Space) -> None:
