@@ -69,7 +69,8 @@ def describe_task(status: TaskStatus) -> str:
 
 
 def _describe_phase(phase: PhaseStatus) -> str:
-    found = f"{phase.phase.label}: {phase.findings} finding{'s' * (phase.findings != 1)}, {phase.findings_tokens:,} tokens"
+    noun = "finding" if phase.findings == 1 else "findings"
+    found = f"{phase.phase.label}: {phase.findings} {noun}, {phase.findings_tokens:,} tokens"
     compression = phase.compression
     if compression is None:
         return found

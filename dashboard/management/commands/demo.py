@@ -26,5 +26,5 @@ class Command(ReportingCommand):
         if options["json"]:
             self.print_json(done.to_json())
         else:
-            self.stdout.write(str(done) if done.spaces else f"There was nothing to be {verb}.")
+            self.stdout.write(str(done) if done.spaces else f"Nothing was {verb}.")
         return DONE

@@ -133,4 +133,4 @@ def test_the_command_loads_and_removes(capsys: pytest.CaptureFixture[str]) -> No
     call_command("demo", "remove", "--json")
     assert json.loads(capsys.readouterr().out) == loaded
     call_command("demo", "remove")
-    assert capsys.readouterr().out == "There was nothing to be removed.\n"
+    assert capsys.readouterr().out == "Nothing was removed.\n"
