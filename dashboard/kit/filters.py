@@ -14,7 +14,7 @@ from contextopt.limits import DATE_MAX, DATE_MIN
 from contextopt.models import Team
 from dashboard.kit.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 
-STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "with search"}
+STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "ranked by question"}
 STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
 MODEL_MAX = 120
 INT_MAX = 2**31 - 1

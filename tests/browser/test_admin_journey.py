@@ -126,7 +126,7 @@ def test_people_and_the_log_of_changes(
 ) -> None:
     log_in(page, "/settings/")
     invite = page.get_by_role("form", name="New invitation")
-    invite.get_by_label("For").fill("Nia")
+    invite.get_by_label("Name").fill("Nia")
     invite.get_by_label("Role").select_option("viewer")
     invite.get_by_role("button", name="Create link").click()
     join(open_page(), page.locator("#link").inner_text())

@@ -55,7 +55,7 @@ def test_ten_items_by_keyboard(
     page.keyboard.press("r")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     expect(page.locator("#reserved")).to_contain_text("reserved for you until")
-    expect(page.get_by_role("cell", name="cut after 100 characters").first).to_be_visible()
+    expect(page.get_by_role("cell", name="cut at 100 chars").first).to_be_visible()
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -29,7 +29,7 @@ class HandoffTasksForm(FilterForm):
 
     phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
-    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external id")
+    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external ID")
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
@@ -57,7 +57,7 @@ class TaskForm(InputForm):
     )
     repository = forms.CharField(required=False)
     external_id = forms.CharField(
-        required=False, label="External id", help_text="The ID of this task in your own system (optional)."
+        required=False, label="External ID", help_text="The ID of this task in your own system (optional)."
     )
 
 

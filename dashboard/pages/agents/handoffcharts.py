@@ -26,7 +26,7 @@ def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
     """Draw two bars per phase: findings in full, and critical findings with the brief on top."""
     labels = [each.label for each in bars]
     traces = [
-        _bars("in full", labels, [each.full_tokens for each in bars], "var(--response)", 1),
+        _bars("all findings", labels, [each.full_tokens for each in bars], "var(--response)", 1),
         _bars("critical", labels, [each.critical_tokens for each in bars], "var(--context)", 2),
         _bars("brief", labels, [each.brief_tokens for each in bars], "var(--history)", 2),
     ]

@@ -97,8 +97,8 @@ VOTE_CHARTS = {
             "Votes",
             "upvotes above the line, downvotes below",
             (
-                VoteColumn("Up", lambda f: f.up, whole),
-                VoteColumn("Down", lambda f: f.down, whole),
+                VoteColumn("Upvotes", lambda f: f.up, whole),
+                VoteColumn("Downvotes", lambda f: f.down, whole),
             ),
             votes_figure,
         ),

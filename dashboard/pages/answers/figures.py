@@ -53,7 +53,7 @@ class FeedbackForm(OverviewForm):
 class VotesForm(FilterForm):
     """Filters of the list of votes."""
 
-    rating = forms.ChoiceField(choices=[("", "Upvotes and downvotes"), *Rating.choices], required=False)
+    rating = forms.ChoiceField(choices=[("", "All votes"), *Rating.choices], required=False)
     space = forms.SlugField(required=False, max_length=64)
     stage = forms.IntegerField(required=False, min_value=2, max_value=5)
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
@@ -110,11 +110,11 @@ def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
             f"{whole(before.votes)} in the period before",
         ),
         Tile(
-            "up", "Up", *compact(now.up),
-            describe_growth(now.up, before.up, "higher"), "upvotes",
+            "up", "Upvotes", *compact(now.up),
+            describe_growth(now.up, before.up, "higher"), "in this period",
         ),
         Tile(
-            "down", "Down", *compact(now.down),
+            "down", "Downvotes", *compact(now.down),
             describe_growth(now.down, before.down, "lower"), "to look into",
         ),
     ]  # fmt: skip

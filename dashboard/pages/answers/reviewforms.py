@@ -77,9 +77,9 @@ class QueueForm(FilterForm):
         ],
         required=False,
     )
-    origin = forms.ChoiceField(choices=[("", "Downvoted and sampled"), *Origin.choices], required=False)
+    origin = forms.ChoiceField(choices=[("", "Any reason"), *Origin.choices], required=False)
     whose = forms.ChoiceField(
-        choices=[("", "Everybody's"), ("mine", "Assigned to me"), ("left", "Without my verdict")],
+        choices=[("", "All items"), ("mine", "Assigned to me"), ("left", "Without my verdict")],
         required=False,
     )
     space = forms.SlugField(required=False, max_length=64)

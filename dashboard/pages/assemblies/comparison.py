@@ -85,7 +85,7 @@ def _shown(row: Assembly) -> dict[str, str]:
         "Records included": f"{whole(row.records_included)} of {whole(row.records_filtered)}",
         "Compression ratio": decimals(row.compression_ratio),
         "Tokens used": f"{whole(row.tokens_after)} of {whole(row.tokens_available)}",
-        "Budget used": percent(row.utilisation),
+        "Budget utilisation": percent(row.utilisation),
         "Tokens saved": signed(row.tokens_saved),
         "Truncated": "yes" if row.truncated else "no",
         "Assembly time (ms)": milliseconds(row.assembly_ms),

@@ -253,7 +253,7 @@ CHARTS = {
         Chart(
             "utilisation",
             "Budget utilisation",
-            "share of the context budget; target 80–95 %",
+            "of the context budget; target 80–95 %",
             (Column("Budget utilisation", lambda f: f.utilisation, percent),),
             utilisation_figure,
             SHARE_FORMAT,

@@ -24,7 +24,7 @@ class KeyForm(InputForm):
 class InvitationForm(InputForm):
     input_type = InvitationIn
     ids = "invitation_%s"
-    name = forms.CharField(max_length=INVITED_MAX, label="For")
+    name = forms.CharField(max_length=INVITED_MAX, label="Name")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.REVIEWER)
     days = forms.IntegerField(label="Expires after (days)", initial=7, min_value=1, max_value=DAYS_MAX)
 

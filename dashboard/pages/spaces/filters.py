@@ -41,7 +41,7 @@ class PreviewForm(FilterForm):
 
     question = forms.CharField(max_length=QUERY_MAX, required=False)
     stage = forms.ChoiceField(
-        choices=[("", "Best match to the question"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")],
+        choices=[("", "Best match"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")],
         required=False,
     )
     window = forms.ChoiceField(

@@ -56,7 +56,7 @@ class RecordForm(RecordFields):
     source = forms.CharField(required=False)
     external_id = forms.CharField(
         required=False,
-        label="External id",
+        label="External ID",
         help_text="Together with the source, identifies the record on re-import.",
     )
 
@@ -123,8 +123,8 @@ class ConfigForm(InputForm):
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
         help_text="Share of a match's score that the next message in its thread inherits.",
     )  # fmt: skip
-    question_window_days = _limit("Date window for questions (days)", 3_650)
-    question_max_records = _limit("Record limit for questions", 1_000)
+    question_window_days = _limit("Question window (days)", 3_650)
+    question_max_records = _limit("Question record limit", 1_000)
     question_notes_chars = _limit("Notes limit (characters)", 100_000)
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)

@@ -17,7 +17,7 @@ from memory.search.snippets import Run, Snippet, load_snippets
 # The question is part of the URL, and servers refuse long ones. The API accepts more.
 WORDS_MAX = 2_000
 RESULTS_SHOWN = 20
-KINDS = [("", "Records and memories"), ("record", "Records"), ("memory", "Memories")]
+KINDS = [("", "All kinds"), ("record", "Records"), ("memory", "Memories")]
 NONE = "–"
 
 

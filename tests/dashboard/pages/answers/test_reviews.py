@@ -73,7 +73,7 @@ def test_the_next_item_is_reserved_and_shown(reviewer: Client, item: ReviewItem)
     html = response.content.decode()
     assert response.redirect_chain[-1][0] == f"/review/{item.pk}/"
     assert "reserved for you until" in html
-    assert "cut after 100 characters" in html
+    assert "cut at 100 chars" in html
     assert "outdated" in html
 
 
