@@ -77,7 +77,7 @@ def test_partial(partial: Any, judged: Assembly) -> None:
 def test_csv(owner_client: Client, judged: Assembly) -> None:
     response = owner_client.get(f"{URL}charts/votes.csv?range=7d")
     rows = b"".join(response.streaming_content).decode().splitlines()
-    assert rows[0] == "start,end,votes,Up,Down"
+    assert rows[0] == "start,end,votes,Upvotes,Downvotes"
     assert rows[-1].endswith(",4,1,3")
     assert owner_client.get(f"{URL}charts/none.csv").status_code == 404
 

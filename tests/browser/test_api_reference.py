@@ -1,0 +1,27 @@
+"""The API reference on a phone and a desk: nothing is cut, and an operation opens with its example."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+WIDER = """() => [...document.querySelectorAll('#swagger-ui *')]
+    .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
+    .filter(node => !node.closest('pre, .model-container, .json-schema-2020-12'))
+    .slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desk", "dark"), ("phone", "light")])
+def test_an_operation_is_read(open_page: Callable[..., Page], size: str, scheme: str) -> None:
+    page = open_page(viewport=SIZES[size], color_scheme=scheme)
+    page.goto("/api/docs")
+    operation = page.locator("#operations-Assemblies-contextopt_api_assemblies_create_assembly")
+    operation.locator(".opblock-summary-control").click()
+    expect(operation.get_by_text("Why is the queue stuck after a deploy?").first).to_be_visible()
+    expect(operation.get_by_text("Repeating the request with the same key")).to_be_visible()
+    operation.get_by_role("tab", name="Schema").first.click()
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= SIZES[size]["width"]
+    assert page.evaluate(WIDER) == []
+    assert ("dark-mode" in (page.locator("html").get_attribute("class") or "")) == (scheme == "dark")
+    expect(page.get_by_role("link", name="Contextopt", exact=True)).to_have_attribute("href", "/")
