@@ -105,7 +105,7 @@ class Product:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        announced = "Contextopt is at"
+        announced = "Contextopt is running at"
         wait_until(lambda: announced in output.read_text(), seconds=START_SECONDS, what="up")
 
     def manage(self, *arguments: str) -> str:
