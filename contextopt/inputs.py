@@ -96,7 +96,7 @@ def check_json(value: object, depth: int, deepest: int | None = None) -> None:
         case float() if not math.isfinite(value):
             raise ValueError("must not contain NaN or infinity")
         case int() if not -(2**63) <= value < 2**63:
-            raise ValueError("must not contain a number past 64 bits")
+            raise ValueError("must not contain a number beyond 64 bits")
         case dict():
             for name, inner in value.items():
                 refuse_unstorable(name)

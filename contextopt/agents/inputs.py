@@ -174,7 +174,7 @@ class AgentContextIn(Input):
             context = AgentContext.from_json(self.model_dump(exclude_none=True))
         if (size := len(unmark(context.render()))) > CONTEXT_CHARS_MAX:
             raise InvalidInput.of(
-                place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, it has {size:,}"
+                place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, not {size:,}"
             )
         return context
 

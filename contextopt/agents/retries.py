@@ -202,7 +202,7 @@ def record_attempt(
         Conflict: the task is not open, or `attempt` is not the next number.
     """
     with transaction.atomic():
-        task = lock_task(team_id, task_id, if_closed="it takes no more attempts")
+        task = lock_task(team_id, task_id, if_closed="it accepts no more attempts")
         number = _next_number(task, expected=data.attempt)
         known = load_receiver_files(task, data.receiver)
         retry = _plan(

@@ -23,4 +23,4 @@ def make_searchable(stderr: OutputWrapper, searchable: Searchable, corpus_id: in
     try:
         ensure_embedded(searchable, corpus_id, limit=EMBED_AT_ONCE, on_progress=show)
     except EmbeddingUnavailable as error:
-        stderr.write(f"searching by words alone: {error}")
+        stderr.write(f"searching by words only: {error}")

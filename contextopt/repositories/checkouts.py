@@ -48,7 +48,7 @@ NOT_READ = {
     "ignored": "an ignored folder",
     "denied": "cannot be read",
     "missing": "missing from the repository",
-    "many": f"past the first {FILES_MAX:,} files",
+    "many": f"beyond the first {FILES_MAX:,} files",
 }
 """Reasons why nothing is ranked at a path. A `too large` file is not among them: it is ranked by its path."""
 NO_FILE = frozenset(NOT_READ.values())

@@ -143,7 +143,7 @@ def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: 
     """
     started = perf_counter()
     if not repository.is_posted:
-        raise Conflict("the repository is read from a folder: index it again where that is")
+        raise Conflict("the repository is read from a folder; index it again there")
     with team_turn(repository.team_id):
         repository.refresh_from_db()
         return _write_posted(repository, files, set(deleted), started)

@@ -65,7 +65,7 @@ def test_from_records_to_numbers(
 ) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": 1440, "height": 900})
     page.goto("/")
-    expect(page.get_by_role("heading", name="Nothing has been assembled yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No assemblies yet")).to_be_visible()
     check_accessibility(page)
 
     answer = fill_by_api(live_server, team)

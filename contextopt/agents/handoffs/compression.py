@@ -58,7 +58,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     """
     findings = [*find_unseen(task, phase), *Finding.objects.filter(task=task, phase=phase).in_order()]
     if not any(finding.phase == phase for finding in findings):
-        raise Conflict(f"Task {task.pk} has no findings in {phase}: there is nothing to hand on.")
+        raise Conflict(f"Task {task.pk} has no findings in {phase}, so there is nothing to hand on.")
     undecided = [finding.number for finding in findings if finding.is_open]
     if undecided and not is_forced:
         raise OpenDecisions([finding_key(number) for number in undecided], phase)

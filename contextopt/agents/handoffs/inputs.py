@@ -24,7 +24,7 @@ def check_content(content: dict[str, Any]) -> dict[str, Any]:
     check_json(content, CONTENT_DEPTH_MAX)
     size = len(json.dumps(content, ensure_ascii=False).encode())
     if size > limits.CONTENT_MAX_BYTES:
-        raise ValueError(f"must be at most {limits.CONTENT_MAX_BYTES:,} bytes of JSON, it has {size:,}")
+        raise ValueError(f"must be at most {limits.CONTENT_MAX_BYTES:,} bytes of JSON, not {size:,}")
     return content
 
 

@@ -85,7 +85,7 @@ class AgentContext:
         seen: set[str] = set()
         for position, file in enumerate(self.files):
             if file.path in seen:
-                raise InvalidValue(f"files[{position}].path", f"{file.path!r:.80} is there again")
+                raise InvalidValue(f"files[{position}].path", f"{file.path!r:.80} occurs twice")
             seen.add(file.path)
         for name in _ITEM_FIELDS:
             for position, item in enumerate(getattr(self, name)):
@@ -200,7 +200,7 @@ def _check_item(name: str, item: object) -> None:
     try:
         check_text(name, _dump(item))
     except (TypeError, ValueError):
-        raise InvalidValue(name, "must hold JSON values alone, without NaN and infinities") from None
+        raise InvalidValue(name, "must hold only JSON values, without NaN and infinities") from None
 
 
 def _depth_exceeds(value: object, limit: int) -> bool:

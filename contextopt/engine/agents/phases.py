@@ -91,7 +91,7 @@ class Trimmed(NamedTuple):
         if self.dropped_items:
             parts.append(f"{self.dropped_items} left out")
         if self.cut_lines:
-            parts.append(f"the last one kept is {self.cut_lines} lines shorter")
+            parts.append(f"the last kept one cut by {self.cut_lines} lines")
         return f"{self.field}: {', '.join(parts)}"
 
 

@@ -84,7 +84,7 @@ def parse_findings(values: object, *, phase: str, known: Collection[str] = ()) -
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise InvalidValue("findings", "must be a list")
     if len(values) > MAX_FINDINGS:
-        raise InvalidValue("findings", f"must be at most {MAX_FINDINGS:,}, they are {len(values):,}")
+        raise InvalidValue("findings", f"must have at most {MAX_FINDINGS:,} items, not {len(values):,}")
     findings = tuple(_parse(place, value, phase) for place, value in enumerate(values))
     for field_name, message in _contradictions(findings, known):
         raise InvalidValue(field_name, message)
@@ -141,7 +141,7 @@ def _check_name(name: str, value: object) -> None:
 
 def _check_names(name: str, values: tuple[object, ...], most: int) -> None:
     if len(values) > most:
-        raise InvalidValue(name, f"must be at most {most:,}, they are {len(values):,}")
+        raise InvalidValue(name, f"must have at most {most:,} items, not {len(values):,}")
     for place, value in enumerate(values):
         _check_name(f"{name}[{place}]", value)
 
@@ -161,7 +161,7 @@ def _check_content(content: object) -> None:
         raise InvalidValue("content", "must not be empty")
     chars = _check_json("content", content, MAX_NESTING)
     if chars > MAX_CONTENT_CHARS:
-        raise InvalidValue("content", f"must have at most {MAX_CONTENT_CHARS:,} characters, it has {chars:,}")
+        raise InvalidValue("content", f"must have at most {MAX_CONTENT_CHARS:,} characters, not {chars:,}")
 
 
 def _check_json(name: str, value: object, depth: int) -> int:
@@ -186,7 +186,7 @@ def _check_scalar(name: str, value: object) -> int:
         case None | bool():
             return 4
         case int() if not -(2**63) <= value < 2**63:
-            raise InvalidValue(name, "must not contain a number past 64 bits")
+            raise InvalidValue(name, "must not contain a number beyond 64 bits")
         case float() if not math.isfinite(value):
             raise InvalidValue(name, "must not contain NaN or infinity")
         case int() | float():

@@ -90,7 +90,7 @@ def check_distinct(field: str, records: tuple[RecordSummary, ...]) -> None:
     seen: set[int] = set()
     for record in records:
         if record.id in seen:
-            raise InvalidValue(field, f"must hold each record once; {record.id} is there again")
+            raise InvalidValue(field, f"must hold each record once; {record.id} occurs twice")
         seen.add(record.id)
 
 

@@ -36,7 +36,7 @@ class Command(ReportingCommand):
         # ci).
         self.stdout.write(secret)
         self.stderr.write(
-            f"A key named {key.name!r} for team {team.slug!r} that may {key.scope}. Keep it now: it is not "
-            "shown again."
+            f"A key named {key.name!r} for team {team.slug!r} with scope {key.scope}. Copy it now; you "
+            "won't see it again."
         )
         return DONE

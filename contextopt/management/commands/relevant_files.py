@@ -149,7 +149,7 @@ class _Asking:
     def _ranked_at(self, rev: str, request: RelevantIn) -> Relevant:
         if self._checkout is None:
             raise InvalidInput.of(
-                "--rev", f"{self._name!r} is not read from a folder here: it has no revisions"
+                "--rev", f"{self._name!r} is not read from a folder here, so it has no revisions"
             )
         if self._revisions is None:
             stored = load_index(self._repository) if self._repository is not None else None

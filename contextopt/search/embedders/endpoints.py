@@ -90,7 +90,7 @@ class EndpointEmbedder:
                 return self._embed([text[:TEXT_SAFE]])
             self._ask(["word"])
         except REFUSED:
-            raise self._unavailable(f"answers {error.status_code}") from None
+            raise self._unavailable(f"responded with status {error.status_code}") from None
         log.warning("text_refused", model=self.name, status=error.status_code, characters=len(text))
         return np.zeros((1, self.dimensions), np.float32)
 
@@ -119,13 +119,13 @@ class EndpointEmbedder:
         except openai.APIConnectionError:
             raise _Passing("cannot be reached") from None
         except openai.APIStatusError as error:
-            what = f"answers {error.status_code}"
+            what = f"responded with status {error.status_code}"
             if error.status_code in PASSING_STATUS or error.status_code >= 500:
                 raise _Passing(what, read_retry_after(error.response.headers.get("retry-after"))) from None
             raise self._unavailable(what) from None
         # A response that is not JSON, or not of the expected form, raises a ValueError in the parser.
         except (openai.OpenAIError, ValueError) as error:
-            raise self._unavailable(f"answers what cannot be read ({type(error).__name__})") from None
+            raise self._unavailable(f"sent an unreadable response ({type(error).__name__})") from None
         return self._rows(answer, len(texts))
 
     def _rows(self, answer: object, count: int) -> Vectors:
@@ -135,13 +135,15 @@ class EndpointEmbedder:
             rows = [np.asarray(item.embedding, dtype=np.float32) for item in items]
             numbers = [item.index for item in items]
         except (AttributeError, TypeError, ValueError):
-            raise self._unavailable("answers something that is no list of vectors") from None
+            raise self._unavailable("did not return a list of vectors") from None
         if numbers != list(range(count)):
-            raise self._unavailable(f"answers {len(rows)} vectors to {count} texts")
+            raise self._unavailable(f"returned {len(rows)} vectors for {count} texts")
         lengths = {row.size for row in rows}
         if lengths != {self.dimensions}:
             found = ", ".join(str(length) for length in sorted(lengths))
-            raise self._unavailable(f"gives vectors of {found} dimensions: set EMBEDDING_DIMENSIONS to that")
+            raise self._unavailable(
+                f"returns vectors with {found} dimensions; set EMBEDDING_DIMENSIONS to {found}"
+            )
         return np.stack(rows)
 
     def _unavailable(self, what: str) -> EmbeddingUnavailable:

@@ -61,7 +61,7 @@ def read_folder(name: str) -> Iterator[Found]:
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         if _leads_out(path, folder):
-            yield Rejection(1, "row", "is a symbolic link that leads out of the folder", readable(relative))
+            yield Rejection(1, "row", "is a symbolic link out of the folder", readable(relative))
         else:
             yield _read_page(Page(path, relative, source), dates.get(relative))
 
@@ -99,7 +99,7 @@ def _read_text(path: Path) -> tuple[str, str]:
         UnusablePageError: it is not a regular file, is too large or is not UTF-8 text.
     """
     if not path.is_file():
-        raise UnusablePageError(1, "row", "is not a file, or a link that leads nowhere")
+        raise UnusablePageError(1, "row", "is not a file, or is a broken link")
     with path.open("rb") as file:
         content = file.read(FILE_MAX_BYTES + 1)
         changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)

@@ -202,7 +202,7 @@ def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: Impo
 def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportReport) -> list[CheckedRow]:
     repeats = keys.find_repeats(batch)
     for place, line in sorted(repeats.items()):
-        problem = f"repeats the source and external_id of line {line}, which is kept"
+        problem = f"has the same source and external_id as line {line}, which was imported"
         report.reject(_reject(batch[place].raw, "external_id", problem))
     return [row for place, row in enumerate(batch) if place not in repeats]
 

@@ -71,7 +71,7 @@ class StrictReader:
 
     def _explain(self, message: str) -> str:
         if "new-line character" in message:
-            return "a carriage return stands alone outside quotes"
+            return "a lone carriage return outside quotes"
         if "field limit" in message:
             return f"a cell is longer than {csv.field_size_limit():,} characters; is its quote never closed?"
         if "unexpected end" in message:
@@ -118,7 +118,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
     except csv.Error as error:
         return Rejection(start, "row", f"is not CSV: {error}", file)
     if len(cells) > len(names):
-        return Rejection(start, "row", f"has {len(cells)} cells, the header has {len(names)}", file)
+        return Rejection(start, "row", f"has {len(cells)} cells instead of {len(names)}", file)
     return _read_cells(dict(zip(names, cells, strict=False)), start, file)
 
 

@@ -128,7 +128,7 @@ def _truncated(total: Figures) -> Observation | None:
             "more records in the date window than the record limit allows",
             "a budget too small for the records",
         ),
-        "Look at what a few of them dropped. If it was missed, narrow the window or raise the limit; in a "
+        "Check a few of them. If a needed record was dropped, narrow the window or raise the limit. In a "
         "large space this is normal.",
         {"truncated": "yes"},
     )

@@ -56,7 +56,7 @@ def test_record_is_immutable() -> None:
 
 
 def test_space_refuses_a_record_twice() -> None:
-    with pytest.raises(InvalidValue, match="records: must hold each record once; 1 is there again"):
+    with pytest.raises(InvalidValue, match="records: must hold each record once; 1 occurs twice"):
         make_space(make_record(1), make_record(1))
 
 

@@ -75,7 +75,7 @@ def test_the_first_row_of_a_key_is_kept_and_later_ones_are_rejected(
             0,
         )
         assert rejections(answer) == [(between + 2, "external_id")]
-        assert "of line 1," in answer["rejected"][0]["error"]
+        assert "as line 1," in answer["rejected"][0]["error"]
     record = Record.objects.get(external_id="x")
     assert (record.title, record.revisions.count()) == ("A", 0)
 

@@ -94,7 +94,7 @@ def test_a_carriage_return_within_a_line_rejects_the_line(
     path.write_bytes(b'title,notes\na\rb,c\nd,"e\rf"\n')
     answer = run_import(capsys, "s", path, code=1)
     assert rejections(answer) == [(2, "row")]
-    assert "a carriage return stands alone" in answer["rejected"][0]["error"]
+    assert "lone carriage return" in answer["rejected"][0]["error"]
     assert Record.objects.get().notes == "e\rf"
 
 
@@ -136,7 +136,7 @@ def test_a_carriage_return_at_the_end_of_what_was_read_is_told_by_what_follows(p
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("\ntitle,no\rtes\n", r"line 2: the header is not CSV: a carriage return"),
+        ("\ntitle,no\rtes\n", r"line 2: the header is not CSV: a lone carriage return"),
         ("title," + "n" * 2_000_001 + "\n", r"line 1: the header is not CSV: a cell is longer"),
         ('title,"notes\n', r"line 1: the header is not CSV: the quote that opens in line 1 is never closed"),
     ],
