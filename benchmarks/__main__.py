@@ -27,11 +27,13 @@ INTERRUPTED = 130
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="small and short, to see that all works")
+    parser.add_argument(
+        "--quick", action="store_true", help=("small and short, to check that everything works")
+    )
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="records of the generated spaces")
-    parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), measured besides")
+    parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), measured in addition")
     parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of repositories (JSON)")
-    parser.add_argument("--packages", type=Path, help="folder for the released source packages of --listing")
+    parser.add_argument("--packages", type=Path, help="folder for the released source packages in --listing")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
     parser.add_argument("--releases", type=Path, help="folder of successive releases, for deltas")
     parser.add_argument("--logs", type=Path, help="folder of logs with the signals they should keep")
@@ -47,7 +49,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
-    parser.add_argument("--keep", action="store_true", help="keep the database and use it again next time")
+    parser.add_argument("--keep", action="store_true", help="keep the database and reuse it next time")
     parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(NAMES):

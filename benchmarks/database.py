@@ -37,7 +37,7 @@ def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
     """
     with psycopg.connect(make_conninfo(**(params | {"dbname": "postgres"})), autocommit=True) as maintenance:
         if not take_for_session(maintenance, Lock.BENCHMARKS):
-            raise BusyError("another run of the benchmarks uses this server; wait until it has ended")
+            raise BusyError("another run of the benchmarks is using this server; wait until it ends")
         if not keep:
             _drop(maintenance)
         _create(maintenance)

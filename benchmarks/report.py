@@ -16,16 +16,16 @@ HEADINGS = ("what", "runs", "median", "p95", "ratio", "bar", "")
 PREAMBLE = """\
 # Benchmark results
 
-Written by `python -m benchmarks`. Times are wall-clock; p95 is a nearest-rank percentile of measured runs.
-A bar is the requirement that the figure is held to; figures without one are there for comparison.
+Written by `python -m benchmarks`. Times are wall-clock, and p95 is the nearest-rank percentile of the runs.
+A bar is the requirement for a figure. Figures without a bar are for comparison.
 """
 REPEAT = """\
 ## How to repeat
 
-`make bench` installs what the benchmarks need, runs all of them in a database of their own, which it drops
-afterwards, and writes this file. `make bench ARGS="assembly"` runs one, `ARGS="--quick"` takes a few minutes
-less careful ones, `ARGS="--data FILE.jsonl"` adds your own records; none of these three rewrites the file.
-Let nothing else run on the machine meanwhile.
+`make bench` installs the benchmarks' packages, runs all benchmarks in a separate database, drops it
+afterwards, and writes this file. `make bench ARGS="assembly"` runs one, `ARGS="--quick"` runs shorter ones in
+a few minutes, and `ARGS="--data FILE.jsonl"` adds your own records. None of these three rewrites the file.
+Run nothing else on the machine at the same time.
 """
 
 

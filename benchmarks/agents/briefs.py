@@ -81,9 +81,9 @@ def measure_briefs(files: Sequence[Path]) -> Section:
         tuple(figures),
         (
             f"Windows of {WINDOW} commits, {BUDGET_TOKENS} tokens; distinct names, means over the windows.",
-            "Prose is titles and notes without the paths that each commit changed.",
-            "The most that fits is a bare list of the strict names, the shortest first.",
-            "Plain greedy coverage is told the strict names; the engine has its own notion of a name.",
+            "Prose means titles and notes without the paths that each commit changed.",
+            "The most that fits is a plain list of the strict names, the shortest first.",
+            "Plain greedy coverage is given the strict names; the engine has its own definition of a name.",
             *notes,
         ),
     )

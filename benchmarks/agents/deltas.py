@@ -72,10 +72,10 @@ def measure_deltas(
         *_pathological(),
     )
     notes = (
-        f"{len(changes):,} changed files; {fallbacks} went whole, since the diff would have been larger.",
-        "Sums over all files: a large file weighs as much as it costs.",
-        "Releases are compared within one series, 1.2.3 with 1.2.4.",
-        "Left out: lock files and what the packaging writes; no agent is sent those.",
+        f"{len(changes):,} changed files; {fallbacks} were sent whole, being smaller than the diff.",
+        "Sums over all files, so a large file counts for its cost.",
+        "Releases are compared within one series, such as 1.2.3 with 1.2.4.",
+        "Lock files and packaging metadata are left out, because agents are not sent them.",
     )
     return Section("Retry deltas", figures, notes)
 

@@ -32,8 +32,9 @@ PLANS = {
 
 
 _CONDITIONS = (
-    "Tickets in English and Norwegian, labelled by hand, split before the detector was tuned. A hint is "
-    "right when its strategy is of the ticket's kind; one for a ticket of no kind counts against precision."
+    "Tickets in English and Norwegian, labelled by hand and split before the detector was tuned. A hint is "
+    "correct if its strategy has the ticket's kind. A hint for a ticket without a kind counts against "
+    "precision."
 )
 
 

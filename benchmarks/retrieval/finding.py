@@ -48,14 +48,14 @@ _VERSION = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
 # Nobody remembers a list of files as prose.
 _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _CONDITIONS = (
-    "Mean reciprocal rank: 1 where the record is found first, ½ where second, nothing past the twentieth. A "
-    "question has three words of a title, five of the notes, two of one and three of the other, or two of a "
-    "title and the version it names; only records whose title is theirs alone are asked about. Questions "
-    "about dialogues are as LoCoMo has them, and found with the first turn of their evidence."
+    "Mean reciprocal rank: 1 if the record is found first, ½ if second, 0 beyond the twentieth. A question "
+    "has three words of a title, five of the notes, two of one and three of the other, or two of a title "
+    "and the version in it. Only records with a unique title are asked about. Questions about dialogues are "
+    "those of LoCoMo, and count as found with the first turn of their evidence."
 )
 _OTHERS = (
-    "The others rank titles with notes: bm25s with its defaults, embeddings compared exactly, the fusion of "
-    "these two with k = 60."
+    "The others rank titles with notes: bm25s with its defaults, embeddings compared exactly, and the "
+    "fusion of these two with k = 60."
 )
 
 

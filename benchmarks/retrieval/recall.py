@@ -36,12 +36,12 @@ BARS = {"minilm": (0.79, 0.87, 0.93), "wordllama": (0.73, 0.82, 0.88)}
 OURS = "Contextopt, stage 5"
 
 _CONDITIONS = (
-    "Share of a question's evidence turns that stand whole in the context, averaged over questions; those "
-    "that the conversation does not answer are left out. A budget and the default settings."
+    "The share of a question's evidence turns that are whole in the context, averaged over questions. "
+    "Questions that the conversation does not answer are left out. Default settings with the given budget."
 )
 _OTHERS = (
     "The others take the best of their ranking while they fit. bm25s has its defaults, embeddings are "
-    "compared exactly, the fusion is of these two with k = 60."
+    "compared exactly, and the fusion combines these two with k = 60."
 )
 
 type Shares = dict[tuple[str, int], list[float]]

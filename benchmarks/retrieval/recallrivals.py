@@ -39,16 +39,16 @@ def load_rivals(model: str, mem0: Path | None) -> tuple[list[Rival], list[str]]:
     try:
         importlib.import_module("bm25s")
     except ModuleNotFoundError:
-        notes.append("bm25s is not installed; it and the fusion with it were left out.")
+        notes.append("bm25s is not installed, so it and the fusion with it were left out.")
     else:
         found.append(Rival("bm25s", by_words))
         found.append(Rival("reciprocal rank fusion", partial(fused, model=model)))
     found.insert(2, Rival("embeddings alone", partial(by_meaning, model=model)))
     if mem0:
         found.append(Rival("mem0, infer=False", partial(by_mem0, model=model, python=mem0)))
-        notes.append("mem0 is given the same vectors; its extras for keywords would fetch models.")
+        notes.append("mem0 gets the same vectors. Its keyword extras would download models.")
     else:
-        notes.append("mem0 was left out: --mem0 names the python of an environment that has it.")
+        notes.append("mem0 was left out. Pass --mem0 with the Python of an environment that has it.")
     return found, notes
 
 

@@ -34,12 +34,12 @@ STAGE_5_NARROW = "stage 5, 14 days, 20 records"
 SEARCH = "search, 20 hits"
 
 _CONDITIONS = (
-    "Each question is six words of a record's notes, in any order; stage 5 has its "
-    "default settings (all 90 days, no record limit, whole notes) and 2,000 tokens, and embeds, searches, "
-    "assembles and logs; the narrow one has a window of 14 days and 20 records. Words are of a skewed "
-    "vocabulary of 20,000, beside a hundred that are in every fifth record; vectors are those of the "
-    "configured model, with their indexes. The ratio is to stage 4 without a question, in the same space and "
-    "run."
+    "Each question consists of six words from a record's notes, in any order. Stage 5 has its default "
+    "settings (all 90 days, no record limit, whole notes) and 2,000 tokens, and embeds, searches, assembles "
+    "and logs. The narrow variant has a window of 14 days and a limit of 20 records. Words come from a "
+    "skewed vocabulary of 20,000, plus a hundred words that every fifth record contains. Vectors are those "
+    "of the configured model, with their indexes. The ratio compares with stage 4 without a question, in "
+    "the same space and run."
 )
 
 

@@ -35,12 +35,12 @@ SQL_EVERY = 10
 LIBRARY_EVERY = 60
 
 _CONDITIONS = (
-    "Every request asks about another moment (`as_of`), with a window of 14 days, 20 records and 2,000 "
-    "tokens; the ratio is of the median to that of 10,000 records."
+    "Every request has a different `as_of`, a window of 14 days, a limit of 20 records and 2,000 tokens. "
+    "The ratio compares the median with that at 10,000 records."
 )
 _OTHERS = (
     "All read the same table and count with the same encoding. The libraries take a list of messages, so "
-    "their time includes reading the window's records; they keep the newest that fit and rank nothing."
+    "their time includes reading the window's records. They keep the newest that fit and do not rank."
 )
 
 type Times = dict[tuple[str, int], list[float]]
@@ -149,7 +149,7 @@ def _notes(run: _Run, contenders: Sequence[Contender]) -> list[str]:
                 if name == contender.name
             )
             notes.append(
-                f"{contender.name} was given the newest {contender.most:,} of the window at most: {given}."
+                f"{contender.name} got the newest {contender.most:,} of the window at most: {given}."
             )
     notes.append(
         f"Scoring every row chose the same records in the same order in {run.agreed} of {run.compared} runs."

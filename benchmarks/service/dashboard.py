@@ -88,8 +88,8 @@ def measure_dashboard(assemblies: int, *, runs: int) -> Section:
             user.delete()
         team.delete()
     note = (
-        f"{assemblies:,} generated assemblies over {DAYS} days, {SPACES} spaces, four kinds; Django's own "
-        "client, so pages are built whole, without network or server in front. In brackets: queries, size, "
+        f"{assemblies:,} generated assemblies over {DAYS} days, {SPACES} spaces, four kinds; measured "
+        "with Django's test client, so whole pages without network or server. In brackets: queries, size, "
         "size gzipped."
     )
     return Section("Dashboard", (*figures, folding, visible), (note,))

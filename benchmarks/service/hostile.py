@@ -41,7 +41,7 @@ def measure_hostile(team: Team, *, spaces: int, recount: Recount) -> Section:
     note = (
         f"{spaces} spaces of {RECORDS} hostile records, {ASSEMBLIES_PER_SPACE} requests each with random "
         f"stage, sizes and order: {answers['assembled']:,} assembled, {answers['refused']:,} refused because "
-        "nothing was left for the response."
+        "no room was left for the response."
     )
     return Section("Budgets on a hostile corpus", (figure,), (note,))
 
@@ -51,8 +51,8 @@ def total_section(recount: Recount) -> Section:
     bar = at_most(0, recount.violations, "0 violations")
     figure = Figure("every text of this run", "violations", recount.checked, recount.violations, bar=bar)
     note = (
-        "Each text was tokenised again as it was handed out, by tiktoken itself, and held against the "
-        "request's budget, the certified count and the certified SHA-256."
+        "tiktoken itself counted each returned text again. The count was compared with the request's budget "
+        "and the certificate, and the text with the certified SHA-256."
     )
     return Section("Budget violations", (figure,), (note, *recount.examples))
 

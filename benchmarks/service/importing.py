@@ -65,9 +65,9 @@ def measure_import(team: Team, *, few: int, many: int) -> Section:
         Figure(f"peak memory, {many:,} records", "MiB", 1, most.peak_mib, ratio=growth, bar=memory),
     )
     note = (
-        "`manage.py import_records SPACE FILE.jsonl` from start to end, the start of Python included, "
-        "into a new space of a database that holds the other benchmarks' records. The ratio of memory is to "
-        f"that of {few:,} records; its size was read fifty times a second."
+        "`manage.py import_records SPACE FILE.jsonl` from start to end, including the start of Python, "
+        "into a new space of a database with the other benchmarks' records. The memory ratio compares with "
+        f"{few:,} records; memory was read fifty times per second."
     )
     return Section("Bulk import", figures, (note,))
 

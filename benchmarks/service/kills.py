@@ -345,8 +345,9 @@ def _notes(trial: Trial) -> tuple[str, ...]:
     messages = len(trial.log.names["message"])
     return (
         (
-            "The second column of times is the longest. Work goes on when a record written after the kill is "
-            "embedded, an assembly is in the rollups, and a message and the one being sent are answered."
+            "The second time is the longest. Work continues when a record written after the kill is "
+            "embedded, an assembly is in the rollups, and a new message and the one being sent are "
+            "answered."
         ),
         (
             f"{len(trial.endpoint.asked):,} questions were sent for {messages:,} messages: one whose worker "

@@ -168,18 +168,18 @@ def _cpu_note(before: dict[str, float], after: dict[str, float], requests: int) 
     shares = ", ".join(
         f"{name} {(after[name] - before.get(name, 0.0)) * 1_000 / requests:.2f} ms" for name in after
     )
-    return f"Processor time per request in the closed loop: {shares}; the load process comes on top."
+    return f"Processor time per request in the closed loop: {shares}, plus the load process."
 
 
 def _notes(filled: Filled, seconds: float, closed: Outcome, paced: Outcome) -> list[str]:
     slowest = [max(outcome.took_ms) for outcome in (closed, paced)]
     conditions = (
-        f"Web (2 processes), worker and schedule run as under `manage.py up`; the load is another process of "
-        f"this machine and shares its cores. {seconds:g} s each, on the space of {filled.records:,} records, "
-        "every request about another moment, over keep-alive connections."
+        f"Web (2 processes), worker and schedule run as under `manage.py up`; the load comes from another "
+        f"process on this machine and shares its cores. {seconds:g} s each, on the space of {filled.records:,} records, "
+        "with a different `as_of` per request, over keep-alive connections."
     )
     slowest_note = (
-        "Every text was recounted by the load process after its clock had stopped. Slowest request: "
+        "The load process counted every text again after its clock had stopped. Slowest request: "
         f"{slowest[0]:.0f} ms in the closed loop, {slowest[1]:.0f} ms evenly paced."
     )
     return [conditions, slowest_note]
