@@ -174,9 +174,9 @@ def _cpu_note(before: dict[str, float], after: dict[str, float], requests: int) 
 def _notes(filled: Filled, seconds: float, closed: Outcome, paced: Outcome) -> list[str]:
     slowest = [max(outcome.took_ms) for outcome in (closed, paced)]
     conditions = (
-        f"Web (2 processes), worker and schedule run as under `manage.py up`; the load comes from another "
-        f"process on this machine and shares its cores. {seconds:g} s each, on the space of {filled.records:,} records, "
-        "with a different `as_of` per request, over keep-alive connections."
+        "Web (2 processes), worker and schedule run as under `manage.py up`; the load comes from another "
+        f"process on this machine and shares its cores. {seconds:g} s each, on the space of "
+        f"{filled.records:,} records, with a different `as_of` per request, over keep-alive connections."
     )
     slowest_note = (
         "The load process counted every text again after its clock had stopped. Slowest request: "
