@@ -300,8 +300,8 @@ def tell_of_memories(story: Story) -> None:
     ask = story.ask
     ask("post", "/memories", {
         "content": "Prices are decimals, never floats.", "title": "Money", "memory_type": "decision",
-        "repository": "shop", "category": "money", "tags": [], "trust_level": "user", "space": "support",
-        "payload": {"since": "2026-11"},
+        "repository": "shop", "category": "money", "tags": ["prices"], "trust_level": "user",
+        "space": "support", "payload": {"since": "2026-11"},
     }, memory="id")  # fmt: skip
     ask("get", "/memories", query={"memory_type": "decision"})
     ask("get", "/memories/{memory}")
