@@ -215,6 +215,8 @@ class AuditEvent(models.Model):
     objects = AuditEventQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "change"
+        verbose_name_plural = "change log"
         # A team's log, newest first.
         indexes: ClassVar = [models.Index(fields=["team", "-at", "-id"], name="audit_event_newest")]
 

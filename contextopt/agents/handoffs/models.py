@@ -216,6 +216,8 @@ class PhaseCompression(models.Model):
     objects = PhaseCompressionQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "hand-off"
+        verbose_name_plural = "hand-offs"
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["task", "phase", "version"], name="compression_version_once"),
             models.CheckConstraint(condition=Q(phase__in=HandoffPhase.values), name="compression_phase"),
