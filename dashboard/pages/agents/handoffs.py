@@ -26,7 +26,7 @@ CATEGORIES = {
     HandoffPhase.IMPLEMENTATION: ("changes", "tests", "follow_ups"),
 }  # fmt: skip
 BRIEF_WORDS = {
-    BriefState.PENDING: "extracted; a model is writing a better one",
+    BriefState.PENDING: "extracted; a model is still writing its own",
     BriefState.IN_FORCE: "written by a model, verified against the findings",
     BriefState.REFUSED: "extracted; the model's brief was rejected",
     BriefState.LATE: "extracted; the model's brief came too late",
