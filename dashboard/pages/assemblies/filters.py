@@ -34,7 +34,7 @@ class AssembliesForm(FilterForm):
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
     )
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
-    warning = forms.ChoiceField(choices=[("", "With or without warnings"), *WARNINGS], required=False)
+    warning = forms.ChoiceField(choices=[("", "Any warning"), *WARNINGS], required=False)
     slow = forms.ChoiceField(
         choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
     )
