@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
 from contextopt.models import Record, Space
-from dashboard.kit.filters import FilterForm, MomentField
+from dashboard.kit.filters import STAGES, FilterForm, MomentField
 
 
 class RecordsForm(FilterForm):
@@ -41,7 +41,7 @@ class PreviewForm(FilterForm):
 
     question = forms.CharField(max_length=QUERY_MAX, required=False)
     stage = forms.ChoiceField(
-        choices=[("", "Best match"), ("5", "5"), ("4", "4"), ("3", "3"), ("2", "2")],
+        choices=[("", "Automatic"), *reversed(STAGES)],
         required=False,
     )
     window = forms.ChoiceField(

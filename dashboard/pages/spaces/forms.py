@@ -18,7 +18,7 @@ ALL = "all"
 
 class SpaceForm(InputForm):
     input_type = SpaceIn
-    name = forms.CharField()
+    name = forms.CharField(widget=forms.TextInput(attrs={"data-names": "id_slug"}))
     slug = forms.CharField(help_text="Letters, digits, - and _. Identifies the space in the API.")
     description = forms.CharField(required=False)
     categories = ListField(required=False, help_text="Comma-separated.")

@@ -21,7 +21,7 @@ from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
 from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.kit.remedies import show_warnings
+from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
 
@@ -80,10 +80,29 @@ def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
     """Show what would be sent now, without logging it."""
     found = get_space(request, slug)
     form = PreviewForm(request.GET)
-    context: dict[str, Any] = {"space": found, "form": form}
+    can_assemble = request.membership.allows(Role.REVIEWER)
+    context: dict[str, Any] = {"space": found, "form": form, "can_assemble": can_assemble}
     if form.is_valid():
         context |= _preview(request, found, form)
     return render_page(request, "dashboard/space_preview.html", context, partials=("preview",))
+
+
+@require_POST
+@team_page
+def space_assemble(request: TeamRequest, slug: str) -> HttpResponse:
+    """Log the context that the preview shows, and open it."""
+    found = get_space(request, slug)
+    require_role(request, Role.REVIEWER)
+    form = PreviewForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not assembled. Check the fields of the preview.")
+        return redirect("dashboard:space", slug)
+    try:
+        result = assemble_space(team_id=request.team.pk, request=form.to_request(found), actor=request.actor)
+    except EngineError as error:
+        messages.error(request, f"Not assembled. {error}")
+        return redirect("dashboard:space", slug)
+    return redirect("dashboard:assembly", result.id)
 
 
 def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str, Any]:
@@ -132,7 +151,10 @@ def space_import(request: TeamRequest, slug: str) -> HttpResponse:
     # The session keeps the report until the page that the POST redirects to has shown it.
     kept = f"import:{found.pk}"
     if request.method == "GET":
-        context = {"space": found, "form": UploadForm(), "report": request.session.pop(kept, None)}
+        report = request.session.pop(kept, None)
+        context = {"space": found, "form": UploadForm(), "report": report}
+        if report:
+            context["warnings"] = _warnings_now(request, found)
         return render_page(request, IMPORT_TEMPLATE, context)
     form = UploadForm(request.POST, request.FILES)
     report = _import(request, found, form) if form.is_valid() else None
@@ -140,6 +162,14 @@ def space_import(request: TeamRequest, slug: str) -> HttpResponse:
         return render_page(request, IMPORT_TEMPLATE, {"space": found, "form": form}, status=422)
     request.session[kept] = _report_json(report)
     return redirect("dashboard:space_import", slug)
+
+
+def _warnings_now(request: TeamRequest, found: Space) -> list[ShownWarning]:
+    """Return the warnings of a context without a question, such as records older than the window."""
+    form = PreviewForm({})
+    form.full_clean()
+    warnings: list[ShownWarning] = _preview(request, found, form).get("warnings", [])
+    return warnings
 
 
 def _report_json(report: ImportReport) -> dict[str, Any]:

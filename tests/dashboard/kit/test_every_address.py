@@ -81,6 +81,7 @@ ACTIONS = {
     "space_create": (Role.EDITOR, False),
     "space_edit": (Role.EDITOR, True),
     "space_import": (Role.EDITOR, True),
+    "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
     "space_config_activate": (Role.EDITOR, True),
     "record_new": (Role.EDITOR, True),

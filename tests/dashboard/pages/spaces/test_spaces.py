@@ -1,5 +1,5 @@
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -193,3 +193,25 @@ def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
 def test_without_javascript_one_is_told_where_the_preview_is(owner_client: Client, space: Space) -> None:
     html = owner_client.get(f"/spaces/{space.slug}/").content.decode()
     assert "Press Preview.</p></noscript>" in html
+
+
+def test_the_preview_is_assembled_as_shown(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Queue stuck", date=datetime.now(UTC))
+    preview = owner_client.get(f"/spaces/{space.slug}/preview/?question=queue&stage=5").content.decode()
+    assert f'action="/spaces/{space.slug}/assemble"' in preview
+    response = owner_client.post(f"/spaces/{space.slug}/assemble", {"question": "queue", "stage": "5"})
+    assembly = Assembly.objects.get()
+    assert response["Location"] == f"/assemblies/{assembly.pk}/"
+    assert (assembly.stage, assembly.payload.request["query"]) == (5, "queue")
+
+
+def test_a_viewer_previews_and_assembles_nothing(teammate_client: Client, space: Space) -> None:
+    assert "/assemble" not in teammate_client.get(f"/spaces/{space.slug}/preview/").content.decode()
+    assert teammate_client.post(f"/spaces/{space.slug}/assemble").status_code == 403
+    assert not Assembly.objects.exists()
+
+
+def test_a_wrong_preview_is_not_assembled(owner_client: Client, space: Space) -> None:
+    page = owner_client.post(f"/spaces/{space.slug}/assemble", {"as_of": "soon"}, follow=True)
+    assert "Not assembled. Check the fields of the preview." in page.content.decode()
+    assert not Assembly.objects.exists()
