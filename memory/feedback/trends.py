@@ -1,6 +1,6 @@
 """Trends of votes: by time, stage, settings, phase and record. Every query is bounded."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -53,7 +53,7 @@ class VoteFilter:
 
 @dataclass(frozen=True, slots=True)
 class VoteFigures:
-    """Thumbs up and down in a set of votes."""
+    """Upvotes and downvotes in a set of votes."""
 
     up: int = 0
     down: int = 0
@@ -64,7 +64,7 @@ class VoteFigures:
 
     @property
     def liked_rate(self) -> float | None:
-        """Thumbs up ÷ votes, 0 to 1; None without votes."""
+        """Upvotes divided by votes, 0 to 1; None without votes."""
         return self.up / self.votes if self.votes else None
 
 
@@ -117,6 +117,12 @@ def read_vote_series(
     found = {bucket: VoteFigures(up, down) for bucket, up, down in rows.annotate(up=UP, down=DOWN)}
     total = VoteFigures(sum(each.up for each in found.values()), sum(each.down for each in found.values()))
     return total, tuple(found.get(number, VoteFigures()) for number in range(1, len(edges)))
+
+
+def count_votes(assembly_ids: Collection[int]) -> dict[int, VoteFigures]:
+    """Return the votes on each of the assemblies that has any."""
+    votes = Vote.objects.filter(assembly__in=assembly_ids).values("assembly").annotate(up=UP, down=DOWN)
+    return {row["assembly"]: VoteFigures(row["up"], row["down"]) for row in votes}
 
 
 def bucket_of(field: str, edges: Sequence[datetime]) -> Func:

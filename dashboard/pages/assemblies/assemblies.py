@@ -1,10 +1,12 @@
 """The log of assemblies, and one assembly in full."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
@@ -27,7 +29,9 @@ from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.tail import follow
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
+from memory.feedback.trends import VoteFigures, count_votes
 
+QUESTION = KeyTextTransform("query", "request")
 CSV_CHUNK = 2_000
 COMPARED = 2
 ID = re.compile(r"\d{1,18}")
@@ -43,6 +47,15 @@ _CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "to
 _CODES = CSV_COLUMNS.index("warning_codes")
 
 
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """An assembly in the list, with its question, which may be empty, and its votes, if any."""
+
+    assembly: Assembly
+    question: str
+    votes: VoteFigures | None
+
+
 @require_GET
 @team_page
 def assemblies(request: TeamRequest) -> HttpResponse:
@@ -54,6 +67,7 @@ def assemblies(request: TeamRequest) -> HttpResponse:
     context = {
         "form": form,
         "page": page,
+        "rows": _list_rows(page.rows),
         "query": form.query(),
         "still_query": form.query(live=None),
         "live_query": form.query(live="on"),
@@ -84,8 +98,17 @@ def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpRespon
 
 
 def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
-    context = {"form": form, "page": newest_page(form.select(), "created_at", ""), "query": form.query()}
+    page = newest_page(form.select(), "created_at", "")
+    context = {"form": form, "page": page, "rows": _list_rows(page.rows), "query": form.query()}
     return render_page(request, "dashboard/assemblies.html", context, status=400)
+
+
+def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
+    """Return the rows with their questions and votes; of the payloads, only the questions are read."""
+    ids = [row.pk for row in rows]
+    questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
+    votes = count_votes(ids)
+    return [ListRow(row, questions.get(row.pk) or "", votes.get(row.pk)) for row in rows]
 
 
 @require_GET

@@ -14,6 +14,8 @@ from contextopt.models import Assembly, AssemblyPayload, Space, Team
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.tail import MAX_QUIET
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
 from tests.dashboard.conftest import HTMX
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_assembly, make_record, make_space
@@ -26,7 +28,7 @@ def numbers(client: Client, query: str = "") -> list[int]:
     html = client.get(f"{URL}?{query}").content.decode()
     return [
         int(part.split("/")[0])
-        for part in html.split('<th scope="row"><a class="link" href="/assemblies/')[1:]
+        for part in html.split('<th scope="row"><a class="link" data-row href="/assemblies/')[1:]
     ]
 
 
@@ -102,11 +104,28 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Spac
         while Assembly.objects.count() < wanted:
             log_row(space, NOW)
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four, spaces of the filter, the page with spaces and configs, saved views
+            # the frame's four, spaces of the filter, the page with spaces and configs, questions, votes,
+            # saved views
             owner_client.get(URL)
         counts.append(len(queries))
-        assert not any("assemblypayload" in query["sql"] for query in queries)
-    assert counts == [7, 7]
+        # Texts and ledgers are long: the list must not read them.
+        assert not any('"ledger"' in query["sql"] or '"text"' in query["sql"] for query in queries)
+    assert counts == [9, 9]
+
+
+def test_a_row_shows_the_question_who_asked_and_the_votes(
+    owner_client: Client, team: Team, space: Space
+) -> None:
+    make_record(space)
+    asked = make_assembly(space, query="Why <b>so</b> slow?")
+    opinion = OpinionIn(rating="up")
+    give_feedback(team=team, subject=SubjectIn(assembly_id=asked.id), opinion=opinion, rater="user:ann")
+    log_row(space, NOW - timedelta(days=1))
+    html = owner_client.get(URL).content.decode()
+    assert "Why &lt;b&gt;so&lt;/b&gt; slow?" in html
+    assert '<td title="test">test</td>' in html
+    assert html.count("upvotes</span>") == 1
+    assert html.count("downvotes</span>") == 0
 
 
 def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
