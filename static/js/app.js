@@ -125,6 +125,16 @@ listen("click", "[data-table]", (button, event) => {
   else openTables.delete(button.id);
   showTable(button, open);
 });
+/* A name suggests the slug below it until somebody changes the slug. */
+function suggestSlug(input) {
+  const slug = document.getElementById(input.dataset.names);
+  if (!slug || (slug.value && slug.value !== slug.dataset.suggested)) return;
+  const plain = input.value.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
+  slug.value = plain.replace(/[^a-z0-9_]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 64);
+  slug.dataset.suggested = slug.value;
+}
+
+listen("input", "[data-names]", suggestSlug);
 listen("change", "[data-submit-on-change]", (form) => form.requestSubmit());
 for (const [enter, leave] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
   listen(enter, "[data-line]", (row) => markLine(row, true));
@@ -146,6 +156,20 @@ window.addEventListener("pagehide", () => {
   for (const secret of document.querySelectorAll(".secret")) secret.remove();
 });
 
+/* Lists: a click anywhere in a row opens it, and j and k move between rows. */
+listen("click", "tbody tr:has([data-row])", (row, event) => {
+  if (event.target.closest("a, button, input, label, select, summary, form") || String(getSelection())) return;
+  row.querySelector("[data-row]").click();
+});
+
+function moveRow(step) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  if (!rows.length) return;
+  const here = rows.indexOf(document.activeElement);
+  const next = here < 0 ? (step > 0 ? 0 : rows.length - 1) : here + step;
+  rows[Math.max(0, Math.min(rows.length - 1, next))].focus();
+}
+
 /* Keyboard shortcuts. */
 const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 let awaitsPlace = false;
@@ -158,6 +182,7 @@ document.addEventListener("keydown", (event) => {
   if (awaitsPlace && event.key in PLACES) location.assign(PLACES[event.key]);
   awaitsPlace = event.key === "g";
   if (event.key === "?") help.showModal();
+  if ((event.key === "j" || event.key === "k") && !document.querySelector(`[data-key="${event.key}"]`)) moveRow(event.key === "j" ? 1 : -1);
   const field = document.querySelector("main [data-search], main form.filters select, main form.filters input");
   if (event.key === "/" && field) {
     event.preventDefault();

@@ -171,7 +171,7 @@ def test_filters_narrow_and_go_into_the_address(owner_client: Client, team: Team
     response = owner_client.get(f"{URL}?range=7d&phase=planning&first=&last=", headers=headers)
     assert response.headers["HX-Push-Url"] == "/phases/?range=7d&phase=planning"
     html = response.content.decode()
-    assert html.count('<th scope="row"><a class="link" href="/assemblies/') == 1
+    assert html.count('<th scope="row"><a class="link" data-row href="/assemblies/') == 1
 
 
 @pytest.mark.parametrize("query", ["range=1y", "phase=" + "x" * 65, "phase=%00", "range=custom", "before=x"])

@@ -32,7 +32,7 @@ def numbers(client: Client, query: str = "") -> list[int]:
     html = html_of(client, f"{URL}?{query}")
     return [
         int(part.split("/")[0])
-        for part in html.split('<a class="link" href="/retries/')[1:]
+        for part in html.split('<a class="link" data-row href="/retries/')[1:]
         if part[0].isdigit()
     ]
 
