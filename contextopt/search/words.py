@@ -285,7 +285,7 @@ def candidates_for(terms: Terms, limit: int) -> int:
 
 
 def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:
-    """Return the condition that a row is in the corpus, and in the requested weeks if they are few."""
+    """Return the tsquery of rows in the corpus, and in the requested weeks if they are few."""
     start, end = filters.date_from, filters.date_to
     if searchable.has_windows and start and end and start <= end <= start + WEEKS_MAX * WEEK:
         return f"({' | '.join(map(quoted, week_words(corpus_id, start, end)))})"
@@ -322,11 +322,10 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
 
 
 def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
-    """Return a condition that matches rows containing every word of a language, if it has several; None if
-    all are very frequent.
+    """Return tsqueries that together match rows with every word of a language, if it has several words.
 
-    Words that languages share are checked once. A language with no other words would find everything the
-    others do.
+    Return none if all are very frequent. Words that languages share are checked once. A language with no
+    other words would find everything the others do.
     """
     wanted = []
     for code in sorted({term.language for term in terms.terms}):

@@ -70,7 +70,7 @@ class Draft:
 
 @dataclass
 class _Parts:
-    """The parts sorted so far. `lead` holds the risk itself, `names` and `places` hold identifiers."""
+    """The parts sorted so far. `names` and `places` hold identifiers, and a risk comes first in `names`."""
 
     is_risk: bool
     names: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ def draft(finding: Finding) -> Draft:
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put names first, then places, then statements, each in the order of the content."""
+    """Put names first, then places, headed fields and statements, each in the order of the content."""
     ranks = {name: rank for rank, name in enumerate((*_NAMES, *_PLACES, *_HEADED, *_SAID))}
     return sorted(leaves, key=lambda leaf: ranks.get(leaf[0].casefold(), len(ranks)))
 

@@ -42,7 +42,7 @@ class Policy:
     """How the budget is shared.
 
     `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
-    tokens show about 17. Shares fall evenly; the last file's share is `tail` of the first's. `paths` is
+    tokens show about 17. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
     reserved for the paths of files that are not shown, and `most_paths` limits their number.
     """
 

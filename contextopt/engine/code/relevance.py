@@ -153,7 +153,7 @@ def _end(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A file with its score and the value of each signal."""
+    """A file with its score and the weighted part of each signal."""
 
     path: str
     score: float
@@ -252,7 +252,7 @@ class Ranker:
 
 
 def query_terms(query: str) -> dict[str, float]:
-    """Return the terms of a task. Terms of its first line, the title, count double."""
+    """Return the terms of a task with weights: 1 + ln(count), and 1 more in the first line, the title."""
     counted = {term: 1.0 + np.log(count) for term, count in terms(query).items()}
     for term in terms(query.strip().partition("\n")[0]):
         counted[term] += 1.0

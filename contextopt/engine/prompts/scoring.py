@@ -61,7 +61,7 @@ def age_us(date: datetime, now: datetime) -> int:
 
 
 def recency(date: datetime, now: datetime) -> float:
-    """Return 10 for today, 5 for 15 days ago, 0 from 30 days on. Fractions of a day count."""
+    """Return 10 for now, 5 for 15 days ago, 0 from 30 days on. Fractions of a day count."""
     return MAX_PART * max(0, HORIZON_US - age_us(date, now)) / HORIZON_US
 
 

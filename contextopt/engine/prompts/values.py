@@ -230,9 +230,9 @@ class Assembled:
     """The result of one assembly.
 
     `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
-    rank order. `baseline_text` is the text of stage 3 (stage 4 only). `wants_more_candidates` means that the
-    caller loaded too few: every given record was taken although it counted more, or one was taken without the
-    texts that the question's others have.
+    rank order. `baseline_text` is the text of stage 3 (stages 4 and 5). `wants_more_candidates` means that
+    the caller loaded too few: every given record was taken although it counted more, or one was taken without
+    the texts that the question's others have.
     """
 
     text: str

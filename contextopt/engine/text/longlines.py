@@ -50,7 +50,7 @@ def _cut_pair(removed: list[str], added: list[str], width: int, is_long: int) ->
 
 
 def _difference(old: str, new: str) -> tuple[int, int]:
-    """Return how many characters the bodies of two lines share at the start and at the end."""
+    """Return the lengths of the two lines' common start, with the sign, and of their common end."""
     start = 1 + _shared(old[1:], new[1:])
     return start, _shared(old[start:][::-1], new[start:][::-1])
 

@@ -1,4 +1,4 @@
-"""Tree-sitter grammars, each loaded once, and the walk that all languages share."""
+"""Tree-sitter grammars, each loaded once, and what all languages share."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -175,7 +175,7 @@ def _declared(node: Node) -> str:
 
 
 def _nested(symbols: list[Symbol]) -> tuple[Symbol, ...]:
-    """Sort by line, and count the definitions around each one."""
+    """Sort by line, set each symbol's nesting depth, and turn functions inside classes into methods."""
     around: list[Symbol] = []
     nested = []
     for symbol in sorted(symbols, key=lambda item: (item.start, -item.end, item.name, item.kind)):
