@@ -172,11 +172,12 @@ function moveRow(step) {
 
 /* Keyboard shortcuts. */
 const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
+const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';
 let awaitsPlace = false;
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (event.target.closest(TYPING)) return;
   const help = document.getElementById("help");
   if (!help || help.open) return;
   if (awaitsPlace && event.key in PLACES) location.assign(PLACES[event.key]);

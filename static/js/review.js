@@ -1,7 +1,6 @@
-// Keyboard shortcuts of Review. The page names the keys: data-key clicks, data-focus-key focuses.
+// Keyboard shortcuts of Review. The page names the keys: data-key clicks, data-focus-key focuses. app.js defines TYPING.
 "use strict";
 
-const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';
 const ITS_OWN_ENTER = "a, button, summary";
 
 function press(key) {

@@ -222,6 +222,23 @@ def test_settings_help_and_theme(
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
+def test_a_row_opens_by_click_and_by_keys(owner: User, space: Space, open_page: Callable[..., Page]) -> None:
+    factories.make_record(space)
+    older, newer = (factories.make_assembly(space).id for _ in range(2))
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/assemblies/")
+    page.locator("tbody tr").first.locator("td").nth(1).click()
+    expect(page).to_have_url(re.compile(rf"/assemblies/{newer}/$"))
+    page.get_by_role("link", name="Previous", exact=True).click()
+    expect(page).to_have_url(re.compile(rf"/assemblies/{older}/$"))
+    page.goto("/assemblies/")
+    # A checkbox in a row is not a way to open it.
+    page.get_by_label(f"Select {newer} to compare").check()
+    for key in ("j", "j", "k", "j", "Enter"):
+        page.keyboard.press(key)
+    expect(page).to_have_url(re.compile(rf"/assemblies/{older}/$"))
+
+
 def test_popovers_close_as_menus_do(owner: User, space: Space, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto("/assemblies/")

@@ -79,6 +79,10 @@ def test_ten_items_by_keyboard(
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     page.keyboard.press("2")
+    # The verdict has the focus, and the help still opens.
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Help")).to_be_visible()
+    page.keyboard.press("Escape")
     page.keyboard.press("Enter")
     expect(page.get_by_role("main").get_by_text("0 waiting")).to_be_visible()
     expect(page.get_by_role("heading", name="Settings to change")).to_be_visible()

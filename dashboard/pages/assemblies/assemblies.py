@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import F
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessThan
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
@@ -140,12 +142,13 @@ def _csv_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[list[Any]]:
 @team_page
 def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
     found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt")
-    judged = {
+    common = {
+        **_neighbours(found),
         "feedback": read_assembly_feedback(found, request.actor),
         "can_vote": request.membership.allows(Role.REVIEWER),
     }
     if found.kind in SAVINGS:
-        return render_page(request, "dashboard/saving.html", {**_saving_context(found), **judged})
+        return render_page(request, "dashboard/saving.html", {**_saving_context(found), **common})
     show = request.GET.get("show", "all")
     show = show if show in SHOWS else "all"
     payload: AssemblyPayload | None = getattr(found, "payload", None)
@@ -162,10 +165,21 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         ),
         "show": show,
         "shows": SHOWS,
-        **judged,
+        **common,
         **(_payload_context(request, found, payload, show) if payload else {}),
     }
     return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+
+
+def _neighbours(found: Assembly) -> dict[str, int | None]:
+    """Return the ids of the previous and next assembly of its space, or of its team if it has no space."""
+    scope = {"space": found.space_id} if found.space_id else {"team": found.team_id}
+    ids = Assembly.objects.filter(**scope).values_list("pk", flat=True)
+    place, here = (F("created_at"), F("id")), (found.created_at, found.pk)
+    return {
+        "previous": ids.filter(TupleLessThan(place, here)).order_by("-created_at", "-id").first(),
+        "next": ids.filter(TupleGreaterThan(place, here)).order_by("created_at", "id").first(),
+    }
 
 
 def _saving_context(found: Assembly) -> dict[str, Any]:

@@ -128,6 +128,17 @@ def test_a_row_shows_the_question_who_asked_and_the_votes(
     assert html.count("downvotes</span>") == 0
 
 
+def test_an_assembly_leads_to_its_neighbours_in_the_space(owner_client: Client, space: Space) -> None:
+    rows = [log_row(space, NOW).pk for _ in range(3)]
+    log_row(make_space(space.team, "other"), NOW)
+    html = owner_client.get(f"{URL}{rows[1]}/").content.decode()
+    assert f'rel="prev" href="{URL}{rows[0]}/"' in html
+    assert f'rel="next" href="{URL}{rows[2]}/"' in html
+    assert f"{URL}compare/?id={rows[0]}&amp;id={rows[1]}" in html
+    assert 'rel="prev"' not in owner_client.get(f"{URL}{rows[0]}/").content.decode()
+    assert 'rel="next"' not in owner_client.get(f"{URL}{rows[2]}/").content.decode()
+
+
 def test_csv_has_every_row_that_passes(owner_client: Client, space: Space) -> None:
     Team.objects.update(time_zone="Europe/Oslo")
     for number in range(PAGE_ROWS + 5):
@@ -336,10 +347,11 @@ def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
             make_record(space)
         result = make_assembly(space)
         with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the assembly with payload, its answer, its votes, the thumbs, titles
+            # the frame's four, the assembly with payload, its two neighbours, its answer, its votes, the
+            # thumbs, titles
             page_of(owner_client, result.id)
         counts.append(len(queries))
-    assert counts == [9, 9]
+    assert counts == [11, 11]
 
 
 # Empty contexts
