@@ -120,6 +120,7 @@ MIDDLEWARE = [
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.heads.HeadMiddleware",
+    "config.compression.PageGZipMiddleware",
     "contextopt.api.protocol.transport.ApiTransportMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
