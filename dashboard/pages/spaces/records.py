@@ -25,6 +25,7 @@ from contextopt.spaces.records import (
 from contextopt.spaces.recordviews import view_record
 from dashboard.kit.access import TeamRequest, get_record, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
+from dashboard.pages.spaces.decisions import ASSEMBLIES_SEARCHED, read_decisions
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
 from dashboard.pages.spaces.revisions import NOTES_COMPARED, Comparison, compare
 
@@ -159,7 +160,14 @@ def _to_record(found: Record) -> HttpResponse:
 
 
 def _render(request: TeamRequest, found: Record, form: RecordEditForm, status: int = 200) -> HttpResponse:
-    context = {"record": found, "space": found.space, "form": form, "revisions": _past(found)}
+    context = {
+        "record": found,
+        "space": found.space,
+        "form": form,
+        "revisions": _past(found),
+        "decisions": read_decisions(found),
+        "searched": ASSEMBLIES_SEARCHED,
+    }
     return render_page(request, "dashboard/record.html", context, status=status)
 
 

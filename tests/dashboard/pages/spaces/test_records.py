@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.records import delete_record, update_record
+from dashboard.pages.spaces.decisions import SHOWN
 from dashboard.pages.spaces.forms import RecordEditForm
 from tests.dashboard.conftest import HTMX
 from tests.factories import make_assembly, make_record
@@ -90,6 +91,31 @@ def test_viewers_read_and_are_offered_no_form(teammate_client: Client, record: R
 
 def test_a_record_of_another_space_is_not_here(owner_client: Client, record: Record) -> None:
     assert owner_client.get(f"/spaces/elsewhere/records/{record.pk}/").status_code == 404
+
+
+# Assemblies
+
+
+def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
+    """Return the listed assemblies with the record's outcome in each."""
+    html = client.get(url_of(record)).content.decode()
+    return re.findall(r'href="/assemblies/(\d+)/">.*?<span class="tag (?:kept|drop)">(.*?)</span>', html)
+
+
+def test_a_record_lists_the_assemblies_that_kept_or_dropped_it(
+    owner_client: Client, space: Space, record: Record
+) -> None:
+    assert "names this record" in owner_client.get(url_of(record)).content.decode()
+    kept = make_assembly(space).id
+    pinned = make_record(space, pinned=True)
+    dropped = make_assembly(space, max_records=1).id
+    assert outcomes(owner_client, record) == [(str(dropped), "over the record limit"), (str(kept), "kept")]
+    assert outcomes(owner_client, pinned) == [(str(dropped), "kept")]
+
+
+def test_only_the_newest_assemblies_are_listed(owner_client: Client, space: Space, record: Record) -> None:
+    ids = [str(make_assembly(space).id) for _ in range(SHOWN + 2)]
+    assert [number for number, _ in outcomes(owner_client, record)] == ids[: -SHOWN - 1 : -1]
 
 
 # Writing
@@ -201,10 +227,10 @@ def test_the_page_asks_as_often_for_twenty_revisions_as_for_two(owner_client: Cl
             update_record(record=record, changes=changes, actor="test")
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, the record with its space, the view and its count in one,
-            # the revisions
+            # the revisions, the decisions
             owner_client.get(url_of(record))
         counts.append(len(queries))
-    assert counts == [7, 7]
+    assert counts == [8, 8]
 
 
 def test_the_trash_leads_back(editor_client: Client, record: Record) -> None:
