@@ -10,7 +10,7 @@ from dashboard.health import HealthJson, read_health
 router = Router(tags=["Health"])
 
 
-@router.get("/health", auth=ADMIN, response=HealthJson, summary="Read how the installation is")
+@router.get("/health", auth=ADMIN, response=HealthJson, summary="Read the installation's health")
 def read_installation(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 ninja reads its name
     """Returns the state of workers, queues, backlogs and disk for all teams. For a probe without a key, use
     /healthz.

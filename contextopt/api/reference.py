@@ -2,21 +2,24 @@
 
 A `glossary.toml` beside the endpoints describes fields and parameters by name. An `examples.json` beside them
 holds a recorded request and response for each operation, which a test plays again. A value of the recording
-becomes the example of its field; fields that it lacks take the value of a field with the same name, or the
-glossary's.
+becomes the example of its field. A field that it lacks takes the glossary's value, or else the recorded value
+of a field with the same name and type.
 """
 
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 REF = "#/components/schemas/"
-# Longer values would hide the description that they illustrate.
+# Longer texts would hide the description that they illustrate.
 TEXT_CHARS = 120
-VALUE_CHARS = 200
+EMPTY: tuple[object, ...] = ("", [], {})
+TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,14 @@ class Reference:
     values: dict[str, Any] = field(default_factory=dict)
     exceptions: dict[str, dict[str, str]] = field(default_factory=dict)
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Recorded(NamedTuple):
+    """The example of a field in a recorded request or response, and the schema it belongs to."""
+
+    schema: str
+    definition: dict[str, Any]
+    value: Any
 
 
 def read_reference(folders: Iterable[Path]) -> Reference:
@@ -52,17 +63,18 @@ def complete(schema: dict[str, Any], reference: Reference) -> None:
     for operation in operations:
         if request := reference.requests.get(operation["operationId"]):
             _illustrate(operation, request, schemas)
-    seen = _values_by_name(schemas)
+    recorded = _recorded_by_name(schemas)
     for name, definition in schemas.items():
         words = reference.fields | reference.exceptions.get(name, {})
         for key, value in definition.get("properties", {}).items():
             _describe(value, words.get(key))
-            for example in (reference.values.get(f"{name}.{key}"), reference.values.get(key), seen.get(key)):
-                if example is not None and "examples" not in value and _fits(value, example):
+            if _is_bare(value):
+                example = _find_example(name, key, value, reference, recorded)
+                if example is not None:
                     value["examples"] = [example]
     for operation in operations:
         for parameter in operation.get("parameters", []):
-            _complete_parameter(parameter, reference, seen)
+            _complete_parameter(parameter, reference, recorded)
 
 
 def _describe(target: dict[str, Any], words: str | None) -> None:
@@ -70,11 +82,14 @@ def _describe(target: dict[str, Any], words: str | None) -> None:
         target["description"] = words
 
 
-def _complete_parameter(parameter: dict[str, Any], reference: Reference, seen: dict[str, Any]) -> None:
-    name, own = parameter["name"], parameter["schema"].get("description")
+def _complete_parameter(
+    parameter: dict[str, Any], reference: Reference, recorded: Mapping[str, list[Recorded]]
+) -> None:
+    name, schema = parameter["name"], parameter["schema"]
+    own = schema.get("description")
     _describe(parameter, own or reference.parameters.get(name) or reference.fields.get(name))
     if "example" not in parameter:
-        example = reference.values.get(name, seen.get(name))
+        example = _find_example("", name, schema, reference, recorded)
         if example is not None:
             parameter["example"] = example
 
@@ -95,9 +110,24 @@ def _illustrate(operation: dict[str, Any], request: dict[str, Any], schemas: dic
 def _show(content: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
     content["example"] = value
     for definition, name, part in _walk(content["schema"], value, schemas):
-        shown = f"{part[: TEXT_CHARS - 1]}…" if isinstance(part, str) and len(part) > TEXT_CHARS else part
-        if shown is not None and len(json.dumps(shown)) <= VALUE_CHARS:
-            definition["properties"][name].setdefault("examples", [shown])
+        target = definition["properties"][name]
+        if part is not None and _is_bare(target):
+            target["examples"] = [_shorten(part)]
+
+
+def _is_bare(target: dict[str, Any]) -> bool:
+    """Return whether a field has no example, or only an empty text, list or object."""
+    return target.get("examples", [""])[0] in EMPTY
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > TEXT_CHARS:
+        return f"{value[: TEXT_CHARS - 1]}…"
+    if isinstance(value, list):
+        return [_shorten(part) for part in value[:1]]
+    if isinstance(value, dict):
+        return {key: _shorten(part) for key, part in value.items()}
+    return value
 
 
 def _walk(
@@ -119,19 +149,63 @@ def _walk(
                 yield from _walk(properties[name], part, schemas)
 
 
-def _values_by_name(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return one recorded value for each name of a field."""
-    seen: dict[str, Any] = {}
-    for definition in schemas.values():
+def _recorded_by_name(schemas: dict[str, Any]) -> Mapping[str, list[Recorded]]:
+    """Return the recorded values of all fields by the field's name."""
+    found: defaultdict[str, list[Recorded]] = defaultdict(list)
+    for schema, definition in schemas.items():
         for name, value in definition.get("properties", {}).items():
-            for example in value.get("examples", ()):
-                seen.setdefault(name, example)
-    return seen
+            if not _is_bare(value):
+                found[name].append(Recorded(schema, value, value["examples"][0]))
+    return found
 
 
-def _fits(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether a value has one of the types of the field; a reference has examples of its own."""
-    kinds = {each.get("type") for each in (schema, *schema.get("anyOf", ()))}
-    number = {"number", "integer"} if isinstance(value, int) else {"number"}
-    of_type = {str: {"string"}, bool: {"boolean"}, dict: {"object"}, list: {"array"}}.get(type(value), number)
-    return bool(kinds & of_type) or kinds == {None}
+def _find_example(
+    schema: str,
+    name: str,
+    target: dict[str, Any],
+    reference: Reference,
+    recorded: Mapping[str, list[Recorded]],
+) -> Any:
+    """Return a value for a field without one. An empty recorded value only gives way to the glossary's.
+
+    Among fields with the same name, those of schemas about the same thing are best: `TaskQuery` takes a value
+    of `TaskOut` before one of `RecordOut`.
+    """
+    values = reference.values
+    if (exact := f"{schema}.{name}") in values:
+        return values[exact]
+    if name in values and _fits(target, values[name]):
+        return values[name]
+    if "examples" in target:
+        return target["examples"][0]
+    alike = [each for each in recorded.get(name, ()) if _is_alike(target, each)]
+    best = max(alike, key=lambda each: _first_word(each.schema) == _first_word(schema), default=None)
+    return best and best.value
+
+
+def _first_word(schema: str) -> str:
+    return re.split("(?<=[a-z])(?=[A-Z])", schema)[0]
+
+
+def _is_alike(target: dict[str, Any], other: Recorded) -> bool:
+    """Return whether another field's value is one for this field too. References must be the same."""
+    return _references(target) == _references(other.definition) and _fits(target, other.value)
+
+
+def _references(definition: dict[str, Any]) -> list[str]:
+    options = (definition, definition.get("items", {}), *definition.get("anyOf", ()))
+    return [option["$ref"] for option in options if "$ref" in option]
+
+
+def _fits(target: dict[str, Any], value: Any) -> bool:
+    return any(_accepts(option, value) for option in target.get("anyOf", [target]))
+
+
+def _accepts(option: dict[str, Any], value: Any) -> bool:
+    """Return whether a value has the option's type, and is one of its constants if it has them."""
+    if "$ref" in option:
+        return isinstance(value, dict)
+    if "const" in option or "enum" in option:
+        return value in option.get("enum", [option.get("const")])
+    kind = option.get("type")
+    return kind in {None, TYPES[type(value)]} or (kind == "number" and type(value) is int)

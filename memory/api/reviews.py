@@ -41,7 +41,7 @@ OriginName = Literal["disliked", "sample"]
 
 
 class ReviewOut(TypedDict):
-    """An answer to review: `verdicts` of `wanted` have been given. The caller's own is never hidden."""
+    """An answer to review. `verdicts` counts those given so far, by anyone."""
 
     id: int
     assembly_id: int

@@ -68,9 +68,7 @@ class CompletionIn(Input):
     attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
     total_attempts: Annotated[
         int,
-        Field(
-            ge=1, le=10_000, description="Counts only where it is more than the server and the steps tell."
-        ),
+        Field(ge=1, le=10_000, description="Counts if it is more than the server and the steps show."),
         NUMBER,
     ] = 1
     quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX), NUMBER]
@@ -80,7 +78,7 @@ class CompletionIn(Input):
     model: Model = ""
     tokens_saved: Annotated[
         int,
-        Field(ge=0, le=TOKENS_SAVED_MAX, description="Kept with the strategy; its own savings are measured."),
+        Field(ge=0, le=TOKENS_SAVED_MAX, description="Stored with the strategy. Savings are measured."),
         NUMBER,
     ] = 0
     decisions: Lessons = Field(default_factory=list)

@@ -15,7 +15,7 @@ QUALITY_NEEDED = 7
 
 
 class Stored(TypedDict):
-    """A memory that was made of a completion."""
+    """A memory created from a report."""
 
     id: int
     memory_type: str

@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from contextopt import tasks
 from contextopt.models import Assembly, Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from dashboard.beats import note_beats
+from dashboard.models import Duty
 from memory.review.queue import refresh_assembly
 from tests.contextopt.api.conftest import Caller
 from tests.contextopt.api.documented import described_paths
@@ -47,8 +50,8 @@ REPORT = {
     "attempts": [{"step_index": 0, "action": "wrote tests/test_cart.py", "result": "success"}],
     "quality_score": 9,
     "files_changed": ["shop/cart.py"],
-    "decisions": ["Totals are rounded half up, once."],
-    "error_patterns": ["Rounding each line loses cents."],
+    "decisions": [{"content": "Totals are rounded half up, once.", "category": "money", "tags": ["prices"]}],
+    "error_patterns": [{"content": "Rounding each line loses cents.", "category": "money"}],
 }
 
 
@@ -68,12 +71,12 @@ class Story:
         method: str,
         path: str,
         body: object = None,
-        query: dict[str, str] | None = None,
+        query: dict[str, str | int | bool] | None = None,
         **keep: str,
     ) -> Any:
         """Send a request. Each keyword keeps a field of the response under its name: `record="id"`."""
         path, body = self._filled(path), json.loads(self._filled(json.dumps(body)))
-        url = path + ("?" + "&".join(f"{key}={value}" for key, value in query.items()) if query else "")
+        url = path + (f"?{urlencode(query)}" if query else "")
         send = {"get": self.caller.get, "delete": self.caller.delete}.get(method)
         response = send(url) if send else self.caller.send(method, url, body)
         sent = response.getvalue().decode()
@@ -141,7 +144,9 @@ def tell_of_records(story: Story) -> None:
         "categories": ["incident", "runbook"],
     })  # fmt: skip
     ask("get", "/spaces")
-    ask("patch", "/spaces/support", {"description": "Incidents, and the steps that solved them."})
+    ask("patch", "/spaces/support", {
+        "name": "Customer support", "description": "Incidents, and the steps that solved them.",
+    })  # fmt: skip
     ask("get", "/spaces/support")
     ask("post", "/spaces/support/records", {
         "title": "Queue stuck after deploy", "type": "incident", "date": "2026-11-20T09:30:00Z",
@@ -154,8 +159,8 @@ def tell_of_records(story: Story) -> None:
          "source": "wiki", "external_id": "restore", "pinned": True, "thread": "queue", "position": 2},
         {"title": ""},
     ]})  # fmt: skip
-    ask("get", "/spaces/support/records", query={"type": "incident", "limit": "10"})
-    ask("get", "/records/{record}", query={"count_view": "false"})
+    ask("get", "/spaces/support/records", query={"type": "incident", "tag": "ops", "limit": 10})
+    ask("get", "/records/{record}", query={"count_view": False})
     ask("patch", "/records/{record}", {"tags": ["ops", "queue", "deploy"], "position": 1})
     ask("get", "/records/{record}/revisions")
     ask("post", "/records/{record}/revisions/1/restore")
@@ -177,14 +182,13 @@ def tell_of_contexts(story: Story) -> None:
     ask("post", "/assemblies/batch", {"space": "support", "queries": [
         {"id": "q1", "query": "How do we restore a backup?"}, {"id": "q2", "stage": 3},
     ]})  # fmt: skip
-    ask("get", "/assemblies", query={"space": "support", "stage": "5"})
+    ask("get", "/assemblies", query={"space": "support", "stage": 5, "kind": "space"})
     ask("get", "/assemblies/{assembly}")
     ask("get", "/assemblies/{assembly}/verification")
-    ask(
-        "post",
-        "/search",
-        {"query": "restore the backup", "space": "support", "limit": 5, "types": ["runbook"]},
-    )
+    ask("post", "/search", {
+        "query": "restore the backup", "space": "support", "kinds": ["record"], "types": ["runbook"],
+        "limit": 5,
+    })  # fmt: skip
 
 
 def tell_of_conversations(story: Story) -> None:
@@ -226,9 +230,9 @@ def tell_of_retries(story: Story) -> None:
         "description": "Round prices to cents", "external_id": "CART-17", "repository": "shop",
         "files": {"shop/cart.py": CART},
     }, task="id")  # fmt: skip
-    ask("get", "/tasks", query={"state": "open"})
+    ask("get", "/tasks", query={"state": "open", "repository": "shop", "external_id": "CART-17"})
     ask("post", "/tasks/{task}/attempts", {"files": {"shop/cart.py": ROUNDED}, **FAILURE})
-    ask("get", "/tasks/{task}/attempts")
+    ask("get", "/tasks/{task}/attempts", query={"receiver": "agent"})
     ask("get", "/tasks/{task}/attempts/1")
     ask("post", "/retry-delta", {
         "task": "Round prices to cents", "attempt": 1, "before": {"shop/cart.py": CART},
@@ -253,9 +257,17 @@ def tell_of_findings(story: Story) -> None:
     ask("post", "/tasks/{task}/findings/F-002/resolve", {"resolution": "Half up, at the last step."})
     ask("get", "/tasks/{task}/findings/F-002")
     ask("post", "/tasks/{task}/compress", {"phase": "analysis"})
-    ask("get", "/tasks/{task}/compressions")
+    ask("get", "/tasks/{task}/compressions", query={"phase": "analysis"})
     ask("post", "/tasks/{task}/advance", {"to": "design"})
     ask("post", "/tasks/{task}/bundle", {"context": CONTEXT})
+    ask("post", "/tasks/{task}/findings", {
+        "category": "components", "content": {"description": "shop/money.py rounds half up."},
+    })  # fmt: skip
+    ask("post", "/tasks/{task}/advance", {"to": "implementation"})
+    ask("post", "/tasks/{task}/findings", {
+        "category": "changes", "content": {"description": "total() calls money.round_half_up."},
+    })  # fmt: skip
+    ask("post", "/tasks/{task}/compress")
     ask("get", "/tasks/{task}/status")
     ask("get", "/tasks/{task}")
 
@@ -291,7 +303,7 @@ def tell_of_lessons(story: Story) -> None:
         {"task": "Fix wrong rounding of prices in the cart", "repository": "shop"},
         use="use_id",
     )
-    ask("post", "/strategy-uses/{use}/rating", {"rating": "up"})
+    ask("post", "/strategy-uses/{use}/rating", {"rating": 1})
     ask("post", "/strategies/{strategy}/retire", {"reason": "The money library rounds now."})
     ask("post", "/strategies/{strategy}/reinstate")
 
@@ -303,7 +315,7 @@ def tell_of_memories(story: Story) -> None:
         "repository": "shop", "category": "money", "tags": ["prices"], "trust_level": "user",
         "space": "support", "payload": {"since": "2026-11"},
     }, memory="id")  # fmt: skip
-    ask("get", "/memories", query={"memory_type": "decision"})
+    ask("get", "/memories", query={"memory_type": "decision", "repository": "shop", "category": "money"})
     ask("get", "/memories/{memory}")
     ask("patch", "/memories/{memory}", {"tags": ["prices", "money"]})
 
@@ -316,8 +328,8 @@ def tell_of_reviews(story: Story, team: Team) -> None:
         "external_message_id": "m-4711", "assembly_id": "{assembly}", "rater": "ann", "rating": "down",
         "reason": "outdated", "comment": "The lock is gone since May.",
     })  # fmt: skip
-    ask("get", "/feedback", query={"rating": "down"})
-    ask("get", "/feedback/trends", query={"by": "reason"})
+    ask("get", "/feedback", query={"rating": "down", "rater": "ann"})
+    ask("get", "/feedback/trends", query={"by": "reason", "space": "support"})
     for assembly in Assembly.objects.filter(team=team):
         refresh_assembly(team_id=team.pk, assembly_id=assembly.pk)
     ask("get", "/reviews", query={"state": "open"})
@@ -340,6 +352,7 @@ def tell_of_keys(story: Story) -> None:
     ask("get", "/me")
     ask("post", "/keys", {"name": "chat", "scope": "write", "expires_at": "2030-01-01T00:00:00Z"}, key="id")
     ask("get", "/keys")
+    note_beats(*Duty)
     ask("get", "/health")
     ask("delete", "/keys/{key}")
 

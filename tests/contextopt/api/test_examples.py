@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.contextopt.api.story import Story, tell
 from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.django_db
+# Null if the queues do not exist, or the database runs on another machine.
+MACHINE = {"queue_length", "chat_queue_length", "disk_free_bytes", "disk_total_bytes"}
 
 
 @pytest.fixture
@@ -44,17 +47,25 @@ def operations() -> dict[str, Path]:
 
 
 def same_shape(stored: Any, live: Any) -> bool:
-    """Return whether both have the same keys and types. Null fits any value: a worker may never have run."""
-    if stored is None or live is None:
-        return True
+    """Return whether both have the same keys and types; figures of the machine may be null in one of them."""
     if isinstance(stored, dict) and isinstance(live, dict):
-        return stored.keys() == live.keys() and all(same_shape(stored[key], live[key]) for key in stored)
+        shared = stored.keys() - {key for key in MACHINE if None in (stored.get(key), live.get(key))}
+        return stored.keys() == live.keys() and all(same_shape(stored[key], live[key]) for key in shared)
     if isinstance(stored, list) and isinstance(live, list):
         return len(stored) == len(live) and all(map(same_shape, stored, live))
     number = (int, float)
     if isinstance(stored, number) and isinstance(live, number):
         return isinstance(stored, bool) == isinstance(live, bool)
     return type(stored) is type(live)
+
+
+def without_ids(request: Any) -> Any:
+    """Return a part of a request without the ids of items, which differ from run to run."""
+    if isinstance(request, dict):
+        return {
+            key: None if re.search(r"(^|_)ids?$", key) else without_ids(part) for key, part in request.items()
+        }
+    return [without_ids(part) for part in request] if isinstance(request, list) else request
 
 
 def test_the_examples_are_what_the_api_answers(told: dict[str, dict[str, Any]]) -> None:
@@ -71,4 +82,5 @@ def test_the_examples_are_what_the_api_answers(told: dict[str, dict[str, Any]]) 
         for name, example in examples.items():
             assert stored[name]["status"] == example["status"], name
             assert same_shape(stored[name]["response"], example["response"]), name
-            assert same_shape(stored[name]["body"], example["body"]), name
+            for part in ("path", "query", "body"):
+                assert without_ids(stored[name][part]) == without_ids(example[part]), (name, part)

@@ -2,8 +2,11 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
+import jsonschema_rs
 import pytest
 
 from config.urls import api as ninja_api
@@ -60,13 +63,42 @@ def test_operation_is_explained_and_illustrated(method, path, operation):
 
 @pytest.mark.parametrize("name", json.loads(current_schema())["components"]["schemas"])
 def test_fields_are_explained_and_illustrated(name):
-    """A field that refers to another schema has its examples there."""
     fields = json.loads(current_schema())["components"]["schemas"][name].get("properties", {})
     unexplained = [key for key, value in fields.items() if not value.get("description")]
     assert unexplained == [], "describe them in a glossary.toml"
-    plain = [key for key, value in fields.items() if "$ref" not in json.dumps(value | {"examples": []})]
-    bare = [key for key in plain if not fields[key].get("examples")]
+    bare = [key for key, value in fields.items() if not value.get("examples")]
     assert bare == [], "tell them in story.py, or add values to a glossary"
+
+
+def test_every_example_fits_its_schema():
+    schema = json.loads(current_schema())
+    registry = jsonschema_rs.Registry([("urn:api", schema)])
+    misfits = []
+    for place, example in shown_examples(schema):
+        validator = jsonschema_rs.validator_for({"$ref": f"urn:api#{quote(place)}"}, registry=registry)
+        misfits += [
+            f"{place} {fault.instance_path}: {fault.message}" for fault in validator.iter_errors(example)
+        ]
+    assert misfits == []
+
+
+def shown_examples(schema: dict) -> Iterator[tuple[str, object]]:
+    """Yield each example in the description with the JSON pointer of its schema."""
+    for name, definition in schema["components"]["schemas"].items():
+        for key, value in definition.get("properties", {}).items():
+            for example in value.get("examples", ()):
+                yield f"/components/schemas/{name}/properties/{key}", example
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            here = f"/paths/{path.replace('/', '~1')}/{method}"
+            for at, parameter in enumerate(operation["parameters"]):
+                yield f"{here}/parameters/{at}/schema", parameter["example"]
+            places = {"requestBody": operation.get("requestBody", {})}
+            places |= {f"responses/{status}": each for status, each in operation["responses"].items()}
+            for place, part in places.items():
+                for kind, content in part.get("content", {}).items():
+                    if "example" in content:
+                        yield f"{here}/{place}/content/{kind.replace('/', '~1')}/schema", content["example"]
 
 
 def test_no_glossary_explains_a_field_that_is_gone():
@@ -76,6 +108,9 @@ def test_no_glossary_explains_a_field_that_is_gone():
     assert words.fields.keys() <= known
     for schema, exceptions in words.exceptions.items():
         assert exceptions.keys() <= schemas[schema]["properties"].keys(), schema
+    shared = known | {each["name"] for *_, operation in operations() for each in operation["parameters"]}
+    exact = {f"{schema}.{key}" for schema in schemas for key in schemas[schema].get("properties", {})}
+    assert words.values.keys() <= shared | exact
 
 
 def test_served(client, db):
