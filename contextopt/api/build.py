@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
+from django.views.decorators.gzip import gzip_page
 from ninja import NinjaAPI, Swagger
 from ninja.openapi.schema import OpenAPISchema
 from pydantic import TypeAdapter
@@ -27,6 +28,7 @@ from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.protocol.outputs import Problem
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
+from contextopt.api.refusals import refusals_json, refusals_of
 
 DESCRIPTION = """\
 Contextopt decides what goes into a prompt, within a token budget, and logs every decision.
@@ -40,20 +42,6 @@ Contextopt decides what goes into a prompt, within a token budget, and logs ever
   the first response, and the write happens only once.
 """
 VERSION = "1.0"
-REFUSALS = {
-    400: "The request or its body is malformed.",
-    401: "The API key is missing or invalid.",
-    403: "The key's scope does not allow this.",
-    404: "The item does not exist or belongs to another team.",
-    409: "The item's state does not allow this, or a request with the same Idempotency-Key is in progress.",
-    411: "The request has no Content-Length. Chunked bodies are not supported.",
-    413: "The body is too large, either as sent or after unpacking.",
-    415: "The body's content type or encoding is not supported.",
-    422: "Some fields are invalid. The response names each of them.",
-    429: "Too many invalid keys from this address. Try again after Retry-After seconds.",
-    503: "A service this request needs is unavailable. Try again after Retry-After seconds.",
-}
-BODY_REFUSALS = frozenset({411, 413, 415})
 # The page's scripts and styles come from this server. Its bundle sets styles inline.
 DOCS_POLICY: dict[str, list[str]] = {
     "default-src": [CSP.SELF],
@@ -85,6 +73,7 @@ class ContextApi(NinjaAPI):
     def _complete(self, schema: OpenAPISchema) -> None:
         problem = TypeAdapter(Problem).json_schema(ref_template="#/components/schemas/{model}")
         schema["components"]["schemas"] |= {**problem.pop("$defs", {}), "Problem": problem}
+        schema["components"]["responses"] = refusals_json()
         secured = {name for bound in self._get_bound_routers() for name in _repeatable(bound)}
         for methods in schema["paths"].values():
             for method, operation in methods.items():
@@ -113,11 +102,7 @@ def _repeatable(bound: Any) -> list[str]:
 
 
 def _describe(operation: dict[str, Any], method: str, *, is_repeatable: bool) -> None:
-    content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    has_body = "requestBody" in operation
-    for status, description in REFUSALS.items():
-        if has_body or status not in BODY_REFUSALS:
-            operation["responses"][status] = {"description": description, "content": content}
+    operation["responses"] |= refusals_of(operation)
     if method in WRITES and is_repeatable:
         operation["parameters"].append(
             {
@@ -125,8 +110,13 @@ def _describe(operation: dict[str, Any], method: str, *, is_repeatable: bool) ->
                 "name": HEADER,
                 "required": False,
                 "description": "Repeating the request with the same key returns the first response.",
-                "example": "ticket-4711",
-                "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+                "schema": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": KEY_MAX,
+                    "pattern": "^[ -~]+$",
+                    "examples": ["ticket-4711"],
+                },
             }
         )
 
@@ -140,8 +130,11 @@ def build_api() -> ContextApi:
         openapi_url="/openapi.json",
         docs_url="/docs",
         # No validator, since it runs on another host.
-        docs=Swagger(settings={"validatorUrl": None, "persistAuthorization": False}),
-        docs_decorator=csp_override(DOCS_POLICY),
+        docs=Swagger(
+            settings={"validatorUrl": None, "persistAuthorization": False, "defaultModelsExpandDepth": 0}
+        ),
+        # The description shrinks to a tenth.
+        docs_decorator=lambda view: gzip_page(csp_override(DOCS_POLICY)(view)),
         parser=JsonBody(),
     )
     api.add_decorator(refuse_unknown_query)

@@ -88,10 +88,18 @@ def _complete_parameter(
     name, schema = parameter["name"], parameter["schema"]
     own = schema.get("description")
     _describe(parameter, own or reference.parameters.get(name) or reference.fields.get(name))
-    if "example" not in parameter:
+    if "example" not in parameter and "examples" not in schema:
         example = _find_example("", name, schema, reference, recorded)
         if example is not None:
-            parameter["example"] = example
+            _exemplify(parameter, example)
+
+
+def _exemplify(parameter: dict[str, Any], value: Any) -> None:
+    """Set a parameter's example. That of an optional one is in the schema, or Swagger UI would send it."""
+    if parameter["required"]:
+        parameter["example"] = value
+    else:
+        parameter["schema"]["examples"] = [value]
 
 
 def _illustrate(operation: dict[str, Any], request: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -99,7 +107,7 @@ def _illustrate(operation: dict[str, Any], request: dict[str, Any], schemas: dic
     given = request["path"] | request["query"]
     for parameter in operation.get("parameters", []):
         if parameter["name"] in given:
-            parameter["example"] = given[parameter["name"]]
+            _exemplify(parameter, given[parameter["name"]])
     if request["body"] is not None and "requestBody" in operation:
         _show(operation["requestBody"]["content"]["application/json"], request["body"], schemas)
     if request["response"] is not None:

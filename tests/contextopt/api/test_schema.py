@@ -10,8 +10,9 @@ import jsonschema_rs
 import pytest
 
 from config.urls import api as ninja_api
-from contextopt.api.build import BODY_REFUSALS, REFUSALS
 from contextopt.api.reference import read_reference
+from contextopt.api.refusals import BODY_REFUSALS, REFUSALS, problem_json
+from tests.contextopt.api.conftest import Caller
 from tests.contextopt.api.documented import documented_statuses
 
 SNAPSHOT = Path(__file__).with_name("openapi.json")
@@ -44,8 +45,8 @@ def test_operation_is_described(method, path, operation):
     assert operation["tags"]
     assert [set(scheme) for scheme in operation["security"]] == [{"BearerKey"}, {"HeaderKey"}]
     assert {"401", "403", "404", "422", "503"} <= operation["responses"].keys()
-    refusals = [value for status, value in operation["responses"].items() if status >= "400"]
-    assert all("application/problem+json" in refusal["content"] for refusal in refusals)
+    refusals = {status: value for status, value in operation["responses"].items() if status >= "400"}
+    assert refusals == {status: {"$ref": f"#/components/responses/Refusal{status}"} for status in refusals}
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations(), ids=lambda value: str(value)[:60])
@@ -53,7 +54,7 @@ def test_operation_is_explained_and_illustrated(method, path, operation):
     assert operation["description"]
     for parameter in operation["parameters"]:
         assert parameter["description"], parameter["name"]
-        assert "example" in parameter, parameter["name"]
+        assert example_of(parameter) is not None, parameter["name"]
     if body := operation.get("requestBody"):
         assert "example" in body["content"]["application/json"]
     answers = [answer for status, answer in operation["responses"].items() if status < "300"]
@@ -92,13 +93,24 @@ def shown_examples(schema: dict) -> Iterator[tuple[str, object]]:
         for method, operation in methods.items():
             here = f"/paths/{path.replace('/', '~1')}/{method}"
             for at, parameter in enumerate(operation["parameters"]):
-                yield f"{here}/parameters/{at}/schema", parameter["example"]
-            places = {"requestBody": operation.get("requestBody", {})}
-            places |= {f"responses/{status}": each for status, each in operation["responses"].items()}
-            for place, part in places.items():
-                for kind, content in part.get("content", {}).items():
-                    if "example" in content:
-                        yield f"{here}/{place}/content/{kind.replace('/', '~1')}/schema", content["example"]
+                yield f"{here}/parameters/{at}/schema", example_of(parameter)
+            yield from shown_contents(f"{here}/requestBody", operation.get("requestBody", {}))
+            for status, response in operation["responses"].items():
+                yield from shown_contents(f"{here}/responses/{status}", response)
+    for name, response in schema["components"]["responses"].items():
+        yield from shown_contents(f"/components/responses/{name}", response)
+
+
+def shown_contents(place: str, part: dict) -> Iterator[tuple[str, object]]:
+    for kind, content in part.get("content", {}).items():
+        if "example" in content:
+            yield f"{place}/content/{kind.replace('/', '~1')}/schema", content["example"]
+
+
+def example_of(parameter: dict) -> object:
+    """Return a parameter's example. That of an optional one is in the schema, or Swagger UI would send it."""
+    assert parameter["required"] == ("example" in parameter), parameter["name"]
+    return parameter["example"] if parameter["required"] else parameter["schema"]["examples"][0]
 
 
 def test_no_glossary_explains_a_field_that_is_gone():
@@ -113,10 +125,33 @@ def test_no_glossary_explains_a_field_that_is_gone():
     assert words.values.keys() <= shared | exact
 
 
+def test_the_examples_of_errors_are_given(api, reader, settings):
+    def shown(response):
+        problem = response.json()
+        assert problem == problem_json(problem["status"])
+        return problem["status"]
+
+    api.post("/spaces", {"slug": "support"})
+    found = {
+        shown(api.post("/spaces", '{"slug": ')),
+        shown(Caller().get("/me")),
+        shown(reader.post("/spaces", {"slug": "sales"})),
+        shown(api.get("/spaces/sales")),
+        shown(api.post("/spaces", {"slug": "support"})),
+        shown(api.post("/spaces", '{"slug": "a"}', content_type="text/plain")),
+        shown(api.post("/spaces", {"slug": ""})),
+    }
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    found.add(shown(api.post("/spaces", {"slug": "support"})))
+    assert set(REFUSALS) - found == {411, 429, 503}
+
+
 def test_served(client, db):
     response = client.get("/api/openapi.json")
     assert response.status_code == 200
     assert response.json()["openapi"].startswith("3.1")
+    packed = client.get("/api/openapi.json", headers={"Accept-Encoding": "gzip"})
+    assert len(packed.content) < len(response.content) / 5
 
 
 def test_docs_page_calls_no_other_host(client, db):
