@@ -12,7 +12,8 @@ WIDER = """() => [...document.querySelectorAll('#swagger-ui *')]
     .slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desk", "dark"), ("phone", "light")])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_operation_is_read(open_page: Callable[..., Page], size: str, scheme: str) -> None:
     page = open_page(viewport=SIZES[size], color_scheme=scheme)
     page.goto("/api/docs")
@@ -21,7 +22,26 @@ def test_an_operation_is_read(open_page: Callable[..., Page], size: str, scheme:
     expect(operation.get_by_text("Why is the queue stuck after a deploy?").first).to_be_visible()
     expect(operation.get_by_text("Repeating the request with the same key")).to_be_visible()
     operation.get_by_role("tab", name="Schema").first.click()
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= SIZES[size]["width"]
-    assert page.evaluate(WIDER) == []
+    check_width(page)
     assert ("dark-mode" in (page.locator("html").get_attribute("class") or "")) == (scheme == "dark")
     expect(page.get_by_role("link", name="Contextopt", exact=True)).to_have_attribute("href", "/")
+
+
+def test_a_request_is_tried_on_a_phone(open_page: Callable[..., Page]) -> None:
+    """A filter nobody filled in is not sent, and the dialog for the key fits."""
+    page = open_page(viewport=SIZES["phone"])
+    page.goto("/api/docs")
+    operation = page.locator("#operations-Records-contextopt_api_records_list_records")
+    operation.locator(".opblock-summary-control").click()
+    operation.get_by_role("button", name="Try it out").click()
+    expect(operation.get_by_placeholder("slug")).to_have_value("support")
+    expect(operation.get_by_placeholder("cursor")).to_have_value("")
+    check_width(page)
+    page.get_by_role("button", name="Authorize").click()
+    expect(page.get_by_role("heading", name="Available authorizations")).to_be_visible()
+    check_width(page)
+
+
+def check_width(page: Page) -> None:
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    assert page.evaluate(WIDER) == []
