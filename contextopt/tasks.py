@@ -108,7 +108,7 @@ def write_brief(compression_id: int) -> None:
 
 @shared_task
 def drop_contents() -> None:
-    """Delete file contents that no receiver has any more."""
+    """Delete file contents that no receiver still has."""
     while drop_orphan_blobs():
         pass
 

@@ -240,7 +240,7 @@ class Blob(models.Model):
             models.UniqueConstraint(fields=["team", "sha256"], name="blob_once"),
             models.CheckConstraint(condition=Q(size__lte=BLOB_BYTES_MAX), name="blob_size"),
         ]
-        # The sweep looks for contents that no receiver has any more.
+        # The sweep looks for contents that no receiver still has.
         indexes: ClassVar = [models.Index(fields=["used_at"], name="blob_age")]
 
     def __str__(self) -> str:

@@ -91,7 +91,7 @@ def forget_expired_files() -> int:
 
 
 def drop_orphan_blobs() -> int:
-    """Delete a batch of contents that no receiver has any more; return how many."""
+    """Delete a batch of contents that no receiver still has; return how many."""
     owners = ReceiverFile.objects.filter(blob=OuterRef("pk"))
     orphans = Blob.objects.filter(~Exists(owners), used_at__lt=timezone.now() - ORPHAN_LIFE)
     due = list(orphans.order_by("used_at").values_list("pk", flat=True)[:EXPIRY_BATCH])

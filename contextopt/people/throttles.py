@@ -22,7 +22,7 @@ type Busy = dict[str, datetime]
 
 # Plain SQL, because a refusal should be cheap: building the query took longer than running it.
 BUSY_SQL = "SELECT key, free_at FROM contextopt_throttle WHERE key = ANY(%s) AND free_at > %s"
-# Of two simultaneous attempts, both are counted or one is refused.
+# Two attempts at the same moment are both counted, or one of them is refused.
 TAKE_SQL = """
 INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s + %(every)s)
     ON CONFLICT (key) DO UPDATE SET free_at = greatest(held.free_at, %(now)s) + %(every)s

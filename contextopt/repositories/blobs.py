@@ -47,7 +47,7 @@ def save_blobs(rows: Sequence[CodeBlob]) -> None:
 
 
 def drop_orphans(blobs: Iterable[int]) -> None:
-    """Delete those contents that no file has any more."""
+    """Delete those of the contents that no file still uses."""
     candidates = sorted(blobs)
     for start in range(0, len(candidates), 5_000):
         some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])

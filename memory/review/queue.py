@@ -206,7 +206,7 @@ def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
 
 @transaction.atomic
 def _withdraw_unjudged(team_id: int, assembly_id: int) -> None:
-    """Withdraw items that nobody dislikes any more and nobody has judged."""
+    """Withdraw items without a verdict whose downvotes are all gone."""
     items = ReviewItem.objects.select_for_update(no_key=True).filter(
         team_id=team_id, assembly_id=assembly_id, origin=Origin.DISLIKED, state=ItemState.OPEN, verdicts=0
     )

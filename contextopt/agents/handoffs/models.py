@@ -227,7 +227,7 @@ class PhaseCompression(models.Model):
                 name="compression_written",
             ),
         ]
-        # The sweep looks for pending briefs that no worker is writing any more.
+        # The sweep looks for pending briefs that no worker is still writing.
         indexes: ClassVar = [
             models.Index(
                 fields=["created_at"], condition=Q(brief_state=BriefState.PENDING), name="compression_pending"

@@ -80,7 +80,7 @@ class TestLateFindings:
             make_advance(task)
         bundle_of(task)
         make_finding(task, phase="analysis", content={"description": "The ledger of refunds is append-only."})
-        # A late finding that nobody in design can read any more doesn't count as read.
+        # A late finding that design can no longer read doesn't count as read.
         assert compress(task, phase="analysis").version == 2
         bundle = bundle_of(task)
         assert bundle.compression.phase == "design"

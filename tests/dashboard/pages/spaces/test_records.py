@@ -105,7 +105,7 @@ def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
 def test_a_record_lists_the_assemblies_that_kept_or_dropped_it(
     owner_client: Client, space: Space, record: Record
 ) -> None:
-    assert "names this record" in owner_client.get(url_of(record)).content.decode()
+    assert "lists this record" in owner_client.get(url_of(record)).content.decode()
     kept = make_assembly(space).id
     pinned = make_record(space, pinned=True)
     dropped = make_assembly(space, max_records=1).id
