@@ -4,14 +4,19 @@ Uses only the standard library and imports none of our modules, because it runs 
 Each group of packages is stamped with the hash of its lock file, so the next call returns at once.
 """
 
+import base64
 import contextlib
 import fcntl
 import hashlib
+import io
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -20,6 +25,10 @@ PYTHON = VENV / "bin" / "python"
 # Present while packages are being installed: an interrupted pip leaves packages that only look complete.
 UNFINISHED = VENV / ".unfinished"
 GROUPS = ("base", "dev", "bench")
+# Plotly's bundle with only the chart kinds of the pages: 1.2 MB instead of 4.9. It is on npm, not on PyPI.
+CHARTS = BASE_DIR / "config" / "requirements" / "charts.json"
+CHARTS_BUNDLE = VENV / "share" / "plotly" / "plotly.min.js"
+NPM_SECONDS = 60
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAUNCH = (
     "from playwright.sync_api import sync_playwright as p\n"
@@ -67,8 +76,41 @@ def _install(group: str) -> None:
     for other in GROUPS:
         if other != group and not _agree(lock, _lock_file(other)):
             _stamp(other).unlink(missing_ok=True)
+    _install_charts()
     _stamp(group).write_text(_fingerprint(group))
     UNFINISHED.unlink()
+
+
+def _install_charts() -> None:
+    """Install Plotly's basic bundle. Without npm, the pages use the full one of the plotly package."""
+    wanted = json.loads(CHARTS.read_text())
+    package = _npm_package(f"{wanted['name']}@{wanted['version']}") if shutil.which("npm") else None
+    if package is None:
+        print("npm is not available, so charts use the full Plotly. They look the same.", file=sys.stderr)
+        CHARTS_BUNDLE.unlink(missing_ok=True)
+        return
+    CHARTS_BUNDLE.parent.mkdir(parents=True, exist_ok=True)
+    CHARTS_BUNDLE.write_bytes(_unpack_charts(package, wanted["integrity"]))
+
+
+def _unpack_charts(package: bytes, integrity: str) -> bytes:
+    """Return the bundle in the archive, whose hash must be `integrity` in npm's form."""
+    if f"sha512-{base64.b64encode(hashlib.sha512(package).digest()).decode()}" != integrity:
+        sys.exit(f"Failed: npm's package is not the one that {CHARTS.name} names.")
+    with tarfile.open(fileobj=io.BytesIO(package)) as archive:
+        bundle = archive.extractfile("package/plotly-basic.min.js")
+        assert bundle is not None
+        return bundle.read()
+
+
+def _npm_package(name: str) -> bytes | None:
+    """Return the archive of an npm package, or None if npm cannot get it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["npm", "pack", name, "--fetch-retries=0", "--silent", "--pack-destination", folder]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _run(command, quiet=True, seconds=NPM_SECONDS)
+        found = list(Path(folder).glob("*.tgz"))
+        return found[0].read_bytes() if found else None
 
 
 def _is_current(group: str) -> bool:
@@ -111,7 +153,7 @@ def _stamp(group: str) -> Path:
 
 
 def _fingerprint(group: str) -> str:
-    return hashlib.sha256(_lock_file(group).read_bytes()).hexdigest()
+    return hashlib.sha256(_lock_file(group).read_bytes() + CHARTS.read_bytes()).hexdigest()
 
 
 def _agree(one: Path, other: Path) -> bool:
@@ -125,15 +167,16 @@ def _versions(lock: Path) -> dict[str, str]:
     return {name: version for name, _, version in (pin.partition("==") for pin in pins)}
 
 
-def _must(command: list[str | Path]) -> None:
+def _must(command: Sequence[str | Path]) -> None:
     if not _run(command):
         sys.exit(f"Failed: {' '.join(map(str, command))}")
 
 
-def _run(command: list[str | Path], *, quiet: bool = False) -> bool:
+def _run(command: Sequence[str | Path], *, quiet: bool = False, seconds: float | None = None) -> bool:
     sink = subprocess.DEVNULL if quiet else None
     try:
-        return subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode == 0  # noqa: S603
+        ended = subprocess.run(command, stdout=sink, stderr=sink, check=False, timeout=seconds)  # noqa: S603
+        return ended.returncode == 0
     except OSError:
         return False
 

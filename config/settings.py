@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -236,10 +237,12 @@ USE_THOUSAND_SEPARATOR = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
+# plotly.min.js is the basic bundle if the environment has it, else the full one of the installed package.
+_PLOTLY_BASIC = Path(sys.prefix) / "share" / "plotly"
+_PLOTLY_FULL = Path(next(iter(find_spec("plotly").submodule_search_locations))) / "package_data"  # type: ignore[union-attr,arg-type]
 STATICFILES_DIRS = [
     BASE_DIR / "static",
-    # plotly.min.js comes from the installed package, never from another host.
-    ("plotly", Path(next(iter(find_spec("plotly").submodule_search_locations))) / "package_data"),  # type: ignore[union-attr,arg-type]
+    ("plotly", _PLOTLY_BASIC if _PLOTLY_BASIC.exists() else _PLOTLY_FULL),
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

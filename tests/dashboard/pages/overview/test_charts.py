@@ -45,6 +45,8 @@ def test_a_figure_is_json_without_a_theme(slug: str, points: list[Figures]) -> N
     go.Figure(coloured(figure))  # raises on anything that Plotly doesn't know
     assert "#" not in text
     assert "heatmap" not in text
+    # Plotly's basic bundle has a pie besides these, and nothing else.
+    assert {trace["type"] for trace in figure["data"]} <= {"scatter", "bar"}
 
 
 @pytest.mark.parametrize("slug", CHARTS)
