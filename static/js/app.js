@@ -187,6 +187,7 @@ document.addEventListener("keydown", (event) => {
   const field = document.querySelector("main [data-search], main form.filters select, main form.filters input");
   if (event.key === "/" && field) {
     event.preventDefault();
+    field.closest("details.popover")?.setAttribute("open", "");
     field.focus();
   }
 });

@@ -2,8 +2,11 @@
 "use strict";
 
 (() => {
-  const CONFIG = { displayModeBar: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
+  const CONFIG = { displayModeBar: false, doubleClick: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
   const DATE_PX = 44;
+  const TAP_MS = 400;
+  // Where the pointer is a finger, dragging scrolls the page.
+  const isTouch = matchMedia("(pointer: coarse)");
   const VARIABLE = /^var\((--[\w-]+)\)$/;
 
   function makeResolver() {
@@ -32,10 +35,88 @@
     return { resolve, done: () => probe.remove() };
   }
 
-  function follow(event) {
-    const target = event.points.map((point) => point.customdata).find(Boolean);
-    // Follow only paths of this site: the address came with the data.
-    if (typeof target === "string" && target.startsWith("/") && !target.startsWith("//")) location.assign(target);
+  // Opens the rows behind some points, filtered and sorted as the chart wants.
+  function follow(plot, points) {
+    const path = points.map((point) => point.customdata).find(Boolean);
+    if (!path) return;
+    const address = new URL(path, location.href);
+    for (const [name, value] of new URLSearchParams(plot.layout.meta?.rows)) address.searchParams.set(name, value);
+    // Follow only addresses of this site: they came with the data.
+    if (address.origin === location.origin) location.assign(address);
+  }
+
+  let hasHinted = false;
+
+  function click(plot, points) {
+    const [{ x }] = points;
+    if (plot.dataset.pointer !== "touch") return follow(plot, points);
+    // A finger's first tap on a point only reads it. Plotly reports the same tap twice.
+    const isSameTap = performance.now() - plot.dataset.tapped < TAP_MS;
+    if (isSameTap) return;
+    plot.dataset.tapped = performance.now();
+    if (plot.dataset.read === x) return follow(plot, points);
+    plot.dataset.read = x;
+    readAloud(points);
+    if (!hasHinted) showToast("Tap the point again to list what is behind it.");
+    hasHinted = true;
+  }
+
+  // Dragging over days shows those days in all charts.
+  function zoom(plot, change) {
+    const [first, last] = [0, 1].map((end) => change[`xaxis.range[${end}]`]?.replace(" ", "T"));
+    const page = document.getElementById("overview");
+    if (!first || !page) return;
+    const query = new URLSearchParams(location.search);
+    // A range's ends lie half a bucket before and after the points inside it.
+    const inside = plot.data.flatMap((trace) => trace.x).filter((x) => x >= first && x <= last).sort();
+    if (!inside.length) return;
+    query.set("range", "custom");
+    query.set("first", inside[0].slice(0, 10));
+    query.set("last", inside.at(-1).slice(0, 10));
+    htmx.ajax("GET", `${location.pathname}?${query}`, { source: page, target: page, swap: "outerHTML" });
+  }
+
+  /* The arrow keys move from point to point, and Enter opens the rows of one. */
+  const pointsAt = (plot, x) => plot.data.flatMap((trace, curveNumber) => {
+    const pointNumber = trace.x.indexOf(x);
+    if (pointNumber < 0 || trace.y[pointNumber] === null || trace.hoverinfo === "skip") return [];
+    return [{ curveNumber, pointNumber, x, name: trace.name, y: trace.y[pointNumber], customdata: trace.customdata?.[pointNumber] }];
+  });
+
+  const words = document.createElement("p");
+  words.className = "sr";
+  words.setAttribute("aria-live", "polite");
+  document.body.append(words);
+
+  function readAloud(points) {
+    const [{ x }] = points;
+    const figures = points.map(({ name, data, y }) => `${name ?? data?.name ?? ""} ${Number(y.toPrecision(3))}`.trim());
+    words.textContent = `${x.replace(/T00:00.*/, "").replace("T", " ").slice(0, 16)}: ${figures.join(", ")}`;
+  }
+
+  function step(plot, event) {
+    const places = [...new Set(plot.data.flatMap((trace) => trace.x))].sort().filter((x) => pointsAt(plot, x).length);
+    const here = places.indexOf(plot.dataset.read);
+    const moves = { ArrowLeft: here < 0 ? places.length - 1 : here - 1, ArrowRight: here + 1, Home: 0, End: places.length - 1 };
+    if (event.key === "Enter" && here >= 0) follow(plot, pointsAt(plot, places[here]));
+    if (!(event.key in moves) || !places.length) return;
+    event.preventDefault();
+    const x = places[Math.max(0, Math.min(places.length - 1, moves[event.key]))];
+    plot.dataset.read = x;
+    // Plotly's axis counts the team's wall clock as if it were UTC.
+    Plotly.Fx.hover(plot, { xval: Date.parse(`${x}Z`) });
+    readAloud(pointsAt(plot, x));
+  }
+
+  function connect(plot) {
+    plot.on("plotly_click", ({ points }) => click(plot, points));
+    plot.on("plotly_relayout", (change) => zoom(plot, change));
+    // Plotly removes only its own listeners when the plot is purged.
+    if (plot.dataset.keys) return;
+    plot.dataset.keys = "yes";
+    plot.addEventListener("pointerdown", (event) => { plot.dataset.pointer = event.pointerType; }, true);
+    plot.addEventListener("keydown", (event) => step(plot, event));
+    plot.addEventListener("blur", () => Plotly.Fx.unhover(plot));
   }
 
   // The island holds a list once, even if several traces share it.
@@ -60,9 +141,13 @@
       const { xaxis, margin } = figure.layout;
       const room = plot.clientWidth - margin.l - margin.r;
       if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
+      if (isTouch.matches) {
+        figure.layout.dragmode = false;
+        xaxis.fixedrange = true;
+      }
       const isNew = !plot.classList.contains("js-plotly-plot");
       Plotly.react(plot, figure.data, figure.layout, CONFIG);
-      if (isNew) plot.on("plotly_click", follow);
+      if (isNew) connect(plot);
     }
     done();
   }

@@ -93,6 +93,12 @@ def _check_host(url: str, own: str, faults: list[str]) -> None:
         faults.append(f"another host: {url}")
 
 
+def choose_filter(page: Page, name: str, value: str) -> None:
+    """Choose a value of one of the Overview's filters."""
+    page.locator("summary", has_text="+ Filter").click()
+    page.get_by_label(name, exact=True).select_option(value)
+
+
 @pytest.fixture
 def check_accessibility() -> Callable[..., None]:
     """Fail on violations that axe calls serious or critical, of all its rules or of the named ones."""

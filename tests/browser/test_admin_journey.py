@@ -12,6 +12,7 @@ from dashboard.beats import note_beats
 from dashboard.models import Duty
 from dashboard.tasks import fold_assemblies
 from tests import factories
+from tests.browser.conftest import choose_filter
 from tests.browser.test_journey import call
 
 RECORDS = 12
@@ -96,9 +97,9 @@ def check_versions(page: Page, made: dict[int, list[object]]) -> None:
     total = page.locator("#tile-assemblies .value")
     expect(total).to_have_text(str(sum(CONTEXTS.values())))
     options = page.locator("#id_config option")
-    assert set(options.all_inner_texts()) == {"All configs", "v1", "v2", "v3"}
+    assert set(options.all_text_contents()) == {"All configs", "v1", "v2", "v3"}
     for version, ids in made.items():
-        page.locator("#id_config").select_option(str(version))
+        choose_filter(page, "Config", str(version))
         expect(total).to_have_text(str(CONTEXTS[version]))
         expect(page.locator("#tile-records .value")).to_have_text(f"{INCLUDED[version]}.0")
         page.get_by_role("button", name="Table of Records per request").click()

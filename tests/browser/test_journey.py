@@ -13,6 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import Membership, Space, Team, User
 from tests import factories
+from tests.browser.conftest import choose_filter
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
 # The page does the same every half minute.
@@ -77,7 +78,7 @@ def test_from_records_to_numbers(
 
     # Filters work without a reload and can be shared.
     page.evaluate("window.stillHere = true")
-    page.get_by_label("Stage", exact=True).select_option("4")
+    choose_filter(page, "Stage", "4")
     expect(page.locator("#tile-assemblies .value")).to_have_text("5")
     page.get_by_role("link", name="7d").click()
     expect(page).to_have_url(f"{live_server.url}/?range=7d&stage=4")
@@ -139,7 +140,7 @@ def test_a_table_stays_open_over_polls_and_filters(
 
     # A filter updates them too, and the links keep the filter.
     with page.expect_response("**/overview/saved/?range=7d&stage=3"):
-        page.get_by_label("Stage", exact=True).select_option("3")
+        choose_filter(page, "Stage", "3")
     expect(table.get_by_role("link")).to_have_attribute("href", re.compile("stage=3"))
     expect(page.locator("#plot-ratio .main-svg").first).to_be_visible()
     button.press("Space")

@@ -143,6 +143,7 @@ def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: s
             "hoverlabel": hover,
             "showlegend": False,
             "bargap": 0.35,
+            "dragmode": False,
             "uirevision": "constant",
             "xaxis": _time_axis(period),
             "yaxis": {
@@ -163,6 +164,69 @@ def _time_axis(period: Period) -> dict[str, Any]:
         "tickformat": "%H:%M" if is_hourly else "%-d %b",
         "hoverformat": "%-d %b %H:%M" if is_hourly else "%A %-d %B",
     }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a moment and may explain a chart. `label` has a few characters."""
+
+    at: datetime
+    label: str
+
+
+# Labels closer than this share of the time axis would overlap.
+MARK_WIDTH = 0.13
+
+
+def add_marks(plot: Plot, period: Period, marks: Iterable[Mark]) -> None:
+    """Draw a dotted line for each mark, at the start of its bucket, with its label above the chart.
+
+    Two labels that would touch lean apart. More of them become one label with their number.
+    """
+    span = (period.edges[-1] - period.edges[0]) * MARK_WIDTH
+    groups: list[list[Mark]] = []
+    for mark in sorted(marks, key=lambda mark: mark.at):
+        if groups and mark.at - groups[-1][0].at < span:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    shown = [flag for group in groups for flag in _flags(group, period)]
+    if not shown:
+        return
+    shapes = [
+        {
+            "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
+            "line": {"color": MUTED, "width": 1, "dash": "dot"},
+        }
+        for x, *_ in shown
+    ]  # fmt: skip
+    labels = [
+        {
+            "x": x, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": anchor, "text": plain(label),
+            "showarrow": False, "font": {"color": "var(--ink-2)", "size": 11},
+        }
+        for x, label, anchor in shown
+        if label
+    ]  # fmt: skip
+    plot.layout["shapes"] = shapes
+    plot.layout["annotations"] = [*plot.layout.get("annotations", []), *labels]
+    plot.update_layout(margin={"t": max(22, plot.layout["margin"]["t"])})
+
+
+def _flags(group: list[Mark], period: Period) -> list[tuple[datetime, str, str]]:
+    """Return the place, the label and its anchor for each of some marks that are close together."""
+    places = [_bucket_start(mark.at, period) for mark in group]
+    if len(group) == 1:
+        return [(places[0], group[0].label, "center")]
+    if len(group) == 2 and places[0] != places[1]:
+        return [(places[0], group[0].label, "right"), (places[1], group[1].label, "left")]
+    first, *rest = dict.fromkeys(places)
+    return [(first, f"{len(group)} changes", "center"), *((place, "", "") for place in rest)]
+
+
+def _bucket_start(moment: datetime, period: Period) -> datetime:
+    starts = [edge for edge in period.edges[:-1] if edge <= moment]
+    return _by_the_wall(starts[-1] if starts else period.edges[0], period)
 
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

@@ -32,6 +32,19 @@ class Tile:
     fact: str
     target: str = ""
     link: str = ""
+    # The figure got worse by more than chance: its ground is amber, and a word says so.
+    is_worse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SavingCard:
+    """A saving and, beside it, its quality. `alarm` is a sentence about a quality that got worse."""
+
+    slug: str
+    label: str
+    tiles: tuple[Tile, ...]
+    alarm: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def points(rate: float | None) -> str:

@@ -17,7 +17,9 @@ from dashboard.kit.charts.plots import (
     MUTED,
     SAVED,
     Json,
+    Mark,
     Plot,
+    add_marks,
     bar,
     lay_out,
     scatter,
@@ -26,12 +28,15 @@ from dashboard.kit.charts.plots import (
 )
 from dashboard.kit.formats import decimals, milliseconds, money, percent, tenths, whole
 from dashboard.kit.periods import Bucket
+from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.figures import Figures, Series
-from dashboard.pages.overview.votes import Votes
 
 SOFT = "var(--accent-soft)"
-RATIO_FORMAT, RATIO_HOVER = ".2~f", ".2f"
-SHARE_FORMAT, SHARE_HOVER = ".0%", ".1%"
+# Ticks have as many digits as they need to differ.
+TICK_FORMAT = ",~g"
+RATIO_HOVER = ".3~g"
+SHARE_FORMAT, SHARE_HOVER = "~%", ".1%"
+MARKS_SHOWN = 6
 KIND_COLOURS = {
     "space": "var(--context)",
     "phase": "var(--system)",
@@ -51,13 +56,15 @@ class ChartData:
     """The data of a figure; `link` returns the URL of a bucket's assemblies.
 
     `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
+    `marks` are changes that may explain a figure.
     """
 
     series: Series
     before: Series
     link: Link
     kind_links: Mapping[str, Link] = field(default_factory=dict)
-    votes: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
+    votes: Mapping[int, tuple[Proportion, ...]] = field(default_factory=dict)
+    marks: Sequence[Mark] = ()
 
     @cached_property
     def moments(self) -> list[datetime]:
@@ -87,7 +94,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its columns. When kinds are shown separately, only the column at `lead` is drawn."""
+    """A chart with its columns. When kinds are shown separately, only the column at `lead` is drawn.
+
+    `rows` narrows and sorts the assemblies that a click on a point lists.
+    """
 
     slug: str
     title: str
@@ -96,6 +106,7 @@ class Chart:
     build: Callable[[ChartData], Plot]
     tick_format: str
     hover_format: str
+    rows: str
     lead: int = 0
 
     @property
@@ -111,7 +122,7 @@ def ratio_figure(data: ChartData) -> Plot:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
-    return lay_out(data.series.period, traces, RATIO_FORMAT, RATIO_HOVER)
+    return lay_out(data.series.period, traces, TICK_FORMAT, RATIO_HOVER)
 
 
 def time_figure(data: ChartData) -> Plot:
@@ -126,7 +137,9 @@ def time_figure(data: ChartData) -> Plot:
         *_measured(data, "p95", lambda f: f.p95_ms),
         _line(data, "p99", p99, "dot", above),
     ]
-    return lay_out(data.series.period, traces, ",.2~f", ",.1f")
+    figure = lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
+    figure.update_yaxes(ticksuffix=" ms")
+    return figure
 
 
 def truncation_figure(data: ChartData) -> Plot:
@@ -195,7 +208,7 @@ def records_figure(data: ChartData) -> Plot:
     gap = _last(now) - _last(earlier)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", _records)]
-    return lay_out(data.series.period, traces, ",.3~f", ",.1f")
+    return lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
 
 
 def _records(figures: Figures) -> float | None:
@@ -208,24 +221,26 @@ CHARTS = {
         Chart(
             "ratio",
             "Compression ratio",
-            "included ÷ filtered; dotted: period before",
+            "records included ÷ filtered; dotted: period before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
-            RATIO_FORMAT,
+            TICK_FORMAT,
             RATIO_HOVER,
+            "sort=dropped",
         ),
         Chart(
             "time",
             "Assembly time",
-            "milliseconds; target p95 below 500",
+            "target: p95 below 500 ms",
             (
                 Column("p50 ms", lambda f: f.p50_ms, milliseconds),
                 Column("p95 ms", lambda f: f.p95_ms, milliseconds),
                 Column("p99 ms", lambda f: f.p99_ms, milliseconds),
             ),
             time_figure,
-            ",.2~f",
+            TICK_FORMAT,
             ",.1f",
+            "sort=slowest",
             lead=1,
         ),
         Chart(
@@ -236,11 +251,12 @@ CHARTS = {
             truncation_figure,
             SHARE_FORMAT,
             SHARE_HOVER,
+            "truncated=yes&sort=dropped",
         ),
         Chart(
             "saved",
             "Tokens saved",
-            "vs the last 10 records or the full context",
+            "tokens; vs the last 10 records or the full context",
             (
                 Column("Tokens saved", _saved, whole),
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
@@ -249,6 +265,7 @@ CHARTS = {
             saved_figure,
             "~s",
             ",.0f",
+            "sort=saved",
         ),
         Chart(
             "utilisation",
@@ -258,6 +275,7 @@ CHARTS = {
             utilisation_figure,
             SHARE_FORMAT,
             SHARE_HOVER,
+            "kind=space&sort=emptiest",
         ),
         Chart(
             "records",
@@ -265,11 +283,29 @@ CHARTS = {
             "space contexts; dotted: period before",
             (Column("Records per request", _records, tenths),),
             records_figure,
-            ",.3~f",
+            TICK_FORMAT,
             ",.1f",
+            "kind=space&sort=fewest",
         ),
     )
 }
+
+
+def draw_chart(chart: Chart, data: ChartData) -> Plot:
+    """Draw a chart with its marks."""
+    return finish(chart.build(data), data, chart.rows)
+
+
+def finish(figure: Plot, data: ChartData, rows: str) -> Plot:
+    """Add the marks, the filters of the rows that a click opens, and zooming by dragging."""
+    add_marks(figure, data.series.period, data.marks[:MARKS_SHOWN])
+    period = data.series.period
+    # A custom range has whole days, so less than a day cannot be zoomed into.
+    can_zoom = period.days > 1
+    figure.update_layout(meta={"rows": rows}, dragmode="zoom" if can_zoom else False)
+    # Ranges that the reader zoomed into belong to the period, not to the one shown next.
+    figure.update_xaxes(fixedrange=not can_zoom, uirevision=f"{period.start} {period.edges[-1]}")
+    return figure
 
 
 def kind_name(kind: str) -> str:

@@ -5,7 +5,7 @@ read from.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -63,6 +63,22 @@ NOTHING = Figures()
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """What some kinds of assemblies saved together; dollars are None if no model has a price."""
+
+    assemblies: int = 0
+    priced: int = 0
+    tokens_before: int = 0
+    tokens_saved: int = 0
+    dollars: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens saved as a share of the baseline's; negative if it cost more."""
+        return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """Figures of each bucket and of the whole period, for all kinds together and for each kind."""
 
@@ -75,6 +91,18 @@ class Series:
     @property
     def rows(self) -> list[tuple[Bucket, Figures]]:
         return list(zip(self.period.buckets, self.points, strict=True))
+
+    def saving(self, kinds: Collection[str]) -> Saving:
+        """Return the saving of the period's assemblies of these kinds."""
+        points = [point for kind in self.kinds.keys() & kinds for point in self.kinds[kind]]
+        dollars = [point.dollars_saved for point in points if point.dollars_saved is not None]
+        return Saving(
+            sum(point.assemblies for point in points),
+            sum(point.priced for point in points),
+            sum(point.tokens_before for point in points),
+            sum(point.tokens_saved for point in points),
+            sum(dollars) if dollars else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +175,14 @@ _SERIES = (
      ORDER BY kind, stage
 """
 )
-# The page shows only the total and two comparison lines of the period before.
+# Of the period before, the page shows the total, two lines, and each kind's saving.
 _EARLIER = (
-    _FOUND.format(told="", histograms="", groups="bucket", rows="{rows}")
+    _FOUND.format(told="kind,", histograms="", groups="bucket, kind", rows="{rows}")
     + f"""
-    SELECT CASE WHEN grouping(bucket) = 1 THEN {_TOTAL} ELSE {_BUCKET} END AS grouping, bucket, {_FIGURES},
+    SELECT grouping(bucket, kind) * 2 + 1 AS grouping, bucket, kind, {_FIGURES},
            CASE WHEN grouping(bucket) = 1 THEN vector_send(sum(ms_histogram)) END AS ms_counts
       FROM found
-     GROUP BY GROUPING SETS ((), (bucket))
+     GROUP BY GROUPING SETS ((), (bucket), (bucket, kind))
 """
 )
 
@@ -228,7 +256,7 @@ def read_series_apart(wanted: FigureFilter) -> Series:
 
 
 def read_earlier(wanted: FigureFilter) -> Series:
-    """Return the figures of the preceding period, without kinds and stages; buckets have no times."""
+    """Return the figures of the preceding period, without stages; buckets have no times."""
     before = wanted.before()
     return _to_series(before, _fetch(_EARLIER, before))
 

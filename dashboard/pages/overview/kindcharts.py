@@ -9,21 +9,24 @@ from dashboard.kit.charts.plots import (
     Json,
     Plot,
     lay_out,
+    plain,
     scatter,
     spread_labels,
     texts_at,
 )
-from dashboard.kit.formats import percent
+from dashboard.kit.formats import percent, whole
+from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.charts import (
     KIND_COLOURS,
     SHARE_FORMAT,
     SHARE_HOVER,
+    SOFT,
     Chart,
     ChartData,
+    finish,
     kind_name,
 )
 from dashboard.pages.overview.figures import Series
-from dashboard.pages.overview.votes import Votes
 
 STAGE_COLOURS = {2: "var(--response)", 3: "var(--history)", 4: "var(--context)", 5: "var(--system)"}
 
@@ -43,6 +46,8 @@ class _Line:
     colour: str
     values: Sequence[float | None]
     links: list[str]
+    # The votes behind each value, where values are shares of votes.
+    counts: Sequence[int] = ()
 
 
 def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
@@ -68,28 +73,59 @@ def apart_figure(chart: Chart, data: ChartData) -> Plot:
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
-    return _lines_figure(data, lines, chart.tick_format, chart.hover_format)
+    return finish(_lines_figure(data, lines, chart.tick_format, chart.hover_format), data, chart.rows)
 
 
-def votes_columns(votes: Mapping[int, tuple[Votes, ...]]) -> list[Cells]:
+def votes_columns(votes: Mapping[int, tuple[Proportion, ...]]) -> list[Cells]:
     return [
-        Cells(f"Stage {stage}", tuple(point.rate for point in points), percent)
+        cells
         for stage, points in votes.items()
+        for cells in (
+            Cells(f"Stage {stage}", tuple(point.rate for point in points), percent),
+            Cells(f"Stage {stage} votes", tuple(point.count for point in points), whole),
+        )
     ]
 
 
 def votes_figure(data: ChartData) -> Plot:
-    """Draw the share of thumbs up, one line per stage."""
+    """Draw the share of upvotes, one line per stage. Few votes are pooled with those before them."""
+    pooled = {stage: pool(points) for stage, points in data.votes.items() if any(p.count for p in points)}
     lines = [
         _Line(
             f"stage {stage}", STAGE_COLOURS.get(stage, "var(--ink-3)"), [point.rate for point in points],
-            data.links,
+            data.links, [point.count for point in points],
         )
-        for stage, points in data.votes.items()
+        for stage, points in pooled.items()
     ]  # fmt: skip
     figure = _lines_figure(data, lines, SHARE_FORMAT, SHARE_HOVER)
+    if len(pooled) == 1:
+        figure.traces[:0] = _band(data, *pooled.values())
     figure.update_yaxes(range=[0, 1.04])
-    return figure
+    return finish(figure, data, "")
+
+
+def pool(points: Sequence[Proportion]) -> list[Proportion]:
+    """Return each bucket's votes, together with those of the buckets before it until there are enough."""
+    pooled = []
+    for place, point in enumerate(points):
+        earlier = place
+        while point.count and not point.is_comparable and earlier:
+            earlier -= 1
+            point += points[earlier]  # noqa: PLW2901 the sum of the buckets so far
+        pooled.append(point)
+    return pooled
+
+
+def _band(data: ChartData, points: Sequence[Proportion]) -> list[Json]:
+    """Shade the 95 % interval between the first and the last bucket with votes."""
+    known = [
+        (moment, *point.interval) for moment, point in zip(data.moments, points, strict=True) if point.count
+    ]
+    bare = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": [moment for moment, *_ in known]}
+    return [
+        scatter(**bare, y=[low for _, low, _ in known]),
+        scatter(**bare, y=[high for _, _, high in known], fill="tonexty", fillcolor=SOFT),
+    ]
 
 
 def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_format: str) -> Plot:
@@ -109,8 +145,10 @@ def _trace(data: ChartData, line: _Line, dash: str) -> Json:
     count = len(line.values)
     last = "circle-open" if data.series.period.is_incomplete else "circle"
     symbols = [*(["circle"] * (count - 1)), last]
+    of_votes = {"hovertemplate": f"{plain(line.name)}: %{{y:.0%}} of %{{text}} votes<extra></extra>"}
+    counted = {"text": list(line.counts), **of_votes} if line.counts else {}
     return scatter(
-        name=line.name, x=data.moments, y=line.values, mode="lines+markers",
+        **counted, name=line.name, x=data.moments, y=line.values, mode="lines+markers",
         customdata=line.links,
         marker={"color": line.colour, "size": 5, "symbol": symbols},
         line={"color": line.colour, "width": 2, "dash": dash},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
@@ -15,14 +15,16 @@ from django.views.decorators.http import require_GET
 from contextopt.models import Assembly, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
-from dashboard.kit.charts.tiles import Tile
+from dashboard.kit.charts.plots import Mark
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
 from dashboard.kit.periods import Bucket
+from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
-from dashboard.pages.overview.charts import CHARTS, ChartData, Link
-from dashboard.pages.overview.diagnosis import Rows, observe, point_out
+from dashboard.pages.overview.changes import PeriodChange, read_changes
+from dashboard.pages.overview.charts import CHARTS, ChartData, Link, draw_chart
+from dashboard.pages.overview.diagnosis import observe, point_out
 from dashboard.pages.overview.figures import (
     Series,
     read_choices,
@@ -34,8 +36,9 @@ from dashboard.pages.overview.figures import (
 from dashboard.pages.overview.filters import OverviewForm
 from dashboard.pages.overview.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.projections import project_month
-from dashboard.pages.overview.tiles import build_tiles, month_tile, votes_tile
-from dashboard.pages.overview.votes import Feedback, Votes, read_feedback
+from dashboard.pages.overview.quality import read_quality
+from dashboard.pages.overview.tiles import Compared, Places, Rows, build_cards, build_tiles, month_tile
+from dashboard.pages.overview.votes import Feedback, read_feedback
 from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
@@ -52,7 +55,7 @@ def overview(request: TeamRequest) -> HttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     if not form.is_valid():
         return _render_overview(request, form, {})
-    figures = _figures(form)
+    figures = _figures(request, form)
     if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = _polls(request)
@@ -76,7 +79,8 @@ def _render_overview(
 def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
-    panel = replace(_panel(slug), table=_table(columns, series, _link(form)))
+    narrowed = dict(parse_qsl(CHARTS[slug].rows)) if slug in CHARTS else {}
+    panel = replace(_panel(slug), table=_table(columns, series, _link(form, **narrowed)))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
     template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
     return render_page(request, template, {**context, "query": form.query()})
@@ -138,6 +142,8 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "ranges": form.ranges(),
         "is_custom": form.is_custom,
         "query": form.query(),
+        "query_without_chips": form.query_without_chips(),
+        "chips": form.chips(),
         "demo": [space.name for space in form.spaces.values() if space.is_demo],
         # Polls show neither, so both are read only when a template needs them.
         "offered": SimpleLazyObject(
@@ -147,20 +153,29 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     }
 
 
-def _figures(form: OverviewForm) -> dict[str, Any]:
+def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
     series, before = _series(form, wanted), read_earlier(wanted)
-    votes = read_feedback(wanted)
-    data = _data(form, series, before, votes)
+    votes, rows = read_feedback(wanted), _rows(form, series)
+    changes = read_changes(request.team, wanted, form.spaces)
+    data = _data(form, series, before, votes, changes)
+    compared = Compared(
+        series, before, *read_quality(wanted), votes, read_feedback(wanted.before()) if votes else None
+    )
     return {
         "period": series.period,
         "total": series.total,
-        "tiles": [*_tiles(form, wanted, data, votes), month_tile(project_month(wanted, now))],
+        "cards": build_cards(compared, _places(form, series, rows), changes),
+        "tiles": [
+            *build_tiles(series.total, before.total, rows),
+            month_tile(project_month(wanted, now)),
+        ],
         "panels": _panels(data),
         "charts": _charts(data, form),
+        "changes": changes,
         "observations": point_out(
-            observe(series.total, list(series.stages), read_score_spread(wanted)), _rows(form, series)
+            observe(series.total, list(series.stages), read_score_spread(wanted)), rows
         ),
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
         "has_votes": votes is not None,
@@ -169,28 +184,38 @@ def _figures(form: OverviewForm) -> dict[str, Any]:
     }
 
 
-def _data(form: OverviewForm, series: Series, before: Series, votes: Feedback | None) -> ChartData:
+def _data(
+    form: OverviewForm,
+    series: Series,
+    before: Series,
+    votes: Feedback | None,
+    changes: list[PeriodChange],
+) -> ChartData:
     kinds = {kind: _link(form, kind=kind) for kind in series.kinds}
-    return ChartData(series, before, _link(form), kinds, votes.points if votes else {})
+    marks = [Mark(change.at, change.mark) for change in changes]
+    return ChartData(series, before, _link(form), kinds, votes.points if votes else {}, marks)
 
 
-def _tiles(form: OverviewForm, wanted: FigureFilter, data: ChartData, votes: Feedback | None) -> list[Tile]:
-    series = data.series
-    whole = Bucket(series.period.start, series.period.edges[-1])
-    empty_link = _link(form, empty="yes")(whole)
-    tiles = build_tiles(series.total, data.before.total, kinds=series.kinds, empty_link=empty_link)
-    return [*tiles, votes_tile(votes, read_feedback(wanted.before()))] if votes else tiles
+def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
+    kept = {name: value for name, value in form.kept.items() if value}
+    kept["version"] = kept.pop("config", "")
+    asked = urlencode({name: kept[name] for name in ("space", "stage", "version", "phase") if kept.get(name)})
+    span = _span(Bucket(series.period.start, series.period.edges[-1]))
+    return Places(
+        rows,
+        f"{reverse('dashboard:feedback_votes')}?rating=down&{span}{'&' if asked else ''}{asked}",
+        reverse("dashboard:reviews"),
+        reverse("dashboard:tasks"),
+    )
 
 
-def _votes(feedback: Feedback | None, stage: int) -> Votes:
-    return feedback.stages.get(stage, Votes()) if feedback else Votes()
+def _votes(feedback: Feedback | None, stage: int) -> Proportion:
+    return feedback.stages.get(stage, NO_VOTES) if feedback else NO_VOTES
 
 
 def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
-    figures = {
-        slug: apart_figure(chart, data) if form.is_apart else chart.build(data)
-        for slug, chart in CHARTS.items()
-    }
+    draw = apart_figure if form.is_apart else draw_chart
+    figures = {slug: draw(chart, data) for slug, chart in CHARTS.items()}
     if data.votes:
         figures[VOTES] = votes_figure(data)
     return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
@@ -202,7 +227,9 @@ def _panels(data: ChartData) -> list[ChartPanel]:
 
 def _panel(slug: str) -> ChartPanel:
     if slug == VOTES:
-        return ChartPanel(VOTES, "Liked answers", "share of upvotes, by stage")
+        return ChartPanel(
+            VOTES, "Liked answers", "share of upvotes by stage; few votes are pooled with those before"
+        )
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 

@@ -1,46 +1,171 @@
 """The overview's tiles: a value, its change against the period before, and one more fact."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from contextopt.assemblies.models import BASELINES, SLOW_MS
 from contextopt.models import Kind
-from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, in_points, points, unit
+from dashboard.kit.charts.tiles import (
+    Change,
+    SavingCard,
+    Tile,
+    describe_change,
+    describe_growth,
+    in_points,
+    points,
+    unit,
+)
 from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
-from dashboard.pages.overview.figures import Figures
+from dashboard.kit.proportions import NO_VOTES, Proportion
+from dashboard.pages.overview.changes import PeriodChange
+from dashboard.pages.overview.figures import Figures, Saving, Series
 from dashboard.pages.overview.projections import MonthProjection
-from dashboard.pages.overview.votes import Feedback, Votes
+from dashboard.pages.overview.quality import Quality
+from dashboard.pages.overview.votes import Feedback
+
+AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
+
+# Returns the URL of the period's assemblies that also pass these filters.
+type Rows = Callable[[Mapping[str, str]], str]
 
 
-def build_tiles(
-    now: Figures, before: Figures, *, kinds: Iterable[str] = (), empty_link: str = ""
-) -> list[Tile]:
-    """Return the tiles; `kinds` are those in the figures, `empty_link` lists the empty contexts."""
-    saved, magnitude = compact(now.tokens_saved) if now.tokens_before else (NONE, "")
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A period's figures and those of the period before. Feedback is None if the team has never voted."""
+
+    now: Series
+    before: Series
+    quality: Quality
+    quality_before: Quality
+    votes: Feedback | None = None
+    votes_before: Feedback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The URLs that tiles open."""
+
+    rows: Rows
+    downvotes: str
+    reviews: str
+    tasks: str
+
+
+def build_cards(found: Compared, places: Places, changes: Sequence[PeriodChange]) -> list[SavingCard]:
+    """Return a card for contexts of spaces and one for agents, each only if it has assemblies."""
+    cards = []
+    if Kind.SPACE in found.now.kinds:
+        cards.append(_space_card(found, places, changes))
+    if AGENT_KINDS & found.now.kinds.keys():
+        cards.append(_agent_card(found, places))
+    return cards
+
+
+def _space_card(found: Compared, places: Places, changes: Sequence[PeriodChange]) -> SavingCard:
+    total = found.now.total
+    saved = _saved_tile("saved", "Tokens saved, space contexts", found, {Kind.SPACE}, places)
+    quality = [
+        *([_liked_tile(found.votes, found.votes_before, places.downvotes)] if found.votes else []),
+        *_faults_tile(found, places.reviews),
+        empty_tile(total, found.before.total, places.rows({"empty": "yes"})),
+    ]
+    worse = [tile for tile in quality if tile.is_worse]
+    alarm = " ".join(f"{tile.label} {tile.change.words} {tile.change.amount}: {tile.fact}." for tile in worse)
+    since = next((f" Last change: {change.title}." for change in changes[:1] if change.details), "")
+    links = [("Downvotes", places.downvotes)] if any(tile.slug == "liked" for tile in worse) else []
+    return SavingCard(
+        "space", "Space contexts", (saved, *quality), f"{alarm}{since}" if alarm else "", tuple(links)
+    )
+
+
+def _agent_card(found: Compared, places: Places) -> SavingCard:
+    now, before = found.quality, found.quality_before
+    tiles = [_saved_tile("agents", "Tokens saved, agents", found, AGENT_KINDS, places)]
+    if now.completed.count:
+        tiles.append(
+            _ended_tile("completed", "Tasks completed", now.completed, before.completed, places.tasks)
+        )
+    if now.retried.count:
+        tiles.append(
+            _ended_tile("retried", "Completed after a retry", now.retried, before.retried, places.tasks)
+        )
+    return SavingCard("agents", "Agents", tuple(tiles))
+
+
+def _saved_tile(
+    slug: str, label: str, found: Compared, kinds: set[Kind] | frozenset[str], places: Places
+) -> Tile:
+    saving, before = found.now.saving(kinds), found.before.saving(kinds)
+    value, magnitude = compact(saving.tokens_saved) if saving.tokens_before else (NONE, "")
+    narrowed = {"kind": str(Kind.SPACE)} if kinds == {Kind.SPACE} else {}
+    return Tile(
+        slug, label, value, magnitude,
+        describe_growth(*_saved(saving, before), "higher"),
+        f"{_compared(saving, found.now.kinds.keys() & kinds)}{_worth(saving)}",
+        "target 20–30 %" if kinds == {Kind.SPACE} else "",
+        places.rows({**narrowed, "sort": "saved"}),
+    )  # fmt: skip
+
+
+def _liked_tile(now: Feedback, before: Feedback | None, link: str) -> Tile:
+    liked, earlier = now.total, before.total if before else NO_VOTES
+    few = "" if liked.is_comparable or not liked.count else ", too few to compare"
+    margin = f", ± {whole(liked.margin * 100)} pt" if liked.is_comparable else ""
+    compared = earlier.rate if liked.is_comparable and earlier.is_comparable else None
+    return Tile(
+        "liked", "Liked answers", points(liked.rate), unit(liked.rate),
+        describe_change(liked.rate, compared, "higher", in_points),
+        f"of {whole(liked.count)} votes{margin}{few}",
+        link=link if liked.hits < liked.count else "", is_worse=liked.is_below(earlier),
+    )  # fmt: skip
+
+
+def _faults_tile(found: Compared, link: str) -> list[Tile]:
+    """Return the tile of verdicts that blame the context, if there are any verdicts."""
+    now, before = found.quality.faults, found.quality_before.faults
+    if not now.count:
+        return []
     return [
         Tile(
-            "saved", "Tokens saved", saved, magnitude,
-            describe_growth(*_saved(now, before), "higher"),
-            f"{_compared(now, kinds)}{_worth(now)}", "target 20–30 %",
-        ),
-        Tile(
-            "ratio", "Compression ratio", decimals(now.ratio), "",
-            describe_change(now.ratio, before.ratio, "lower", decimals),
-            f"mean of included ÷ filtered, median {decimals(now.median_ratio)}", "target 0.2–0.4",
-        ),
+            "faults", "Context at fault", whole(now.hits), f"of {whole(now.count)}",
+            describe_change(
+                now.rate, before.rate if now.is_comparable and before.is_comparable else None,
+                "lower", in_points,
+            ),
+            "verdicts: missing, cut or wrong", link=link, is_worse=before.is_below(now),
+        )
+    ]  # fmt: skip
+
+
+def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link: str) -> Tile:
+    is_comparable = now.is_comparable and before.is_comparable
+    return Tile(
+        slug, label, whole(now.hits), f"of {whole(now.count)}",
+        describe_change(now.rate, before.rate if is_comparable else None, "higher", in_points),
+        "ended tasks of this period", link=link, is_worse=now.is_below(before),
+    )  # fmt: skip
+
+
+def build_tiles(now: Figures, before: Figures, rows: Rows) -> list[Tile]:
+    """Return the tiles below the cards."""
+    return [
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
             describe_change(now.p95_ms, before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
             f"p50 {milliseconds(now.p50_ms)}, p99 {milliseconds(now.p99_ms)}", f"target < {SLOW_MS} ms",
+            rows({"sort": "slowest"}),
         ),
         Tile(
-            "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
-            describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
-            f"of {whole(now.assemblies)} assemblies dropped a record",
+            "ratio", "Compression ratio", decimals(now.ratio), "",
+            describe_change(now.ratio, before.ratio, "lower", decimals),
+            f"mean; median {decimals(now.median_ratio)}", "target 0.2–0.4",
+            rows({"sort": "dropped"}),
         ),
         Tile(
             "utilisation", "Budget utilisation", points(now.utilisation), unit(now.utilisation),
             describe_change(now.utilisation, before.utilisation, "none", in_points),
             f"mean; median {percent(now.median_utilisation)}", "target 80–95 %",
+            rows({"kind": str(Kind.SPACE), "sort": "emptiest"}),
         ),
         Tile(
             "records", "Records per request", decimals(now.records_included, 1), "",
@@ -48,23 +173,29 @@ def build_tiles(
                 now.records_included, before.records_included, "none", lambda d: decimals(d, 1)
             ),
             "of space contexts", "target 10–20",
+            rows({"kind": str(Kind.SPACE), "sort": "fewest"}),
         ),
-        empty_tile(now, before, empty_link),
+        Tile(
+            "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
+            describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
+            "dropped a record", link=rows({"truncated": "yes", "sort": "dropped"}),
+        ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
             describe_growth(now.assemblies, before.assemblies, "none"),
-            "of all kinds",
+            "of all kinds", link=rows({}),
         ),
     ]  # fmt: skip
 
 
 def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
     value, magnitude = compact(now.empties) if now.contexts else (NONE, "")
+    empty, earlier = Proportion(now.empties, now.contexts), Proportion(before.empties, before.contexts)
     return Tile(
         "empty", "Empty contexts", value, magnitude,
         describe_growth(now.empties, before.empties, "lower"),
         f"{percent(now.empty_rate, 1)} of {whole(now.contexts)} space contexts",
-        "never counted as savings", link if now.empties else "",
+        "never counted as savings", link if now.empties else "", is_worse=earlier.is_below(empty),
     )  # fmt: skip
 
 
@@ -78,34 +209,25 @@ def month_tile(month: MonthProjection) -> Tile:
     )  # fmt: skip
 
 
-def votes_tile(now: Feedback, before: Feedback | None) -> Tile:
-    earlier = before.total if before else Votes()
-    return Tile(
-        "liked", "Liked answers", points(now.total.rate), unit(now.total.rate),
-        describe_change(now.total.rate, earlier.rate, "higher", in_points),
-        f"of {whole(now.total.votes)} votes",
-    )  # fmt: skip
-
-
-def _compared(figures: Figures, kinds: Iterable[str]) -> str:
+def _compared(saving: Saving, kinds: set[str]) -> str:
     """Describe the saving's share, and its baseline."""
-    if figures.saving_rate is None:
+    if saving.rate is None:
         return "nothing to compare with"
     names = {BASELINES[Kind(kind)] for kind in kinds}
     baseline = names.pop() if len(names) == 1 else "without Contextopt"
-    words = fewer_words(figures.saving_rate)
+    words = fewer_words(saving.rate)
     return f"{words} {'as' if words.startswith('about') else 'than'} {baseline}"
 
 
-def _worth(figures: Figures) -> str:
+def _worth(saving: Saving) -> str:
     """Describe the saving in dollars, and the share of requests if not every model has a price."""
-    if figures.dollars_saved is None:
+    if saving.dollars is None:
         return ""
-    share = figures.priced / figures.assemblies
+    share = saving.priced / saving.assemblies
     of = "" if share > 0.995 else f" for {percent(share)} of requests"
-    return f", ≈ {money(figures.dollars_saved)}{of}"
+    return f", ≈ {money(saving.dollars)}{of}"
 
 
-def _saved(now: Figures, before: Figures) -> tuple[int, int]:
+def _saved(now: Saving, before: Saving) -> tuple[int, int]:
     """Return the savings to compare; zeros if nothing was assembled in this period."""
     return (now.tokens_saved, before.tokens_saved) if now.tokens_before else (0, 0)

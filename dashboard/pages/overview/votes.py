@@ -6,32 +6,18 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
+from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.figures import array_text
 from dashboard.rollups.sources import FigureFilter
-
-
-@dataclass(frozen=True, slots=True)
-class Votes:
-    """The number of votes, and of thumbs up among them."""
-
-    votes: int = 0
-    liked: int = 0
-
-    @property
-    def rate(self) -> float | None:
-        return self.liked / self.votes if self.votes else None
-
-    def __add__(self, other: "Votes") -> "Votes":
-        return Votes(self.votes + other.votes, self.liked + other.liked)
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """Votes on the answers to the filtered assemblies: all, by stage, and by stage for each bucket."""
 
-    total: Votes = Votes()
-    stages: Mapping[int, Votes] = field(default_factory=dict)
-    points: Mapping[int, tuple[Votes, ...]] = field(default_factory=dict)
+    total: Proportion = NO_VOTES
+    stages: Mapping[int, Proportion] = field(default_factory=dict)
+    points: Mapping[int, tuple[Proportion, ...]] = field(default_factory=dict)
 
 
 # Votes are few compared with assemblies, and each belongs to one of them. The ORM takes three times as long.
@@ -77,11 +63,11 @@ def read_feedback(wanted: FigureFilter) -> Feedback | None:
 
 
 def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
-    points: defaultdict[int, list[Votes]] = defaultdict(lambda: [Votes()] * buckets)
+    points: defaultdict[int, list[Proportion]] = defaultdict(lambda: [NO_VOTES] * buckets)
     for stage, bucket, votes, liked in rows:
-        points[stage][bucket - 1] = Votes(votes, liked)
-    stages = {stage: sum(found, Votes()) for stage, found in points.items()}
-    total = sum(stages.values(), Votes())
+        points[stage][bucket - 1] = Proportion(liked, votes)
+    stages = {stage: sum(found, NO_VOTES) for stage, found in points.items()}
+    total = sum(stages.values(), NO_VOTES)
     # Votes without a stage count in the total, but have no line of their own.
     return Feedback(
         total,

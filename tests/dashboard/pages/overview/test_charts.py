@@ -7,14 +7,14 @@ import plotly.graph_objects as go
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
-from dashboard.kit.charts.plots import LABEL_HEIGHT, share_lists, spread_labels
+from dashboard.kit.charts.plots import LABEL_HEIGHT, Mark, share_lists, spread_labels
 from dashboard.kit.periods import custom_period, recent_period
+from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from dashboard.pages.memories.charts import TrustPoint, trust_figure
-from dashboard.pages.overview.charts import CHARTS, ChartData
+from dashboard.pages.overview.charts import CHARTS, ChartData, draw_chart
 from dashboard.pages.overview.figures import Figures, Series
-from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.pages.overview.votes import Votes
+from dashboard.pages.overview.kindcharts import apart_figure, columns_of, pool, votes_columns, votes_figure
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SOME = Figures(9, 0.3, 0.8, 0.5, 1_000, 4_000, 3_000, 12.0, 2.0, 5.0, 9.0)
@@ -121,7 +121,7 @@ def apart(points: list[Figures]) -> ChartData:
     data = data_of(points)
     kinds = {"space": tuple(points), "phase": tuple(points)}
     links = {kind: lambda b, kind=kind: f"/{kind}" for kind in kinds}
-    votes = {4: (Votes(10, 9),) * len(points), 9: (Votes(),) * len(points)}
+    votes = {4: (Proportion(9, 10),) * len(points), 9: (NO_VOTES,) * len(points)}
     return replace(data, series=replace(data.series, kinds=kinds), kind_links=links, votes=votes)
 
 
@@ -150,8 +150,66 @@ def test_savings_of_several_kinds_are_stacked() -> None:
 def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
     figure = votes_figure(apart([SOME] * 5)).to_plotly_json()
     go.Figure(coloured(figure))
-    assert [trace["name"] for trace in figure["data"]] == ["stage 4"]
-    assert votes_columns(apart([SOME] * 5).votes)[0].values == (0.9,) * 5
+    # Only stage 4 has votes, so its 95 % interval is shaded behind its line.
+    assert [trace.get("name") for trace in figure["data"]] == [None, None, "stage 4"]
+    assert figure["data"][2]["text"] == [10, 20, 20, 20, 20]
+    shares, counts = votes_columns(apart([SOME] * 5).votes)[:2]
+    assert (shares.values, counts.values) == ((0.9,) * 5, (10,) * 5)
+
+
+def test_few_votes_are_pooled_with_those_before_until_there_are_enough() -> None:
+    few, many = Proportion(4, 8), Proportion(30, 40)
+    assert pool([few, few, few, NO_VOTES, many, few]) == [
+        few, Proportion(8, 16), Proportion(12, 24), NO_VOTES, many, Proportion(34, 48),
+    ]  # fmt: skip
+
+
+def marked(*marks: Mark) -> dict[str, object]:
+    return draw_chart(CHARTS["time"], replace(data_of([SOME] * 10), marks=marks)).to_plotly_json()["layout"]
+
+
+def at(day: int, label: str) -> Mark:
+    return Mark(datetime(2026, 6, day, 12, tzinfo=UTC), label)
+
+
+def test_a_change_is_a_dotted_line_at_its_day_with_a_name() -> None:
+    layout = marked(at(9, "v7 <b>"))
+    [line] = layout["shapes"]
+    assert line["x0"] == line["x1"] == datetime(2026, 6, 9)
+    assert [(label["text"], label["xanchor"]) for label in layout["annotations"]] == [
+        ("v7 &lt;b&gt;", "center")
+    ]
+    go.Figure(coloured({"data": [], "layout": layout}))
+
+
+def test_names_of_near_changes_lean_apart_and_more_are_counted() -> None:
+    two = marked(at(9, "v7"), at(10, "v8"))
+    assert [(label["text"], label["xanchor"]) for label in two["annotations"]] == [
+        ("v7", "right"), ("v8", "left"),
+    ]  # fmt: skip
+    same_day = marked(at(9, "v7"), at(9, "v8"))
+    assert [label["text"] for label in same_day["annotations"]] == ["2 changes"]
+    assert len(same_day["shapes"]) == 1
+    apart_far = marked(at(7, "v7"), at(14, "v8"))
+    assert [label["xanchor"] for label in apart_far["annotations"]] == ["center", "center"]
+
+
+def test_a_chart_without_changes_has_no_lines() -> None:
+    assert "shapes" not in marked()
+
+
+@pytest.mark.parametrize("slug", CHARTS)
+def test_a_chart_knows_how_to_narrow_and_sort_its_rows(slug: str) -> None:
+    layout = draw_chart(CHARTS[slug], data_of([SOME] * 5)).layout
+    assert "sort=" in layout["meta"]["rows"]
+    assert (layout["dragmode"], layout["xaxis"]["fixedrange"]) == ("zoom", False)
+
+
+def test_a_single_day_cannot_be_zoomed_into() -> None:
+    period = recent_period("24h", NOW, ZoneInfo("UTC"))
+    series = Series(period, SOME, (SOME,) * 24)
+    layout = draw_chart(CHARTS["time"], ChartData(series, series, lambda b: "/")).layout
+    assert (layout["dragmode"], layout["xaxis"]["fixedrange"]) == (False, True)
 
 
 def test_the_chart_of_hand_offs_is_one_that_plotly_knows() -> None:

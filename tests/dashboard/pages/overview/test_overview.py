@@ -81,11 +81,17 @@ def test_empty_contexts_move_no_saving(owner_client: Client, logged: Space) -> N
 
 
 def test_a_saving_names_its_baseline(owner_client: Client, logged: Space) -> None:
-    assert "20 % fewer than the last 10 records" in tile_of(html_of(owner_client), "saved")
-    log_row(logged, NOW - timedelta(minutes=1), kind="phase", stage=None, phase="building")
     html = html_of(owner_client)
-    assert "20 % fewer than without Contextopt" in tile_of(html, "saved")
-    assert "20 % fewer than the full context" in tile_of(html_of(owner_client, "/?kind=phase"), "saved")
+    assert "20 % fewer than the last 10 records" in tile_of(html, "saved")
+    assert 'id="tile-agents"' not in html
+    for kind, phase in (("phase", "building"), ("handoff", "")):
+        log_row(logged, NOW - timedelta(minutes=1), kind=kind, stage=None, phase=phase)
+    html = html_of(owner_client)
+    assert "20 % fewer than the last 10 records" in tile_of(html, "saved")
+    assert "20 % fewer than without Contextopt" in tile_of(html, "agents")
+    html = html_of(owner_client, "/?kind=phase")
+    assert "20 % fewer than the full context" in tile_of(html, "agents")
+    assert 'id="tile-saved"' not in html
     assert "stage 3" not in html.lower()
 
 
@@ -216,9 +222,10 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(13):
+        with django_assert_num_queries(16):
             # the frame's four, spaces, figures of the period, of the period before,
-            # of the month, spread of scores, is folding behind, saved views, choices, votes
+            # votes, changes of settings, new models, verdicts and tasks of both periods,
+            # of the month, spread of scores, is folding behind, saved views, choices
             html_of(owner_client)
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))

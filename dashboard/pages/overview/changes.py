@@ -1,0 +1,105 @@
+"""What changed in a period: settings that were published, and models that were new."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.urls import reverse
+
+from contextopt.models import AuditEvent, Space, Team
+from contextopt.spaces.configs import SETTINGS
+from dashboard.kit.periods import Period
+from dashboard.rollups.sources import FigureFilter
+from dashboard.templatetags.figures import setting_words
+
+CHANGES_SHOWN = 8
+DETAILS_SHOWN = 3
+# A model that was last used longer ago counts as new.
+KNOWN_FOR = timedelta(days=100)
+PUBLISHED, ACTIVATED = "config.published", "config.activated"
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodChange:
+    """One change. `mark` is its short name on a chart, `url` where it can be read."""
+
+    at: datetime
+    mark: str
+    title: str
+    details: str = ""
+    url: str = ""
+
+
+def read_changes(team: Team, wanted: FigureFilter, spaces: Mapping[str, Space]) -> list[PeriodChange]:
+    """Return the newest changes of the period, newest first, in two queries."""
+    chosen = next((space for space in spaces.values() if space.pk == wanted.space_id), None)
+    found = _config_changes(team, wanted.period, chosen, spaces)
+    if wanted.space_id is None:
+        found += _new_models(wanted)
+    return sorted(found, key=lambda change: change.at, reverse=True)[:CHANGES_SHOWN]
+
+
+def _config_changes(
+    team: Team, period: Period, chosen: Space | None, spaces: Mapping[str, Space]
+) -> list[PeriodChange]:
+    events = AuditEvent.objects.of(team).filter(
+        action__in=(PUBLISHED, ACTIVATED), at__gte=period.start, at__lt=period.until
+    )
+    # The first version comes with its space.
+    events = events.exclude(subject__endswith=" v1")
+    if chosen:
+        events = events.filter(subject__startswith=f"{chosen.slug} v")
+    return [_config_change(event, chosen, spaces) for event in events.order_by("-at", "-id")[:CHANGES_SHOWN]]
+
+
+def _config_change(event: AuditEvent, chosen: Space | None, spaces: Mapping[str, Space]) -> PeriodChange:
+    slug, _, version = event.subject.rpartition(" ")
+    space = spaces.get(slug)
+    name = "" if chosen else f" for {space.name if space else slug}"
+    verb = "published" if event.action == PUBLISHED else "activated again"
+    return PeriodChange(
+        event.at,
+        version if chosen or len(spaces) == 1 else f"{slug[:12]} {version}",
+        f"Config {version}{name} {verb} by {event.actor.partition(':')[2] or event.actor}",
+        _details(event.before, event.after),
+        reverse("dashboard:space_settings", args=[slug]) if space else "",
+    )
+
+
+def _details(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Name the first settings that differ, and the number of the others."""
+    names = [name for name in SETTINGS if name in after and name in before]
+    told = [
+        f"{name.replace('_', ' ')} {setting_words(before[name], name)} → {setting_words(after[name], name)}"
+        for name in names[:DETAILS_SHOWN]
+    ]
+    rest = len(names) - len(told)
+    return ", ".join([*told, f"{rest} more"] if rest else told)
+
+
+# A model is new if the team had assemblies in the days before, but none with it.
+_MODELS = """
+SELECT model, min(start) AS first FROM dashboard_daysummary
+ WHERE team_id = %(team)s AND start >= %(known)s AND start < %(until)s AND model <> ''
+ GROUP BY model
+HAVING min(start) >= %(start)s AND EXISTS (
+       SELECT FROM dashboard_daysummary WHERE team_id = %(team)s AND start >= %(known)s AND start < %(start)s)
+ ORDER BY 2 DESC LIMIT %(limit)s
+"""
+
+
+def _new_models(wanted: FigureFilter) -> list[PeriodChange]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _MODELS,
+            {
+                "team": wanted.team_id,
+                "start": wanted.period.start,
+                "known": wanted.period.start - KNOWN_FOR,
+                "until": wanted.period.until,
+                "limit": CHANGES_SHOWN,
+            },
+        )
+        return [PeriodChange(first, model[:16], f"First prompts for {model}") for model, first in cursor]

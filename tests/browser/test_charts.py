@@ -1,0 +1,87 @@
+"""The Overview's charts with mouse, keyboard and finger."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Space, Team
+from dashboard.tasks import fold_assemblies
+from tests import factories
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    """A space with one assembly on each of the last ten days."""
+    space = factories.make_space(team)
+    factories.make_record(space, date=NOW - timedelta(days=11))
+    for days in range(10):
+        moment = NOW - timedelta(days=days)
+        factories.make_assembly(space, as_of=moment, created_at=moment)
+    fold_assemblies()
+    return space
+
+
+def rows_of(day: datetime) -> re.Pattern[str]:
+    return re.compile(rf"/assemblies/\?start={day.date()}T00%3A00%3A00Z&end=.*&sort=slowest")
+
+
+@pytest.mark.usefixtures("space")
+def test_the_arrow_keys_read_points_and_enter_lists_their_rows(
+    open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
+) -> None:
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/?range=7d")
+    plot = page.locator("#plot-time")
+    expect(plot.locator(".main-svg").first).to_be_visible()
+    plot.press("ArrowLeft")
+    plot.press("ArrowLeft")
+    day = NOW - timedelta(days=1)
+    expect(page.locator("p[aria-live]", has_text=f"{day.date()}: p50 ")).to_have_count(1)
+    expect(plot.locator(".hoverlayer .legend")).to_be_visible()
+    check_accessibility(page)
+    plot.press("Enter")
+    expect(page).to_have_url(rows_of(day))
+    expect(page.locator("#assemblies tbody tr")).to_have_count(1)
+
+
+@pytest.mark.usefixtures("space")
+def test_dragging_over_days_shows_them_in_all_charts(open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/?range=14d")
+    plot = page.locator("#plot-time .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    # Fourteen days share the width; from the fourth to the eighth, each in the middle of its share.
+    page.mouse.move(box["x"] + box["width"] * 3.1 / 14, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 8.4 / 14, box["y"] + 60, steps=8)
+    page.mouse.up()
+    first, last = ((NOW - timedelta(days=13 - days)).date() for days in (3, 7))
+    expect(page).to_have_url(re.compile(rf"\?range=custom&first={first}&last={last}"))
+    expect(page.locator("#tile-assemblies .value")).to_have_text("4")
+    page.go_back()
+    expect(page.locator("#tile-assemblies .value")).to_have_text("10")
+
+
+@pytest.mark.usefixtures("space")
+def test_the_first_tap_reads_and_the_second_opens(open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.goto("/?range=7d")
+    plot = page.locator("#plot-time .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.touchscreen.tap(*middle)
+    expect(page.get_by_text("Tap the point again to list what is behind it.")).to_be_visible()
+    expect(page.locator("#plot-time .hoverlayer .legend")).to_be_visible()
+    # A tap within the time of a double tap is the same tap.
+    page.wait_for_timeout(500)
+    page.touchscreen.tap(*middle)
+    expect(page).to_have_url(rows_of(NOW - timedelta(days=3)))

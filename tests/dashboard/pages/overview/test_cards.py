@@ -1,0 +1,122 @@
+"""Savings beside their quality, and the filters' chips."""
+
+from datetime import UTC, datetime, timedelta
+from html import unescape
+
+import pytest
+import time_machine
+from django.test import Client
+
+from contextopt.models import Space
+from contextopt.spaces.configs import publish_settings
+from dashboard.rollups.fold import keep_rollups
+from memory.models import Vote
+from tests import factories
+from tests.dashboard.pages.overview.test_figures import log_row
+from tests.dashboard.pages.overview.test_overview import html_of, tile_of
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+def card_of(html: str, slug: str) -> str:
+    return html.split(f'id="saving-{slug}"')[1].split("</section>")[0]
+
+
+def vote(space: Space, up: int, down: int, at: datetime) -> None:
+    assembly = log_row(space, at)
+    Vote.objects.bulk_create(
+        Vote(
+            team=space.team, assembly=assembly, rater=f"rater:{at}:{number}", space=space, stage=4,
+            rating="up" if number < up else "down", created_at=at, config_version=1,
+        )
+        for number in range(up + down)
+    )  # fmt: skip
+
+
+def test_fewer_liked_answers_turn_the_card_amber(owner_client: Client, logged: Space) -> None:
+    vote(logged, 90, 10, NOW - timedelta(days=20))
+    vote(logged, 60, 40, NOW - timedelta(days=3))
+    with time_machine.travel(NOW - timedelta(days=4)):
+        publish_settings(space=logged, created_by="user:ada", max_records=12)
+    html = html_of(owner_client)
+    card = card_of(html, "space")
+    assert card.count(">worse<") == 1
+    assert ">worse<" in tile_of(html, "liked")
+    assert "of 100 votes, ± 9 pt" in tile_of(html, "liked")
+    alarm = card.split('class="alarm"')[1]
+    assert "Liked answers down 30.0 pt" in alarm
+    assert f"Last change: Config v2 for {logged.name} published by ada." in alarm
+    rows = html_of(owner_client, unescape(alarm.split('href="')[1].split('"')[0]))
+    assert "40 votes" in rows or rows.count("<tr") > 40
+
+
+def test_a_difference_within_chance_stays_white(owner_client: Client, logged: Space) -> None:
+    vote(logged, 90, 10, NOW - timedelta(days=20))
+    vote(logged, 85, 15, NOW - timedelta(days=3))
+    card = card_of(html_of(owner_client), "space")
+    assert "alarm" not in card
+    assert ">worse<" not in card
+    assert "▼" in card
+
+
+def test_few_votes_say_their_number_and_are_not_compared(owner_client: Client, logged: Space) -> None:
+    vote(logged, 10, 0, NOW - timedelta(days=20))
+    vote(logged, 0, 10, NOW - timedelta(days=3))
+    tile = tile_of(html_of(owner_client), "liked")
+    assert "of 10 votes, too few to compare" in tile
+    assert "▼" not in tile
+
+
+def test_more_empty_contexts_are_worse(owner_client: Client, logged: Space) -> None:
+    none = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0}
+    for number in range(20):
+        log_row(logged, NOW - timedelta(days=20, minutes=number))
+        log_row(logged, NOW - timedelta(days=1, minutes=number), **none)
+    assert ">worse<" in tile_of(html_of(owner_client), "empty")
+
+
+def test_without_agents_there_is_no_card_of_theirs(owner_client: Client, logged: Space) -> None:
+    assert "saving-agents" not in html_of(owner_client)
+    log_row(logged, NOW - timedelta(minutes=1), kind="retry", stage=None)
+    assert "saving-agents" in html_of(owner_client)
+
+
+def test_each_filter_in_force_is_a_chip_that_takes_it_away(owner_client: Client, logged: Space) -> None:
+    log_row(logged, NOW - timedelta(minutes=1), model="<b>gpt</b>")
+    html = html_of(owner_client, "/?range=7d&space=support&model=%3Cb%3Egpt%3C/b%3E")
+    assert "Space: <strong>Support notes</strong>" in html
+    assert "Model: <strong>&lt;b&gt;gpt&lt;/b&gt;</strong>" in html
+    chips = [unescape(part.split('"')[0]) for part in html.split('<a class="chip on" href="')[1:]]
+    assert chips == ["?range=7d&model=%3Cb%3Egpt%3C%2Fb%3E", "?range=7d&space=support"]
+    assert '<a class="chip plain" href="?range=7d"' in html
+
+
+def test_no_filter_no_chip(owner_client: Client, logged: Space) -> None:
+    html = html_of(owner_client, "/?range=7d")
+    assert "chip on" not in html
+    assert "Clear filters" not in html
+
+
+def test_what_changed_is_listed_and_marked_on_charts(owner_client: Client, logged: Space) -> None:
+    assert "No settings were published" in html_of(owner_client)
+    with time_machine.travel(NOW - timedelta(minutes=1)):
+        publish_settings(space=logged, created_by="user:ada", max_records=12)
+    log_row(logged, NOW - timedelta(minutes=1), model="new-model")
+    keep_rollups()
+    html = html_of(owner_client)
+    assert "max records 20 → 12" in html.split('id="changed-title"')[1]
+    assert "First prompts for new-model" in html
+    assert "2 changes" in html.split('id="chart-data"')[1]
+
+
+def test_changes_of_another_team_are_not_shown(owner_client: Client, logged: Space) -> None:
+    other = factories.make_space(factories.make_team("other"))
+    with time_machine.travel(NOW - timedelta(minutes=1)):
+        publish_settings(space=other, created_by="user:eve", max_records=9)
+    assert "published by eve" not in html_of(owner_client)

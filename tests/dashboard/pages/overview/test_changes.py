@@ -1,0 +1,102 @@
+"""What changed in a period: published settings and new models."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+
+from contextopt.models import Space, Team
+from contextopt.spaces.configs import activate_config, publish_settings
+from dashboard.pages.overview.changes import CHANGES_SHOWN, PeriodChange, read_changes
+from dashboard.rollups.fold import keep_rollups
+from tests import factories
+from tests.dashboard.pages.overview.test_figures import ask, log_row
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[time_machine.Traveller]:
+    with time_machine.travel(NOW - timedelta(days=2), tick=False) as traveller:
+        yield traveller
+
+
+def changes_of(team: Team, **narrowed: object) -> list[PeriodChange]:
+    spaces = {space.slug: space for space in Space.objects.of(team)}
+    return read_changes(team, ask(team, **narrowed), spaces)
+
+
+def publish(space: Space, **settings: object) -> None:
+    publish_settings(space=space, created_by="user:ada", **settings)
+
+
+def test_published_settings_name_what_differs(team: Team, space: Space) -> None:
+    publish(space, max_records=12, window_days=7)
+    [change] = changes_of(team)
+    assert change.at == NOW - timedelta(days=2)
+    assert change.mark == "v2"
+    assert change.title == f"Config v2 for {space.name} published by ada"
+    assert change.details == "window days 14 → 7, max records 20 → 12"
+    assert change.url == f"/spaces/{space.slug}/settings/"
+
+
+def test_many_differences_are_counted(team: Team, space: Space) -> None:
+    publish(space, max_records=12, window_days=7, context_tokens=900, recency_weight="0.5")
+    assert changes_of(team)[0].details.endswith(", 1 more")
+
+
+def test_the_first_settings_are_no_change(team: Team, space: Space) -> None:
+    assert changes_of(team) == []
+
+
+def test_activating_an_older_version_is_a_change(team: Team, space: Space) -> None:
+    publish(space, max_records=12)
+    publish(space, max_records=13)
+    activate_config(space=space, version=2, actor="user:ben")
+    assert changes_of(team)[0].title == f"Config v2 for {space.name} activated again by ben"
+
+
+def test_marks_name_the_space_where_there_are_several(team: Team, space: Space) -> None:
+    other = factories.make_space(team, "a-very-long-name")
+    publish(other, max_records=12)
+    assert changes_of(team)[0].mark == "a-very-long- v2"
+    [change] = changes_of(team, space_id=other.pk)
+    assert change.mark == "v2"
+    assert change.title == "Config v2 published by ada"
+    assert changes_of(team, space_id=space.pk) == []
+
+
+def test_changes_of_other_periods_and_teams_are_left_out(team: Team, space: Space, clock) -> None:
+    clock.move_to(NOW - timedelta(days=20))
+    publish(space, max_records=12)
+    clock.move_to(NOW - timedelta(days=2))
+    publish(factories.make_space(factories.make_team("other")), max_records=12)
+    assert changes_of(team) == []
+
+
+def test_a_model_is_new_where_the_days_before_had_others(team: Team, space: Space) -> None:
+    log_row(space, NOW - timedelta(days=30), model="old-model")
+    log_row(space, NOW - timedelta(days=2), model="old-model")
+    log_row(space, NOW - timedelta(days=2), model="new-model")
+    keep_rollups()
+    assert [(change.title, change.mark) for change in changes_of(team)] == [
+        ("First prompts for new-model", "new-model")
+    ]
+    assert changes_of(team, space_id=space.pk) == []
+
+
+def test_the_first_model_of_all_is_no_change(team: Team, space: Space) -> None:
+    log_row(space, NOW - timedelta(days=2), model="only-model")
+    keep_rollups()
+    assert changes_of(team) == []
+
+
+def test_the_newest_few_in_two_queries(team: Team, space: Space, django_assert_num_queries) -> None:
+    for number in range(CHANGES_SHOWN + 3):
+        publish(space, max_records=10 + number)
+    wanted, spaces = ask(team), {space.slug: space}
+    with django_assert_num_queries(2):
+        # log of changes, models of the days
+        found = read_changes(team, wanted, spaces)
+    assert [change.mark for change in found] == [f"v{number}" for number in range(12, 12 - CHANGES_SHOWN, -1)]

@@ -1,0 +1,95 @@
+"""The quality beside a saving: verdicts that blame the context, and tasks that were completed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from contextopt.models import Space, Task, Team
+from dashboard.kit.proportions import Proportion
+from dashboard.pages.overview.quality import Quality, read_quality
+from memory.models import ReviewItem
+from memory.review.inputs import VerdictIn
+from memory.review.reservations import give_verdict, reserve_next
+from tests import factories
+from tests.dashboard.pages.overview.test_figures import ask
+from tests.memory.factories import make_review
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+THIS_PERIOD, PERIOD_BEFORE, LONG_AGO = (NOW - timedelta(days=days) for days in (1, 20, 40))
+
+
+def judge(space: Space, verdict: str, at: datetime, **overrides: object) -> None:
+    item = make_review(space, **overrides)
+    assert reserve_next(team=space.team, reviewer="user:ann") is not None
+    give_verdict(item=item, reviewer="user:ann", data=VerdictIn(verdict=verdict))
+    ReviewItem.objects.filter(pk=item.pk).update(created_at=at)
+
+
+def end_task(team: Team, state: str, at: datetime, *, retries: int = 0) -> None:
+    task = factories.make_task(team)
+    for _ in range(retries):
+        factories.make_attempt(task)
+    Task.objects.filter(pk=task.pk).update(state=state, created_at=at)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "faults"),
+    [("context_missing", 1), ("context_cut", 1), ("context_wrong", 1), ("model", 0), ("no_problem", 0)],
+)
+def test_faults_are_verdicts_that_blame_the_context(space: Space, verdict: str, faults: int) -> None:
+    judge(space, verdict, THIS_PERIOD)
+    now, before = read_quality(ask(space.team))
+    assert now == Quality(faults=Proportion(faults, 1))
+    assert before == Quality()
+
+
+def test_each_period_has_its_own_verdicts(space: Space) -> None:
+    for moment in (THIS_PERIOD, PERIOD_BEFORE, PERIOD_BEFORE, LONG_AGO):
+        judge(space, "context_missing", moment)
+    now, before = read_quality(ask(space.team))
+    assert (now.faults, before.faults) == (Proportion(1, 1), Proportion(2, 2))
+
+
+def test_filters_narrow_verdicts(space: Space) -> None:
+    judge(space, "context_missing", THIS_PERIOD)
+    other = factories.make_space(space.team, "other")
+    judge(other, "model", THIS_PERIOD, stage=3)
+    for narrowed, faults in (
+        ({}, Proportion(1, 2)),
+        ({"space_id": space.pk}, Proportion(1, 1)),
+        ({"stage": 3}, Proportion(0, 1)),
+        ({"kind": "space"}, Proportion(1, 2)),
+        ({"kind": "retry"}, Proportion()),
+        ({"model": "gpt-9"}, Proportion()),
+    ):
+        assert read_quality(ask(space.team, **narrowed))[0].faults == faults, narrowed
+
+
+def test_ended_tasks_are_counted_and_those_with_retries_apart(team: Team) -> None:
+    end_task(team, "completed", THIS_PERIOD)
+    end_task(team, "completed", THIS_PERIOD, retries=2)
+    end_task(team, "failed", THIS_PERIOD, retries=1)
+    end_task(team, "open", THIS_PERIOD, retries=1)
+    end_task(team, "completed", PERIOD_BEFORE)
+    now, before = read_quality(ask(team))
+    assert (now.completed, now.retried) == (Proportion(2, 3), Proportion(1, 2))
+    assert (before.completed, before.retried) == (Proportion(1, 1), Proportion())
+
+
+def test_tasks_have_no_space_so_filters_leave_them_out(team: Team, space: Space) -> None:
+    end_task(team, "completed", THIS_PERIOD)
+    assert read_quality(ask(team, space_id=space.pk))[0].completed == Proportion()
+
+
+def test_a_team_never_sees_anothers(team: Team, space: Space) -> None:
+    judge(space, "context_missing", THIS_PERIOD)
+    end_task(team, "completed", THIS_PERIOD)
+    other = factories.make_team("other")
+    assert read_quality(ask(other)) == (Quality(), Quality())
+
+
+def test_one_query(space: Space, django_assert_num_queries) -> None:
+    judge(space, "context_missing", THIS_PERIOD)
+    with django_assert_num_queries(1):
+        # verdicts and tasks of both periods
+        read_quality(ask(space.team))
