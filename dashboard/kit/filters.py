@@ -1,8 +1,9 @@
 """The filters in the pages' query strings, validated."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -16,6 +17,8 @@ from dashboard.kit.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_perio
 
 STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "ranked by question"}
 STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
+# All kinds of assemblies but contexts of spaces.
+AGENTS = "agents"
 MODEL_MAX = 120
 INT_MAX = 2**31 - 1
 # The question is part of the URL, and servers refuse long ones. The API accepts more.
@@ -23,14 +26,46 @@ TASK_WORDS_MAX = 2_000
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter in force. `query` is the page's query string without it."""
+
+    label: str
+    value: str
+    query: str
+
+
 class FilterForm(forms.Form):
-    """A GET form that can also be written as a query string."""
+    """A GET form that can also be written as a query string.
+
+    `chip_names` are the filters that have a chip while they are set.
+    """
+
+    chip_names: ClassVar[tuple[str, ...]] = ()
 
     def query(self, **changes: object) -> str:
         """Return the filters as a query string, without empty ones."""
         values: Mapping[str, object] = {name: self[name].value() for name in self.fields} | changes
         given = {name: value for name, value in values.items() if value not in (None, "", False)}
         return urlencode({name: "on" if value is True else value for name, value in given.items()})
+
+    def chips(self) -> list[Chip]:
+        return [
+            Chip(str(self[name].label), self._shown(name), self.query(**{name: None}))
+            for name in self.chip_names
+            if self[name].value()
+        ]
+
+    def _shown(self, name: str) -> str:
+        """Return a chosen value as the form's options name it."""
+        value = str(self[name].value())
+        if name == "config":
+            return f"v{value}"
+        choices = cast(list[tuple[str, str]], getattr(self.fields[name], "choices", []))
+        return next((str(label) for given, label in choices if given == value), value)
+
+    def query_without_chips(self) -> str:
+        return self.query(**dict.fromkeys(self.chip_names))
 
 
 class DayField(forms.DateField):

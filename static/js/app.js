@@ -170,6 +170,40 @@ function moveRow(step) {
   rows[Math.max(0, Math.min(rows.length - 1, next))].focus();
 }
 
+/* Columns: a list hides those that its reader does not want to see. */
+function hideColumns() {
+  const picker = document.querySelector("[data-columns]");
+  const table = picker?.closest("section").querySelector("table");
+  if (!table) return;
+  const key = `columns:${picker.dataset.columns}`;
+  const hidden = new Set(JSON.parse(localStorage.getItem(key) ?? "[]"));
+  const heads = [...table.querySelectorAll("thead th")];
+  const show = () => {
+    for (const [place, head] of heads.entries()) {
+      const isHidden = hidden.has(head.dataset.column);
+      for (const row of table.rows) row.cells[place].hidden = isHidden;
+    }
+  };
+  const boxes = heads.filter((head) => head.dataset.column).map((head) => {
+    const [label, box] = [document.createElement("label"), document.createElement("input")];
+    label.className = "check";
+    box.type = "checkbox";
+    box.checked = !hidden.has(head.dataset.column);
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(head.dataset.column);
+      else hidden.add(head.dataset.column);
+      localStorage.setItem(key, JSON.stringify([...hidden]));
+      show();
+    });
+    label.append(box, ` ${head.dataset.column}`);
+    return label;
+  });
+  picker.querySelector("div").replaceChildren(...boxes);
+  show();
+}
+
+document.addEventListener("htmx:afterSettle", hideColumns);
+
 /* Keyboard shortcuts. */
 const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';
@@ -272,4 +306,5 @@ function showPlace() {
 
 markTheme();
 showPlace();
+hideColumns();
 for (const toast of document.querySelectorAll(".toast")) expire(toast);

@@ -28,7 +28,8 @@ from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import show_warnings
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
-from dashboard.pages.assemblies.filters import AssembliesForm
+from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
+from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
 from dashboard.pages.assemblies.tail import follow
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
 from memory.feedback.trends import VoteFigures, count_votes
@@ -63,13 +64,18 @@ class ListRow:
 def assemblies(request: TeamRequest) -> HttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
     cursor = request.GET.get("before", "")
-    rows = form.select_page(cursor).select_related("space", "config")
-    page = newest_page(rows, "created_at", cursor)
+    listed = read_list(form.select_page(cursor), sort=form.order, words=form.search_words, cursor=cursor)
+    page = listed.page
     tail = follow(page, request.GET) if form.is_live and page.is_first else None
     context = {
         "form": form,
+        "listed": listed,
+        "searched_rows": SEARCHED_ROWS,
         "page": page,
         "rows": _list_rows(page.rows),
+        "sorts": {sort: _sort_link(form, sort) for sort, _ in SORTS},
+        "chips": form.chips(),
+        "query_without_chips": form.query_without_chips(),
         "query": form.query(),
         "still_query": form.query(live=None),
         "live_query": form.query(live="on"),
@@ -80,11 +86,16 @@ def assemblies(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",), status=status)
 
 
+def _sort_link(form: AssembliesForm, sort: str) -> str:
+    """Return the query of the list sorted so, or newest first again if it is."""
+    return form.query(sort=None if form.order == sort else sort, words=None, live=None)
+
+
 @require_GET
 @team_page
 def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
-    if not form.is_valid():
+    if not form.is_exportable():
         return _refused(request, form)
     return stream_csv("contextopt-assemblies", CSV_COLUMNS, _csv_rows(form.select(), request.team.time_zone))
 
@@ -93,7 +104,7 @@ def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse
 @team_page
 def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
-    if not form.is_valid():
+    if not form.is_exportable():
         return _refused(request, form)
     rows = _csv_rows(form.select(), request.team.time_zone)
     return stream_jsonl("contextopt-assemblies", (dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows))

@@ -11,11 +11,19 @@ from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.models import Assembly, ContextConfig, Kind, Space, Team
-from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.kit.filters import AGENTS, INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
 
+SORTS = [
+    ("", "Newest first"),
+    ("saved", "Most tokens saved first"),
+    ("slowest", "Slowest first"),
+    ("dropped", "Most records dropped first"),
+    ("emptiest", "Least of the budget used first"),
+    ("fewest", "Fewest records first"),
+]
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
 
@@ -23,11 +31,18 @@ HASH_START = re.compile(r"[0-9a-f]{6,64}")
 class AssembliesForm(FilterForm):
     """Filters of the list of assemblies.
 
-    `find` looks up an id, the start of a SHA-256, or a conversation; `live` makes the list follow the log.
+    `find` looks up an id, the start of a SHA-256, or a conversation; `words` searches questions and contexts;
+    `live` makes the list follow the log.
     """
 
+    chip_names = (
+        "space", "kind", "phase", "stage", "truncated", "empty", "warning", "slow", "start", "end",
+        "conversation", "config", "model",
+    )  # fmt: skip
     space = forms.ChoiceField(required=False)
-    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    kind = forms.ChoiceField(
+        choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All of agents")], required=False
+    )
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     truncated = forms.ChoiceField(
@@ -36,14 +51,16 @@ class AssembliesForm(FilterForm):
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
     warning = forms.ChoiceField(choices=[("", "Any warning"), *WARNINGS], required=False)
     slow = forms.ChoiceField(
-        choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
+        label="Time", choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
     )
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
-    start = MomentField(required=False, max_length=40)
-    end = MomentField(required=False, max_length=40)
+    start = MomentField(required=False, max_length=40, label="From")
+    end = MomentField(required=False, max_length=40, label="To")
     find = forms.CharField(max_length=200, required=False)
+    words = forms.CharField(max_length=200, required=False)
+    sort = forms.ChoiceField(choices=SORTS, required=False)
     live = forms.BooleanField(required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
@@ -55,7 +72,22 @@ class AssembliesForm(FilterForm):
 
     @property
     def is_live(self) -> bool:
-        return self.is_valid() and bool(self.cleaned_data["live"])
+        """Only what is newest can be followed."""
+        return self.is_valid() and bool(self.cleaned_data["live"]) and not (self.order or self.search_words)
+
+    @property
+    def order(self) -> str:
+        return str(self.cleaned_data.get("sort", ""))
+
+    @property
+    def search_words(self) -> str:
+        return str(self.cleaned_data.get("words", ""))
+
+    def is_exportable(self) -> bool:
+        """Tell whether the filters are valid and need no search through texts, which has no bound."""
+        if self.is_valid() and self.search_words:
+            self.add_error("words", "An export cannot search for words. Clear them and filter otherwise.")
+        return self.is_valid()
 
     def select(self) -> AssemblyQuerySet:
         """Return the team's matching assemblies; none if the filters are invalid."""
@@ -65,7 +97,11 @@ class AssembliesForm(FilterForm):
         given = self.cleaned_data
         if given["space"]:
             found = found.filter(space=self.spaces[given["space"]])
-        exact = ("kind", "phase", "model", "conversation")
+        if given["kind"] == AGENTS:
+            found = found.exclude(kind=Kind.SPACE)
+        elif given["kind"]:
+            found = found.filter(kind=given["kind"])
+        exact = ("phase", "model", "conversation")
         found = found.filter(**{name: given[name] for name in exact if given[name]})
         if given["config"]:
             found = found.filter(config__in=self._config_ids())
@@ -92,10 +128,10 @@ class AssembliesForm(FilterForm):
         """Return the matching assemblies, narrowed to the times of the page after a cursor.
 
         Filters with an index of their own are not narrowed: their rows are rare, and rollups do not tell
-        where they are.
+        where they are. Sorting and searching read more rows than those of a page.
         """
         found = self.select()
-        indexed = ("find", "conversation", "empty", "warning", "slow")
+        indexed = ("find", "conversation", "empty", "warning", "slow", "sort", "words")
         if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
             return found
         wanted = self._narrowing(cursor)
@@ -110,7 +146,7 @@ class AssembliesForm(FilterForm):
             since=given["start"],
             space_id=self.spaces[given["space"]].pk if given["space"] else None,
             stage=int(given["stage"]) if given["stage"] else None,
-            kind=given["kind"],
+            kind="" if given["kind"] == AGENTS else given["kind"],
             phase=given["phase"],
             config_ids=self._config_ids() if given["config"] else None,
             model=given["model"],

@@ -1,6 +1,5 @@
 """The filters of the Overview."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,22 +12,12 @@ from dashboard.pages.overview.figures import Choices
 from dashboard.rollups.sources import FigureFilter
 
 APART = "apart"
-# The filters that have a chip while they are set, in the order of the form.
-CHIPS = ("space", "stage", "kind", "phase", "config", "model", "kinds")
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A filter in force. `query` is the page's address without it."""
-
-    label: str
-    value: str
-    query: str
 
 
 class OverviewForm(PeriodForm):
     """Filters of the overview. Callers choose the names of phases and models, so those are text fields."""
 
+    chip_names = ("space", "stage", "kind", "phase", "config", "model", "kinds")
     space = forms.ChoiceField(required=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
@@ -74,25 +63,6 @@ class OverviewForm(PeriodForm):
             config_version=given.get("config"),
             model=given.get("model") or None,
         )
-
-    def chips(self) -> list[Chip]:
-        return [
-            Chip(str(self[name].label), self._shown(name), self.query(**{name: None}))
-            for name in CHIPS
-            if self[name].value()
-        ]
-
-    def _shown(self, name: str) -> str:
-        """Return a chosen value as the form's options name it."""
-        value = str(self[name].value())
-        if name == "config":
-            return f"v{value}"
-        field = self.fields[name]
-        choices = cast(list[tuple[str, str]], getattr(field, "choices", []))
-        return next((str(label) for given, label in choices if given == value), value)
-
-    def query_without_chips(self) -> str:
-        return self.query(**dict.fromkeys(CHIPS))
 
     def offered(self, choices: Choices) -> dict[str, list[tuple[str, str]]]:
         """Return the options of the phase, config and model filters, including the chosen ones."""

@@ -15,6 +15,7 @@ from dashboard.kit.charts.tiles import (
     points,
     unit,
 )
+from dashboard.kit.filters import AGENTS
 from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import PeriodChange
@@ -97,13 +98,14 @@ def _saved_tile(
 ) -> Tile:
     saving, before = found.now.saving(kinds), found.before.saving(kinds)
     value, magnitude = compact(saving.tokens_saved) if saving.tokens_before else (NONE, "")
-    narrowed = {"kind": str(Kind.SPACE)} if kinds == {Kind.SPACE} else {}
+    mine = found.now.kinds.keys() & kinds
+    kind = mine.pop() if len(mine) == 1 else AGENTS
     return Tile(
         slug, label, value, magnitude,
         describe_growth(*_saved(saving, before), "higher"),
         f"{_compared(saving, found.now.kinds.keys() & kinds)}{_worth(saving)}",
         "target 20–30 %" if kinds == {Kind.SPACE} else "",
-        places.rows({**narrowed, "sort": "saved"}),
+        places.rows({"kind": kind, "sort": "saved"}),
     )  # fmt: skip
 
 
