@@ -30,8 +30,13 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     is_dropped: bool = False
+    # A stream: these pieces, each after a pause, and then the end of the connection.
+    pieces: Sequence[bytes] = ()
+    pause_seconds: float = 0.0
 
 
+# A streamed answer comes in pieces of this size.
+PIECE_CHARS = 8
 SLOW = Reply(delay_seconds=30)
 FAILING = Reply(status=500, body={"error": {"message": "internal", "type": "server_error"}})
 GARBAGE = Reply(body=b"<html>not what you asked for</html>")
@@ -63,6 +68,34 @@ def completion(content: str | None, model: str = "test") -> Reply:
             "choices": [choice], "usage": usage,
         }
     )  # fmt: skip
+
+
+def streamed(
+    content: str,
+    model: str = "test",
+    *,
+    pause_seconds: float = 0.0,
+    cut: int | None = None,
+    is_done: bool = True,
+) -> Reply:
+    """Return a stream of /v1/chat/completions, sent `cut` bytes at a time or event by event."""
+    pieces = [content[at : at + PIECE_CHARS] for at in range(0, len(content), PIECE_CHARS)]
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces
+    ]
+    if is_done:
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        chunks.append(
+            {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
+        )
+    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
+    events = [f"data: {json.dumps({**common, **chunk})}\n\n".encode() for chunk in chunks]
+    if is_done:
+        events.append(b"data: [DONE]\n\n")
+    if cut:
+        whole = b"".join(events)
+        events = [whole[at : at + cut] for at in range(0, len(whole), cut)]
+    return Reply(pieces=events, pause_seconds=pause_seconds)
 
 
 def vector_of(text: str, dimensions: int) -> list[float]:
@@ -112,6 +145,8 @@ class ModelServer:
             texts = seen.body["input"]
             return embeddings([texts] if isinstance(texts, str) else texts, self.dimensions)
         if seen.path.endswith("/chat/completions"):
+            if seen.body.get("stream"):
+                return streamed(self.content, seen.body.get("model", ""))
             return completion(self.content, seen.body.get("model", ""))
         return refused(404)
 
@@ -130,7 +165,7 @@ class ModelServer:
         self.seen.append(seen)
         scripted = self.script.popleft() if self.script else Reply()
         self._closing.wait(scripted.delay_seconds)
-        is_own = scripted.body is not None or scripted.is_dropped
+        is_own = scripted.body is not None or scripted.is_dropped or scripted.pieces
         return scripted if is_own else self.respond(seen)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -144,18 +179,9 @@ class ModelServer:
                 if reply.is_dropped:
                     self.close_connection = True
                     self.connection.close()
-                else:
-                    self._send(reply)
-
-            def _send(self, reply: Reply) -> None:
-                body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                    return
                 try:
-                    self.send_response(reply.status)
-                    for name, value in {"Content-Type": "application/json", **reply.headers}.items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
+                    _send(self, reply, server._closing)
                 except (BrokenPipeError, ConnectionResetError):
                     # The client did not wait.
                     self.close_connection = True
@@ -164,3 +190,20 @@ class ModelServer:
                 """Log nothing: a test looks at `seen`."""
 
         return Handler
+
+
+def _send(handler: BaseHTTPRequestHandler, reply: Reply, closing: Event) -> None:
+    """Send a reply: piece by piece until the connection ends, or whole."""
+    body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+    kind = "text/event-stream; charset=utf-8" if reply.pieces else "application/json"
+    handler.send_response(reply.status)
+    for name, value in {"Content-Type": kind, **reply.headers}.items():
+        handler.send_header(name, value)
+    if not reply.pieces:
+        handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.close_connection = bool(reply.pieces)
+    for piece in reply.pieces or [body]:
+        closing.wait(reply.pause_seconds)
+        handler.wfile.write(piece)
+        handler.wfile.flush()

@@ -5,14 +5,16 @@ The endpoint is optional: without `LLM_BASE_URL` everything but the answers work
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from django.conf import settings
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from contextopt.chat.streams import read_stream
 from contextopt.errors import ServiceUnavailable
 from contextopt.search.embedders.retryafter import read_retry_after
 
@@ -20,11 +22,14 @@ from contextopt.search.embedders.retryafter import read_retry_after
 # killed has to come back fast.
 if TYPE_CHECKING:
     import openai
+    from openai.resources.chat.completions import Completions
     from openai.types.chat import ChatCompletionMessageParam
 
 type Role = Literal["system", "user", "assistant"]
 
 CONNECT_SECONDS = 5
+# A job is killed after 90 seconds (config/celery.py): an answer's 60 and a last pause are less.
+PAUSE_SECONDS = 25
 ANSWER_MAX_CHARS = 200_000
 COUNT_MAX = 2**31 - 1
 _RETRYABLE = frozenset({408, 409, 425, 429})
@@ -86,8 +91,12 @@ def complete(
     model: str = "",
     max_tokens: int | None = None,
     temperature: float | None = None,
+    on_text: Callable[[str], None] | None = None,
 ) -> Completion:
     """Ask the endpoint once. Callers repeat it themselves, with the same idempotency key.
+
+    With `on_text` the answer is streamed, and each call gets all of its text so far. An endpoint that does
+    not stream answers at once.
 
     Raises:
         CompletionUnavailable: not configured, unreachable, too slow, too busy, or no valid answer.
@@ -95,31 +104,58 @@ def complete(
     """
     if not is_configured():
         raise CompletionUnavailable("no model endpoint is configured; set LLM_BASE_URL")
+    asked: dict[str, Any] = {
+        "model": model or settings.LLM_MODEL,
+        "messages": [message.to_param() for message in messages],
+        "extra_headers": {"Idempotency-Key": idempotency_key},
+        **({} if max_tokens is None else {"max_tokens": max_tokens}),
+        **({} if temperature is None else {"temperature": temperature}),
+    }
+    started = time.perf_counter()
+    with _plain_errors(timeout_seconds):
+        if on_text:
+            answer: object = _stream(asked, timeout_seconds, on_text)
+        else:
+            answer = _completions(timeout_seconds, timeout_seconds).create(**asked)
+    return _read(answer, (time.perf_counter() - started) * 1_000)
+
+
+def _stream(
+    asked: Mapping[str, Any], timeout_seconds: float, on_text: Callable[[str], None]
+) -> dict[str, Any]:
+    deadline = time.perf_counter() + timeout_seconds
+    completions = _completions(timeout_seconds, min(PAUSE_SECONDS, timeout_seconds)).with_raw_response
+    received = completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    return read_stream(received, on_text, deadline=deadline)
+
+
+def _completions(timeout_seconds: float, read_seconds: float) -> "Completions":
+    """Return the client's resource; a read waits at most `read_seconds` for the next bytes."""
     import openai
 
     client = _client(settings.LLM_BASE_URL, settings.LLM_API_KEY)
-    started = time.perf_counter()
+    timeout = openai.Timeout(read_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
+    return client.with_options(timeout=timeout).chat.completions
+
+
+@contextmanager
+def _plain_errors(timeout_seconds: float) -> Iterator[None]:
+    """Turn the client's errors into ours."""
+    import httpx2
+    import openai
+
     try:
-        answer = client.with_options(
-            timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
-        ).chat.completions.create(
-            model=model or settings.LLM_MODEL,
-            messages=[message.to_param() for message in messages],
-            max_tokens=openai.omit if max_tokens is None else max_tokens,
-            temperature=openai.omit if temperature is None else temperature,
-            extra_headers={"Idempotency-Key": idempotency_key},
-        )
-    except openai.APITimeoutError:
+        yield
+    except (openai.APITimeoutError, httpx2.TimeoutException, TimeoutError):
         raise CompletionUnavailable(
             f"the model endpoint did not respond within {timeout_seconds:g} s"
         ) from None
-    except openai.APIConnectionError:
+    except (openai.APIConnectionError, httpx2.TransportError):
         raise CompletionUnavailable("the model endpoint cannot be reached") from None
     except openai.APIStatusError as error:
         raise _status_error(error) from None
-    except (openai.APIResponseValidationError, ValueError):
+    except (openai.APIError, ValueError):
         raise CompletionUnavailable("the model endpoint's response is not a chat completion") from None
-    return _read(answer, (time.perf_counter() - started) * 1_000)
 
 
 @cache
@@ -178,19 +214,19 @@ def _read(answer: object, duration_ms: float) -> Completion:
         read = _Answer.model_validate(answer, from_attributes=True)
     except ValidationError:
         raise CompletionUnavailable("the model endpoint's response is not a chat completion") from None
-    text = _storable(read.choices[0].message.content)
+    text = storable(read.choices[0].message.content)
     if not text.strip():
         raise CompletionUnavailable("the model endpoint's response has no text")
     usage = read.usage or _Usage()
     return Completion(
         text=text[:ANSWER_MAX_CHARS],
-        model=_storable(read.model or "") or settings.LLM_MODEL,
+        model=storable(read.model or "") or settings.LLM_MODEL,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         duration_ms=duration_ms,
     )
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Return the text without characters that PostgreSQL or UTF-8 cannot hold."""
     return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))

@@ -6,6 +6,7 @@ sends. If the sender dies, another sends the message again with the same idempot
 """
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,13 @@ from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.chat import endpoint
-from contextopt.chat.endpoint import ChatMessage, Completion, CompletionRefused, CompletionUnavailable
+from contextopt.chat.endpoint import (
+    ChatMessage,
+    Completion,
+    CompletionRefused,
+    CompletionUnavailable,
+    storable,
+)
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import (
     CONVERSATION_TITLE_MAX,
@@ -51,6 +58,7 @@ CLAIM_LIFE = timedelta(seconds=100)
 # A sender locks the message at most this long after claiming it.
 LOCKED_WITHIN = timedelta(seconds=2)
 LOST_AT_ONCE = 100
+PARTIAL_SECONDS = 0.25
 FIRST_WAIT_SECONDS = 2
 LONGEST_WAIT_SECONDS = 600
 # After this, a person decides whether the question still matters.
@@ -259,9 +267,9 @@ def claim_message(message_id: int | None = None) -> Message | None:
         has_died = message.state == MessageState.SENDING
         if not (has_died and _is_past_patience(message, now)):
             life = CLAIM_LIFE + timedelta(seconds=wait_seconds(message.tries)) if has_died else CLAIM_LIFE
-            message.state, message.next_try_at = MessageState.SENDING, now + life
+            message.state, message.next_try_at, message.partial_text = MessageState.SENDING, now + life, ""
             message.tries += 1
-            message.save(update_fields=["state", "tries", "next_try_at"])
+            message.save(update_fields=["state", "tries", "next_try_at", "partial_text"])
             return message
     _settle(message, MessageState.FAILED, BROKEN_OFF)
     return claim_message(message_id)
@@ -275,6 +283,7 @@ def deliver(message: Message) -> bool:
             timeout_seconds=TIMEOUT_SECONDS,
             idempotency_key=message.idempotency_key or "",
             model=message.conversation.model,
+            on_text=PartialText(message),
         )
     except CompletionUnavailable as error:
         postpone(message, str(error), error.retry_after_seconds)
@@ -284,6 +293,24 @@ def deliver(message: Message) -> bool:
         return True
     store_answer(message, completion)
     return True
+
+
+class PartialText:
+    """Stores what has arrived of a claimed message's answer, a few times a second, for pages to show."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self._stored_at = 0.0
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._stored_at < PARTIAL_SECONDS:
+            return
+        self._stored_at = now
+        claimed = Message.objects.filter(
+            pk=self._message.pk, state=MessageState.SENDING, tries=self._message.tries
+        )
+        claimed.update(partial_text=storable(text))
 
 
 @transaction.atomic
@@ -308,10 +335,9 @@ def store_answer(message: Message, completion: Completion) -> Message | None:
         duration_ms=completion.duration_ms,
         created_at=now,
     )
-    current.state, current.next_try_at, current.answered_at, current.error = (
-        MessageState.ANSWERED, None, now, "",
-    )  # fmt: skip
-    current.save(update_fields=["state", "next_try_at", "answered_at", "error"])
+    current.state, current.next_try_at, current.answered_at = MessageState.ANSWERED, None, now
+    current.error = current.partial_text = ""
+    current.save(update_fields=["state", "next_try_at", "answered_at", "error", "partial_text"])
     Conversation.objects.filter(pk=current.conversation_id).update(active_at=now)
     log.info("chat_answered", message_id=current.pk, tries=current.tries, model=answer.model)
     return answer
@@ -348,7 +374,7 @@ def _settle(message: Message, state: MessageState, error: str) -> None:
 def _release(message: Message, *, error: str, **changes: object) -> None:
     """Give up a claim, unless it was taken over or the message was cancelled meanwhile."""
     claimed = Message.objects.filter(pk=message.pk, state=MessageState.SENDING, tries=message.tries)
-    claimed.update(error=error[:ERROR_MAX], **changes)
+    claimed.update(error=error[:ERROR_MAX], partial_text="", **changes)
 
 
 @transaction.atomic
@@ -361,8 +387,8 @@ def cancel_message(*, message: Message) -> Message:
     current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if current.state == MessageState.ANSWERED:
         raise Conflict("the message has already been answered")
-    current.state, current.next_try_at = MessageState.CANCELLED, None
-    current.save(update_fields=["state", "next_try_at"])
+    current.state, current.next_try_at, current.partial_text = MessageState.CANCELLED, None, ""
+    current.save(update_fields=["state", "next_try_at", "partial_text"])
     return current
 
 

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from contextopt.spaces.configs import ALL_ALLOWED
 from dashboard.kit import formats
 from dashboard.kit.charts.plots import Json, share_lists
+from dashboard.kit.markdown import render_markdown
 
 register = template.Library()
 
@@ -25,6 +26,7 @@ register.filter("reason_words", formats.reason_words)
 register.filter("code_words", formats.code_words)
 register.filter("cost_words", formats.cost_words)
 register.filter("fewer_words", formats.fewer_words)
+register.filter("markdown", render_markdown)
 
 
 @register.filter

@@ -152,7 +152,7 @@ def chat_message(request: TeamRequest, message_id: int) -> HttpResponse:
 def _render_turn(request: TeamRequest, message: Message) -> HttpResponse:
     (turn,) = read_turns([message], request.actor, timezone.now())
     is_poll = request.method == "GET"
-    status = STOP_POLLING if is_poll and not turn.poll_seconds else 200
+    status = STOP_POLLING if is_poll and not turn.poll_ms else 200
     context = {"turn": turn, "can_ask": request.membership.allows(Role.REVIEWER)}
     return render_page(request, TURN_TEMPLATE, context, status=status)
 

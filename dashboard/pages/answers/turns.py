@@ -14,14 +14,14 @@ from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 
 # A fresh message may be answered any moment; one that waits for its next try needs fewer polls.
 FRESH = timedelta(seconds=30)
-FRESH_POLL_SECONDS, SENDING_POLL_SECONDS, WAITING_POLL_SECONDS = 1, 3, 5
+ARRIVING_POLL_MS, FRESH_POLL_MS, SENDING_POLL_MS, WAITING_POLL_MS = 400, 1_000, 3_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A user's message, its answer if there is one, and how the page continues.
 
-    `prompt` is set if nothing is sent automatically; `poll_seconds` is 0 if there is nothing to wait for.
+    `prompt` is set if nothing is sent automatically; `poll_ms` is 0 if there is nothing to wait for.
     """
 
     message: Message
@@ -31,7 +31,7 @@ class Turn:
     warnings: list[ContextWarning]
     prompt: Prompt | None
     wait_left: int
-    poll_seconds: int
+    poll_ms: int
 
     @property
     def state(self) -> str:
@@ -60,7 +60,7 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
             warnings=warnings.get(message.assembly_id, []),
             prompt=build_prompt(message) if message is last and message.state == MessageState.HELD else None,
             wait_left=_wait_left(message, now),
-            poll_seconds=_poll_seconds(message, now),
+            poll_ms=_poll_ms(message, now),
         )
         for message in messages
     ]
@@ -99,12 +99,14 @@ def _wait_left(message: Message, now: datetime) -> int:
     return max(0, ceil((message.next_try_at - now).total_seconds()))
 
 
-def _poll_seconds(message: Message, now: datetime) -> int:
+def _poll_ms(message: Message, now: datetime) -> int:
     if not message.is_waiting:
         return 0
     if message.state == MessageState.QUEUED and message.error:
-        return WAITING_POLL_SECONDS
-    return FRESH_POLL_SECONDS if now - message.created_at < FRESH else SENDING_POLL_SECONDS
+        return WAITING_POLL_MS
+    if message.partial_text:
+        return ARRIVING_POLL_MS
+    return FRESH_POLL_MS if now - message.created_at < FRESH else SENDING_POLL_MS
 
 
 def list_rows(

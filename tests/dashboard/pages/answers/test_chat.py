@@ -96,7 +96,7 @@ def test_htmx_gets_the_turn_alone(owner_client: Client, conversation: Conversati
     html = response.content.decode()
     assert response.status_code == 200
     assert "<html" not in html
-    assert 'hx-trigger="every 1s"' in html
+    assert 'hx-trigger="every 1000ms"' in html
     assert Message.objects.get().state == MessageState.QUEUED
 
 
@@ -123,15 +123,15 @@ def test_polls_are_rarer_the_longer_it_takes_and_stop(
     settings.LLM_BASE_URL = ENDPOINT
     with time_machine.travel(NOW, tick=False) as clock:
         message = factories.make_message(conversation)
-        assert 'hx-trigger="every 1s"' in turn_of(owner_client, message)[1]
+        assert 'hx-trigger="every 1000ms"' in turn_of(owner_client, message)[1]
         clock.shift(timedelta(minutes=1))
         status, html = turn_of(owner_client, message)
-        assert (status, 'hx-trigger="every 3s"' in html, ">sending<" in html) == (200, True, True)
+        assert (status, 'hx-trigger="every 3000ms"' in html, ">sending<" in html) == (200, True, True)
         claimed = claim_message(message.pk)
         assert claimed is not None
         postpone(claimed, "the model endpoint cannot be reached", 90)
         status, html = turn_of(owner_client, message)
-        assert (status, 'hx-trigger="every 5s"' in html, ">queued<" in html) == (200, True, True)
+        assert (status, 'hx-trigger="every 5000ms"' in html, ">queued<" in html) == (200, True, True)
         assert "The model endpoint cannot be reached." in html
         assert "Next try in 90 s, at 12:02:30" in html
         owner_client.post(f"/chat/messages/{message.pk}/cancel", headers=HTMX)

@@ -1,0 +1,68 @@
+"""Reads an answer that arrives piece by piece."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import from_json
+
+EVENT_STREAM = "text/event-stream"
+STREAM_MAX_CHARS = 200_000
+
+
+class _Delta(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    delta: _Delta = Field(default_factory=_Delta)
+    finish_reason: str | None = None
+
+
+class _Piece(BaseModel):
+    """The fields that are read of a piece. The client builds its own types without checking them."""
+
+    choices: list[_Choice] = Field(default_factory=list)
+    model: str | None = None
+    usage: Any = None
+
+
+def read_stream(received: Any, on_text: Callable[[str], None], *, deadline: float) -> dict[str, Any]:
+    """Read a client's raw response to its end and return it in the shape of an answer that came at once.
+
+    `deadline` is a moment of `time.perf_counter`.
+
+    Raises:
+        TimeoutError: the deadline passed before the end.
+        ValueError: it is no stream of pieces and no answer, or it ended before the model did.
+    """
+    with closing(received.http_response):
+        if not received.headers.get("content-type", "").startswith(EVENT_STREAM):
+            # The endpoint does not stream.
+            answer: dict[str, Any] = from_json(received.http_response.read())
+            return answer
+        text, model, usage, is_finished = "", None, None, False
+        for piece in _pieces(received):
+            if time.perf_counter() > deadline:
+                raise TimeoutError
+            model, usage = model or piece.model, piece.usage or usage
+            for choice in piece.choices[:1]:
+                text += choice.delta.content or ""
+                is_finished = is_finished or choice.finish_reason is not None
+            if len(text) > STREAM_MAX_CHARS:
+                is_finished = True
+                break
+            on_text(text)
+    if not is_finished:
+        raise ValueError("the stream ended before the answer did")
+    return {"choices": [{"message": {"content": text}}], "model": model, "usage": usage}
+
+
+def _pieces(received: Any) -> Iterator[_Piece]:
+    for piece in received.parse():
+        try:
+            yield _Piece.model_validate(piece, from_attributes=True)
+        except ValidationError as error:
+            raise ValueError("a piece of the stream is not one of a chat completion") from error
