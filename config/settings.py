@@ -93,6 +93,8 @@ def database_params() -> dict[str, str]:
     return {key: str(value) for key, value in params.items() if value is not None}
 
 
+# Open pages that a process tells of changes.
+EVENT_STREAMS = env_int("EVENT_STREAMS", 500, low=0, high=100_000)
 DEBUG = env_bool("DEBUG", default=False)
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
 ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
@@ -322,8 +324,40 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/icon.svg")},
     ],
     "STYLES": [lambda _request: static("css/admin.css")],
+    "SCRIPTS": [lambda _request: static("js/admin_labels.js")],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
+    "SITE_ICON": lambda _request: static("img/icon.svg"),
+    "SIDEBAR": {"show_search": True, "navigation": "config.adminmenu.navigation"},
+    # The greys and the accent of the pages, lighter and darker.
+    "COLORS": {
+        "base": {
+            "50": "oklch(97.6% .002 107)",
+            "100": "oklch(95.6% .003 107)",
+            "200": "oklch(91.6% .004 107)",
+            "300": "oklch(86% .005 107)",
+            "400": "oklch(70% .006 107)",
+            "500": "oklch(52% .006 107)",
+            "600": "oklch(45% .006 107)",
+            "700": "oklch(37% .006 286)",
+            "800": "oklch(28% .006 286)",
+            "900": "oklch(22.5% .005 286)",
+            "950": "oklch(19% .004 286)",
+        },
+        "primary": {
+            "50": "oklch(97% .014 262)",
+            "100": "oklch(94% .03 262)",
+            "200": "oklch(89% .055 262)",
+            "300": "oklch(83% .09 263)",
+            "400": "oklch(76% .13 265)",
+            "500": "oklch(62% .18 264)",
+            "600": "oklch(52% .18 263)",
+            "700": "oklch(46% .17 263)",
+            "800": "oklch(40% .14 263)",
+            "900": "oklch(35% .11 263)",
+            "950": "oklch(27% .08 263)",
+        },
+    },
     "DASHBOARD_CALLBACK": "dashboard.health.show_in_admin",
 }

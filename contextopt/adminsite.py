@@ -5,9 +5,12 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
 from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
+
+from config.adminmenu import SHOWS_INTERNAL, shown_groups
 
 # Unfold evaluates expressions in attributes and uses inline styles. Nothing outside the admin may.
 ADMIN_POLICY: dict[str, list[str]] = {
@@ -33,3 +36,23 @@ class ContextoptAdminSite(UnfoldAdminSite):  # type: ignore[misc]
         # The only admin page that admin_view does not wrap.
         page: HttpResponseBase = csp_override(ADMIN_POLICY)(super().login)(request, extra_context)
         return page
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        if "internal" in request.GET:
+            request.session[SHOWS_INTERNAL] = request.GET["internal"] == "yes"
+        context = {"shows_internal": request.session.get(SHOWS_INTERNAL), **(extra_context or {})}
+        page: TemplateResponse = super().index(request, context)
+        return page
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[dict[str, Any]]:
+        """Return the tables by capability in place of Django's apps; one app's page shows all of its own."""
+        found: list[dict[str, Any]] = super().get_app_list(request, app_label)
+        if app_label:
+            return found
+        tables = {table["model"]._meta.label_lower: table for app in found for table in app["models"]}
+        groups = []
+        for group in shown_groups(request):
+            shown = [{**tables[label], "icon": icon} for label, icon in group.tables if label in tables]
+            if shown:
+                groups.append({"name": group.title, "app_label": "", "app_url": "", "models": shown})
+        return groups

@@ -1,0 +1,138 @@
+"""The admin's menu: its tables by capability, configuration first. A test names any table that is missing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.http import HttpRequest
+from django.urls import reverse
+
+SHOWS_INTERNAL = "admin_internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tables of one capability: the name of each model and its symbol in Unfold's font."""
+
+    title: str
+    tables: tuple[tuple[str, str], ...]
+
+
+GROUPS = (
+    Group(
+        "Configuration",
+        (
+            ("contextopt.contextconfig", "tune"),
+            ("contextopt.phaseprofile", "filter_alt"),
+            ("contextopt.handoffsettings", "sync_alt"),
+            ("memory.memorypolicy", "psychology"),
+            ("memory.halflife", "hourglass_bottom"),
+            ("memory.reviewrules", "rule"),
+            ("dashboard.modelprice", "payments"),
+        ),
+    ),
+    Group(
+        "People and keys",
+        (
+            ("contextopt.user", "person"),
+            ("contextopt.team", "groups"),
+            ("contextopt.membership", "badge"),
+            ("contextopt.invitation", "mail"),
+            ("contextopt.apikey", "key"),
+            ("contextopt.auditevent", "history"),
+        ),
+    ),
+    Group(
+        "Spaces and contexts",
+        (
+            ("contextopt.space", "inventory_2"),
+            ("contextopt.record", "description"),
+            ("contextopt.assembly", "layers"),
+            ("contextopt.conversation", "forum"),
+            ("contextopt.message", "chat"),
+        ),
+    ),
+    Group(
+        "Agents",
+        (
+            ("contextopt.task", "task_alt"),
+            ("contextopt.attempt", "replay"),
+            ("contextopt.finding", "lightbulb"),
+            ("contextopt.phasecompression", "compress"),
+            ("contextopt.completion", "flag"),
+            ("contextopt.repository", "account_tree"),
+        ),
+    ),
+    Group(
+        "Memory and feedback",
+        (
+            ("memory.memory", "memory"),
+            ("memory.vote", "thumbs_up_down"),
+            ("memory.reviewitem", "rate_review"),
+        ),
+    ),
+)
+INTERNAL = Group(
+    "Internal tables",
+    tuple(
+        (label, "database")
+        for label in (
+            "auth.group",
+            "contextopt.assemblypayload",
+            "contextopt.recordrevision",
+            "contextopt.recordview",
+            "contextopt.recordembedding",
+            "contextopt.embeddingmodel",
+            "contextopt.embeddingfill",
+            "contextopt.embeddingtodo",
+            "contextopt.searchcorpus",
+            "contextopt.documentfrequency",
+            "contextopt.spacecounts",
+            "contextopt.spacehour",
+            "contextopt.repositoryfile",
+            "contextopt.repositoryhistory",
+            "contextopt.codeblob",
+            "contextopt.blob",
+            "contextopt.receiverfile",
+            "contextopt.storedresponse",
+            "contextopt.throttle",
+            "memory.externalmessage",
+            "memory.memoryembedding",
+            "memory.strategyuse",
+            "memory.trustchange",
+            "dashboard.savedview",
+        )
+    ),
+)
+
+
+def shown_groups(request: HttpRequest) -> tuple[Group, ...]:
+    """Return the groups to show: the internal tables only if this visitor asked for them."""
+    return (*GROUPS, INTERNAL) if request.session.get(SHOWS_INTERNAL) else GROUPS
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return the sidebar in the form that Unfold reads."""
+    overview = {"title": "Health", "icon": "monitor_heart", "link": reverse("admin:index")}
+    return [
+        {"items": [overview]},
+        *(
+            {
+                "title": group.title,
+                "separator": True,
+                "items": [_item(label, icon) for label, icon in group.tables],
+            }
+            for group in shown_groups(request)
+        ),
+    ]
+
+
+def _item(label: str, icon: str) -> dict[str, Any]:
+    model = apps.get_model(label)._meta
+    permission = f"{model.app_label}.view_{model.model_name}"
+    return {
+        "title": str(model.verbose_name_plural)[:1].upper() + str(model.verbose_name_plural)[1:],
+        "icon": icon,
+        "link": reverse(f"admin:{model.app_label}_{model.model_name}_changelist"),
+        "permission": lambda request: request.user.has_perm(permission),
+    }
