@@ -1,8 +1,9 @@
 """Runs jobs on the database at the same time, each in a thread with its own connection."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -70,3 +71,9 @@ def _with_own_connection[**P, T](job: Callable[P, T], *args: P.args, **kwargs: P
         return job(*args, **kwargs)
     finally:
         connection.close()
+
+
+def in_own_loop[Result](story: Coroutine[Any, Any, Result]) -> Result:
+    """Run a story in a thread of its own: the browser's tests keep an event loop in this one."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, story).result()

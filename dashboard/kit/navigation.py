@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.urls import reverse
 
 from contextopt.models import Membership, Role, Team
+from dashboard.kit.events import EVENTS_PATH
 from memory.models import ItemState, ReviewItem
 
 COUNTED_MAX = 99
@@ -87,6 +89,8 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "memberships": getattr(request, "memberships", []),
         "can_edit": membership.allows(Role.EDITOR),
         "can_admin": membership.allows(Role.ADMIN),
+        # Servers of WSGI have no events, and their pages poll.
+        "events_path": EVENTS_PATH if isinstance(request, ASGIRequest) else "",
         "navigation": [_group(request, membership, *group) for group in NAVIGATION],
     }
 

@@ -28,7 +28,6 @@ from contextopt.chat import endpoint
 from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
-BLOCKING_THREADS = 4
 PATIENCE_SECONDS = 60.0
 DATABASE_CHECK_SECONDS = 1.0
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to ask when all are served)
@@ -183,9 +182,9 @@ def programs(host: str, port: int, web_workers: int, *, jobs: bool) -> list[Prog
 
 def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
     return (
-        *(sys.executable, "-m", "granian", "config.wsgi:application", "--interface", "wsgi"),
+        *(sys.executable, "-m", "granian", "config.asgi:application", "--interface", "asginl"),
         *("--host", host, "--port", str(port), "--workers", str(web_workers)),
-        *("--blocking-threads", str(BLOCKING_THREADS), "--no-ws"),
+        "--no-ws",
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
     )
 

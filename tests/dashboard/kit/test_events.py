@@ -1,0 +1,174 @@
+"""Open pages that are told of changes, served by the application itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.db import connections
+from django.test import Client
+from django.utils import timezone
+
+from config.asgi import application
+from contextopt.models import Membership, Role, Space, Team, User
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
+from tests import factories
+from tests.concurrency import in_own_loop
+
+SECONDS = 5.0
+
+
+@pytest.fixture
+def team(transactional_db: None) -> Team:
+    return factories.make_team()
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    space = factories.make_space(team)
+    factories.make_record(space, date=timezone.now())
+    return space
+
+
+@pytest.fixture
+def owner(team: Team) -> User:
+    return factories.make_user("olga", team, Role.ADMIN)
+
+
+def scope_of(user: User | None, method: str = "GET", host: str = "localhost") -> dict[str, Any]:
+    headers = [(b"host", host.encode())]
+    if user:
+        client = Client()
+        client.force_login(user)
+        headers.append((b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode()))
+    return {
+        "type": "http", "method": method, "path": "/events", "query_string": b"", "headers": headers,
+        "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+
+
+class OpenPage:
+    """One open stream."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self._application = ApplicationCommunicator(application, scope)
+
+    async def open(self) -> int:
+        await self._application.send_input({"type": "http.request", "body": b"", "more_body": False})
+        start = await self._application.receive_output(SECONDS)
+        return int(start["status"])
+
+    async def read_until(self, text: str) -> str:
+        """Return what came until the text did."""
+        found = ""
+        while text not in found:
+            part = await self._application.receive_output(SECONDS)
+            found += part["body"].decode()
+        return found
+
+    async def is_silent(self, seconds: float) -> bool:
+        return await self._application.receive_nothing(seconds)
+
+    async def close(self) -> None:
+        await self._application.send_input({"type": "http.disconnect"})
+        await self._application.wait(SECONDS)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        try:
+            await asyncio.wait_for(story(), 30)
+        finally:
+            # The thread of the story's own calls keeps a connection to the database.
+            await sync_to_async(connections.close_all)()
+
+    in_own_loop(bounded())
+
+
+async def open_page(user: User) -> OpenPage:
+    page = OpenPage(await sync_to_async(scope_of)(user))
+    assert await page.open() == 200
+    await page.read_until("retry: ")
+    # The first look is what changes are compared with.
+    await asyncio.sleep(0.7)
+    return page
+
+
+def test_a_page_hears_of_its_teams_assemblies_and_votes(space: Space, owner: User) -> None:
+    async def story() -> None:
+        page = await open_page(owner)
+        made = await sync_to_async(factories.make_assembly)(space)
+        assert await page.read_until("\n\n") == "event: assemblies\ndata: \n\n"
+        await sync_to_async(give_feedback)(
+            team=space.team,
+            subject=SubjectIn(assembly_id=made.id),
+            opinion=OpinionIn(rating="up"),
+            rater="user:olga",
+        )
+        assert await page.read_until("\n\n") == "event: votes\ndata: \n\n"
+        await page.close()
+
+    run(story)
+
+
+def test_a_page_hears_nothing_of_another_team(space: Space, owner: User) -> None:
+    async def story() -> None:
+        outsider = await sync_to_async(
+            lambda: factories.make_user("eve", factories.make_team("other"), Role.ADMIN)
+        )()
+        theirs, ours = await open_page(outsider), await open_page(owner)
+        await sync_to_async(factories.make_assembly)(space)
+        await ours.read_until("event: assemblies")
+        assert await theirs.is_silent(1.2)
+        await theirs.close()
+        await ours.close()
+
+    run(story)
+
+
+def test_strangers_get_nothing(team: Team, owner: User) -> None:
+    without_team = factories.make_user("nia")
+
+    async def status_of(scope: dict[str, Any]) -> int:
+        return await OpenPage(scope).open()
+
+    async def story() -> None:
+        assert await status_of(scope_of(None)) == 401
+        assert await status_of(await sync_to_async(scope_of)(without_team)) == 401
+        assert await status_of(await sync_to_async(scope_of)(owner, host="evil.test")) == 401
+        assert await status_of(await sync_to_async(scope_of)(owner, method="POST")) == 405
+
+    run(story)
+
+
+def test_who_leaves_the_team_hears_no_more(space: Space, owner: User, monkeypatch) -> None:
+    monkeypatch.setattr("dashboard.kit.events.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("dashboard.kit.events.RECHECK_SECONDS", 0.1)
+
+    async def story() -> None:
+        page = await open_page(owner)
+        await sync_to_async(Membership.objects.all().delete)()
+        ended = await page._application.receive_output(SECONDS)
+        while ended["body"]:
+            ended = await page._application.receive_output(SECONDS)
+        assert not ended.get("more_body")
+        await page.close()
+
+    run(story)
+
+
+def test_only_so_many_pages_are_told(space: Space, owner: User, settings) -> None:
+    settings.EVENT_STREAMS = 1
+
+    async def story() -> None:
+        first = await open_page(owner)
+        second = OpenPage(await sync_to_async(scope_of)(owner))
+        assert await second.open() == 503
+        await first.close()
+        third = await open_page(owner)
+        await third.close()
+
+    run(story)
