@@ -112,7 +112,7 @@ class AssembliesForm(FilterForm):
             found = found.filter(created_at__gte=given["start"])
         if given["end"]:
             found = found.filter(created_at__lt=self._exclusive_end())
-        return found.filter(pk__in=self._found_ids(given["find"])) if given["find"] else found
+        return found.filter(pk__in=find_assemblies(self.team, given["find"])) if given["find"] else found
 
     def _by_outcome(self, found: AssemblyQuerySet) -> AssemblyQuerySet:
         given = self.cleaned_data
@@ -168,16 +168,17 @@ class AssembliesForm(FilterForm):
         is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
         return end + timedelta(days=1) if is_day else end
 
-    def _found_ids(self, find: str) -> QuerySet[Assembly, int]:
-        """Return the ids that a search matches; each part of the union reads one index.
 
-        The range of hashes can use its index with any collation of the database.
-        """
-        mine, prefix = Assembly.objects.of(self.team).order_by(), find.lower()
-        parts = [mine.filter(conversation=find).exclude(conversation="")]
-        if find.isascii() and find.isdecimal() and int(find) < 2**63:
-            parts.append(mine.filter(pk=int(find)))
-        if HASH_START.fullmatch(prefix):
-            parts.append(mine.filter(sha256__gte=prefix, sha256__lt=f"{prefix}g"))
-        ids = [part.values_list("pk", flat=True) for part in parts]
-        return ids[0].union(*ids[1:], all=True) if len(ids) > 1 else ids[0]
+def find_assemblies(team: Team, find: str) -> QuerySet[Assembly, int]:
+    """Return the ids with this number, conversation or start of a hash.
+
+    Each part of the union reads one index. The range of hashes can use its index with any collation.
+    """
+    mine, prefix = Assembly.objects.of(team).order_by(), find.lower()
+    parts = [mine.filter(conversation=find).exclude(conversation="")]
+    if find.isascii() and find.isdecimal() and int(find) < 2**63:
+        parts.append(mine.filter(pk=int(find)))
+    if HASH_START.fullmatch(prefix):
+        parts.append(mine.filter(sha256__gte=prefix, sha256__lt=f"{prefix}g"))
+    ids = [part.values_list("pk", flat=True) for part in parts]
+    return ids[0].union(*ids[1:], all=True) if len(ids) > 1 else ids[0]

@@ -21,6 +21,7 @@ from tests.memory.factories import make_review, make_strategy
 # Pages open to every member, and whether the address names something of the team.
 PAGES = {
     "overview": False,
+    "palette": False,
     "overview_csv": False,
     "overview_table": False,
     "assemblies": False,

@@ -1,0 +1,55 @@
+// The command palette: Ctrl K or Cmd K opens it, the arrow keys choose a line, Enter opens it.
+"use strict";
+
+(() => {
+  const dialog = document.getElementById("palette");
+  if (!dialog) return;
+  const field = document.getElementById("palette-words");
+  const list = document.getElementById("palette-entries");
+  const entries = () => [...list.querySelectorAll("[role=option]")];
+  const chosen = () => list.querySelector("[aria-selected=true]");
+
+  function choose(entry) {
+    chosen()?.setAttribute("aria-selected", "false");
+    if (!entry) {
+      field.removeAttribute("aria-activedescendant");
+      return;
+    }
+    entry.setAttribute("aria-selected", "true");
+    entry.scrollIntoView({ block: "nearest" });
+    field.setAttribute("aria-activedescendant", entry.id);
+  }
+
+  function open() {
+    if (dialog.open) return;
+    field.value = "";
+    dialog.showModal();
+    htmx.trigger(field, "open");
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || event.key.toLowerCase() !== "k") return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else open();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("[data-palette]")) open();
+    else if (event.target === dialog || (dialog.contains(event.target) && event.target.closest("[role=option]"))) dialog.close();
+  });
+  field.addEventListener("keydown", (event) => {
+    const lines = entries();
+    const here = lines.indexOf(chosen());
+    const places = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + 8, PageUp: here - 8 };
+    if (event.key in places && lines.length) {
+      event.preventDefault();
+      const isStep = event.key.startsWith("Arrow");
+      const next = places[event.key];
+      choose(lines[isStep ? (next + lines.length) % lines.length : Math.max(0, Math.min(lines.length - 1, next))]);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      chosen()?.click();
+    }
+  });
+  list.addEventListener("htmx:afterSwap", () => choose(entries()[0]));
+})();
