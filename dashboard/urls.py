@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.pages import palette
+from dashboard.pages import palette, start
 from dashboard.pages.agents import phases, repositories, retries, tasks
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews
@@ -14,6 +14,9 @@ from dashboard.pages.spaces import configs, records, search, spaces
 app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("start/", start.start, name="start"),
+    path("start/dismiss", start.start_dismiss, name="start_dismiss"),
+    path("spaces/<slug:slug>/examples", start.start_examples, name="start_examples"),
     path("palette/", palette.palette, name="palette"),
     path("overview/<slug:slug>/", overview.overview_table, name="overview_table"),
     path("overview/<slug:slug>.csv", overview.overview_csv, name="overview_csv"),

@@ -17,7 +17,6 @@ from markdown_it.utils import OptionsDict
 
 # Parsing takes about 10 ms for 10,000 characters. Longer answers are shown as they were written.
 RENDERED_MAX_CHARS = 60_000
-SCHEMES = frozenset({"http", "https", "mailto"})
 # Headings inside an answer rank below those of the page.
 FIRST_LEVEL, LAST_LEVEL = 3, 6
 LANGUAGE_MAX_CHARS = 24
@@ -88,7 +87,8 @@ class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:
         """Allow whole addresses of the web and of mail; a path would lead into this site."""
         try:
-            return urlsplit(url.strip()).scheme.lower() in SCHEMES
+            parts = urlsplit(url.strip())
+            return parts.scheme == "mailto" or (parts.scheme in ("http", "https") and bool(parts.netloc))
         except ValueError:
             return False
 

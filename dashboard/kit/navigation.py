@@ -8,9 +8,11 @@ from typing import Any
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
 from contextopt.models import Membership, Role, Team
 from dashboard.kit.events import EVENTS_PATH
+from dashboard.kit.start import read_step
 from memory.models import ItemState, ReviewItem
 
 COUNTED_MAX = 99
@@ -91,6 +93,8 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "can_admin": membership.allows(Role.ADMIN),
         # Servers of WSGI have no events, and their pages poll.
         "events_path": EVENTS_PATH if isinstance(request, ASGIRequest) else "",
+        # Few templates show the next step, and only they ask for it.
+        "start": SimpleLazyObject(lambda: read_step(request)),
         "navigation": [_group(request, membership, *group) for group in NAVIGATION],
     }
 

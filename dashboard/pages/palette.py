@@ -67,7 +67,7 @@ def _pages(request: TeamRequest) -> Iterator[Entry]:
 
 def _actions(request: TeamRequest) -> Iterator[Entry]:
     if request.membership.allows(Role.EDITOR):
-        yield Entry("Action", "New space", reverse("dashboard:space_create"))
+        yield Entry("Action", "New space", f"{reverse('dashboard:spaces')}#new-title")
     if request.membership.allows(Role.REVIEWER):
         yield Entry("Action", "Ask a question in the chat", reverse("dashboard:chat"))
     yield Entry("Action", "Follow new assemblies live", f"{reverse('dashboard:assemblies')}?live=on")

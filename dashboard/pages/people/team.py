@@ -6,6 +6,7 @@ from zoneinfo import available_timezones
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
@@ -155,6 +156,7 @@ def render_settings(
         **_invitations(request),
         "time_zones": sorted(available_timezones()),
         "embedding": embedding_status(),
+        "first_space": SimpleLazyObject(lambda: Space.objects.of(team).order_by("id").first()),
         "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),
         **more,
     }

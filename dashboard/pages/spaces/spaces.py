@@ -24,6 +24,7 @@ from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
+from dashboard.pages.start import QUESTION
 
 REJECTIONS_SHOWN = 200
 IMPORT_TEMPLATE = "dashboard/import.html"
@@ -70,6 +71,7 @@ def space(request: TeamRequest, slug: str) -> HttpResponse:
         "preview_form": PreviewForm(),
         "page": newest_page(form.select(found), "date", request.GET.get("before", "")),
         "query": form.query(),
+        "question": QUESTION if "examples" in request.GET else "",
     }
     return render_page(request, "dashboard/space.html", context, partials=("records",))
 

@@ -22,6 +22,7 @@ from tests.memory.factories import make_review, make_strategy
 PAGES = {
     "overview": False,
     "palette": False,
+    "start": False,
     "overview_csv": False,
     "overview_table": False,
     "assemblies": False,
@@ -80,6 +81,7 @@ CLOSED_PAGES = {
 # Actions that change something: the role they need, and whether the address names something of the team.
 ACTIONS = {
     "space_create": (Role.EDITOR, False),
+    "start_examples": (Role.EDITOR, True),
     "space_edit": (Role.EDITOR, True),
     "space_import": (Role.EDITOR, True),
     "space_assemble": (Role.REVIEWER, True),
@@ -133,7 +135,7 @@ ACTIONS = {
     "demo_remove": (Role.ADMIN, False),
 }
 # Open to every member: these choose among one's own teams and store one's own views.
-OPEN_ACTIONS = {"switch_team", "view_save", "view_delete"}
+OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
 # Open to anybody with the link, with or without an account.
 LINKS = {"invitation", "invitation_join"}
 # Opened by htmx; a browser is redirected to the conversation.

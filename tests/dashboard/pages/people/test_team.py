@@ -99,8 +99,8 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
         while ApiKey.objects.count() < wanted:
             factories.make_key(team)
         # The frame's four, demo?, keys, members with users, invitations; models, fills and lines of
-        # embedding.
-        with django_assert_num_queries(11):
+        # embedding; the guided start.
+        with django_assert_num_queries(12):
             owner_client.get(URL)
 
 
