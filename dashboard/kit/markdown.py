@@ -8,7 +8,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any, override
 from urllib.parse import urlsplit
 
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -51,6 +51,8 @@ class _Renderer(RendererHTML):
     ) -> str:
         token = tokens[idx]
         words = self.renderInlineAsText(token.children or [], options, env)
+        if not token.attrGet("src"):
+            return conditional_escape(words)
         return format_html(
             '<a class="link" href="{}" rel="nofollow noopener noreferrer" target="_blank">{}</a>',
             token.attrGet("src"),
@@ -72,7 +74,13 @@ def _code_block(code: str, language: str, env: MutableMapping[str, Any]) -> str:
 
 def _mend_tokens(tokens: Sequence[Token]) -> None:
     """Open links in a tab of their own, lower headings, and align cells by a class instead of a style."""
+    is_link = True
     for token in tokens:
+        if token.type == "link_open":
+            is_link = bool(token.attrGet("href"))
+        if token.type in ("link_open", "link_close"):
+            # The parser keeps a link without an address.
+            token.hidden = not is_link
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(LAST_LEVEL, FIRST_LEVEL - 1 + int(token.tag[1]))}"
         if token.type == "link_open":

@@ -85,7 +85,7 @@ def test_an_image_is_a_link_and_is_not_loaded() -> None:
     [
         "javascript:alert(1)", "JaVaScRiPt:alert(1)", "java&#115;cript:alert(1)", "data:text/html,x",
         "vbscript:x", "file:///etc/passwd", "/accounts/logout/", "//evil.test/x", "?x=1", "#top",
-        "blob:https://x.test/1", "https", "https:x", "http:/x", "https:///x", "\tjavascript:alert(1)", "http\n://x",
+        "blob:https://x.test/1", "https", "https:x", "http:/x", "https:///x", "", "\tjavascript:alert(1)", "http\n://x",
     ],
 )  # fmt: skip
 def test_only_whole_addresses_of_web_and_mail_are_links(address: str) -> None:
