@@ -32,6 +32,7 @@ urlpatterns = [
     path("spaces/<slug:slug>/edit", configs.space_edit, name="space_edit"),
     path("spaces/<slug:slug>/preview/", spaces.space_preview, name="space_preview"),
     path("spaces/<slug:slug>/assemble", spaces.space_assemble, name="space_assemble"),
+    path("spaces/<slug:slug>/effect/", configs.settings_effect, name="space_effect"),
     path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),

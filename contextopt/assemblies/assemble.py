@@ -4,6 +4,7 @@ Without a question, an assembly usually takes three statements: the space with i
 with their counts, and one insert of the narrow row with its payload.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -52,10 +53,12 @@ def assemble_space(
     store: bool = True,
     is_demo: bool = False,
     created_at: datetime | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> AssemblyResult:
     """Decide which of a space's records enter one prompt, and log it unless it is a preview.
 
-    `created_at` dates the log row, so that demo data can be spread over past days.
+    `created_at` dates the log row, so that demo data can be spread over past days. A preview may try
+    `settings` of the space that are not published.
 
     Raises:
         NotFound: the team has no such space.
@@ -66,6 +69,8 @@ def assemble_space(
     started = work_seconds()
     as_of = request.as_of or timezone.now()
     space = load_space(team_id, request.space)
+    if settings and not store:
+        space = replace(space, settings={**space.settings, **settings})
     config, overrides = config_in_force(space, request)
     with loading():
         tokenizer = get_tokenizer(config.encoding)

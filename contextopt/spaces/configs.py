@@ -171,17 +171,24 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
     Raises:
         InvalidInput: no assembly could work with a setting; the error names it.
     """
+    try:
+        return publish_settings(space=space, created_by=created_by, note=data.note, **given_settings(data))
+    except ValidationError as error:
+        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
+        raise InvalidInput(problems) from error
+
+
+def given_settings(data: ConfigIn) -> dict[str, Any]:
+    """Return the settings that were given, in the form in which they are stored.
+
+    Raises:
+        InvalidInput: a setting is null that must have a value.
+    """
     given = data.model_dump(exclude_unset=True, exclude={"note"})
     for name, value in given.items():
         if value is None and name not in NULLABLE:
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
-        if value == "all":
-            given[name] = None
-    try:
-        return publish_settings(space=space, created_by=created_by, note=data.note, **given)
-    except ValidationError as error:
-        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
-        raise InvalidInput(problems) from error
+    return {name: None if value == "all" else value for name, value in given.items()}
 
 
 @transaction.atomic

@@ -30,6 +30,7 @@ class LedgerRow:
     is_pinned: bool
     reason: str
     line: str
+    sum: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +114,23 @@ def _row(
         score=decimals(entry["score"]) if parts else "–",
         parts=score_parts(parts, weights, best),
         parts_label=", ".join(
-            f"{PARTS[name][1].lower() if name in PARTS else name} {decimals(value, 1)} of 10"
-            for name, value in parts.items()
+            f"{_part_name(name).lower()} {decimals(value, 1)} of 10" for name, value in parts.items()
         ),
         tokens=entry["tokens"],
         is_kept=entry["kept"],
         is_pinned=entry["pinned"],
         reason=_reason(entry, titles),
         line=f"line-{entry['id']}" if entry["id"] in lines else "",
+        sum=tuple(
+            f"{_part_name(name)}: {decimals(value)} of 10 × weight {decimals(weights[name])} = "
+            f"{decimals(value * weights[name])}"
+            for name, value in parts.items()
+        ),
     )
+
+
+def _part_name(name: str) -> str:
+    return PARTS[name][1] if name in PARTS else name
 
 
 def _reason(entry: EntryJson, titles: dict[int, Titled]) -> str:

@@ -12,12 +12,13 @@ from pydantic import ValidationError
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import field_problems
 from contextopt.models import ContextConfig, Role, Space
-from contextopt.spaces.configs import SETTINGS, activate_config, publish_config
+from contextopt.spaces.configs import SETTINGS, activate_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn, SpacePatch
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
+from dashboard.pages.spaces.effects import read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
 
 VERSIONS_SHOWN = 50
@@ -65,6 +66,19 @@ def budget_preview(request: TeamRequest, slug: str) -> HttpResponse:
     form.is_valid()
     context = {"space": space, "bar": budget_bar(form.cleaned_data), "form": form}
     return render_page(request, f"{TEMPLATE}#budget", context)
+
+
+@require_GET
+@team_page
+def settings_effect(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show what the settings being typed would change in the space's last requests."""
+    space = get_space(request, slug)
+    form = ConfigForm(request.GET)
+    effects = None
+    if form.is_valid():
+        assert isinstance(form.value, ConfigIn)
+        effects = read_effects(space, given_settings(form.value), request.actor)
+    return render_page(request, f"{TEMPLATE}#effect", {"space": space, "form": form, "effects": effects})
 
 
 @require_POST

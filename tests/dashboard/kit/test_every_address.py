@@ -36,6 +36,7 @@ PAGES = {
     "space_preview": True,
     "space_settings": True,
     "space_budget": True,
+    "space_effect": True,
     "record": True,
     "phases": False,
     "phases_csv": False,

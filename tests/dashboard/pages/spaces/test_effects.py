@@ -1,0 +1,80 @@
+"""The effect of drafted settings on a space's last requests."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from contextopt.models import Assembly, Space
+from dashboard.pages.spaces.effects import REQUESTS_TRIED, read_effects
+from dashboard.pages.spaces.forms import ConfigForm
+from tests import factories
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+@pytest.fixture
+def filled(space: Space) -> Space:
+    for number in range(8):
+        factories.make_record(space, title=f"Note {number}", date=NOW - timedelta(days=number))
+    return space
+
+
+def effect_of(client: Client, space: Space, **changes: object) -> str:
+    settings = {**ConfigForm.initial_of(space.configs.active().get()), **changes}
+    given = {name: value for name, value in settings.items() if value is not None}
+    response = client.get(f"/spaces/{space.slug}/effect/", given, headers={"HX-Request": "true"})
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_draft_is_tried_and_nothing_is_logged(filled: Space) -> None:
+    factories.make_assembly(filled, stage=4)
+    [effect] = read_effects(filled, {"max_records": 3}, "test").rows
+    assert (effect.records_before, effect.records_after) == (8, 3)
+    assert effect.tokens_after < effect.tokens_before
+    assert Assembly.objects.count() == 1
+    assert filled.configs.active().get().max_records == 20
+
+
+def test_each_question_once_newest_first(filled: Space) -> None:
+    for query in ("one", "two", "one", "", ""):
+        factories.make_assembly(filled, stage=5 if query else 4, query=query)
+    rows = read_effects(filled, {}, "test").rows
+    assert [row.question for row in rows] == ["", "one", "two"]
+    for number in range(REQUESTS_TRIED):
+        factories.make_assembly(filled, stage=5, query=f"more {number}")
+    assert len(read_effects(filled, {}, "test").rows) == REQUESTS_TRIED
+
+
+def test_the_page_shows_both(owner_client: Client, filled: Space) -> None:
+    factories.make_assembly(filled, stage=4)
+    html = effect_of(owner_client, filled, max_records=3)
+    assert '<td class="n">8</td><td class="n"><strong>3</strong></td>' in html
+    assert "without a question" in html
+
+
+def test_a_draft_that_cannot_assemble_says_so(owner_client: Client, filled: Space) -> None:
+    factories.make_assembly(filled, stage=4, system_tokens=2_500)
+    html = effect_of(owner_client, filled, total_tokens=1_500)
+    assert 'class="bad"' in html
+
+
+def test_a_wrong_field_is_corrected_first(owner_client: Client, filled: Space) -> None:
+    factories.make_assembly(filled, stage=4)
+    assert "Correct the fields above" in effect_of(owner_client, filled, max_records=0)
+
+
+def test_a_space_without_requests_says_so(owner_client: Client, filled: Space) -> None:
+    assert "no requests yet" in effect_of(owner_client, filled)
+
+
+def test_another_teams_space_is_not_found(outsider_client: Client, filled: Space) -> None:
+    assert outsider_client.get(f"/spaces/{filled.slug}/effect/").status_code == 404
