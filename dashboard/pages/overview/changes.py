@@ -1,4 +1,4 @@
-"""What changed in a period: settings that were published, and models that were new."""
+"""Changes in a period: settings that were published, and models that were new."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -64,7 +64,7 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What some kinds of assemblies saved together; dollars are None if no model has a price."""
+    """The saving of some kinds of assemblies together; dollars are None if no model has a price."""
 
     assemblies: int = 0
     priced: int = 0

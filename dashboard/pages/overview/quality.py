@@ -1,4 +1,4 @@
-"""What the savings were worth: verdicts on contexts, and whether agents' tasks were completed."""
+"""The worth of the savings: verdicts on contexts, and whether agents' tasks were completed."""
 
 from dataclasses import dataclass
 

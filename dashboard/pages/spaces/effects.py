@@ -1,4 +1,4 @@
-"""What a draft of the settings would change in the last requests of a space."""
+"""The effect that a draft of the settings would have on the last requests of a space."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What changed in a period: published settings and new models."""
+"""Changes in a period: published settings and new models."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
