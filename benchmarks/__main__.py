@@ -45,7 +45,11 @@ def parse_arguments() -> argparse.Namespace:
         help="records of commits (JSONL), for briefs and finding",
     )
     parser.add_argument(
-        "--dialogues", type=Path, help="conversations with questions (LoCoMo's JSON), for recall and finding"
+        "--dialogues",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="conversations with questions (JSON as in LoCoMo), for recall and finding",
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
@@ -106,7 +110,7 @@ def _material(arguments: argparse.Namespace) -> Material:
         logs=arguments.logs,
         commits=tuple(arguments.commits),
         aider=arguments.aider,
-        dialogues=arguments.dialogues,
+        dialogues=tuple(arguments.dialogues),
         mem0=arguments.mem0,
     )
 

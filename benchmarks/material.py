@@ -19,7 +19,7 @@ class Material:
     logs: Path | None = None
     commits: tuple[Path, ...] = ()
     aider: Path | None = None
-    dialogues: Path | None = None
+    dialogues: tuple[Path, ...] = ()
     mem0: Path | None = None
 
     def snapshots(self, cases: int) -> Iterator[Snapshot]:

@@ -52,6 +52,7 @@ class Scale:
     file_cases: int
     search_sizes: tuple[int, ...]
     kills: int
+    recall_models: tuple[str, ...]
 
 
 FULL = Scale(
@@ -68,6 +69,7 @@ FULL = Scale(
     file_cases=40,
     search_sizes=(1_000, 10_000, 100_000),
     kills=3,
+    recall_models=("wordllama", "minilm"),
 )
 QUICK = Scale(
     sizes=(1_000, 10_000),
@@ -83,6 +85,7 @@ QUICK = Scale(
     file_cases=4,
     search_sizes=(1_000,),
     kills=1,
+    recall_models=("wordllama",),
 )
 
 
@@ -127,14 +130,19 @@ class Suite:
         )
 
     def recall(self) -> Section:
-        if self.material.dialogues is None:
+        if not self.material.dialogues:
             return _not_given("recall", "--dialogues")
-        mem0 = self.material.mem0
-        return measure_recall(self.team, self.material.dialogues, mem0=mem0, recount=self.recount)
+        return measure_recall(
+            self.team,
+            self.material.dialogues,
+            models=self.scale.recall_models,
+            mem0=self.material.mem0,
+            recount=self.recount,
+        )
 
     def finding(self) -> Section:
         commits, dialogues = self.material.commits, self.material.dialogues
-        if not commits and dialogues is None:
+        if not commits and not dialogues:
             return _not_given("finding", "--commits")
         return measure_finding(self.team, commits, dialogues)
 

@@ -1,6 +1,7 @@
 """Conversations with questions, in the format of the LoCoMo benchmark, as spaces with records.
 
-Source: Maharana et al. 2024, Evaluating Very Long-Term Conversational Memory of LLM Agents.
+Sources: Maharana et al. 2024, Evaluating Very Long-Term Conversational Memory of LLM Agents (LoCoMo);
+Tavakoli et al. 2025, Beyond a Million Tokens (BEAM); Zhong et al. 2021, QMSum.
 """
 
 import json
@@ -18,7 +19,8 @@ from contextopt.engine.text.cleaning import unbroken
 # Questions that the conversation does not answer.
 UNANSWERABLE = 5
 TURN_TYPE = "message"
-_TURN_ID = re.compile(r"D\d+:\d+")
+_TURN_ID = re.compile(r"D\d+:\d+|[MT]\d+")
+_LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,12 @@ class Turn:
     @property
     def line(self) -> str:
         """Return the turn as the product renders a record with whole notes."""
-        return record_line(self.speaker, TURN_TYPE, self.said_at, (), unbroken(self.text))
+        return f"{self.frame}{unbroken(self.text)}\n"
+
+    @property
+    def frame(self) -> str:
+        """Return the beginning of the line, before the text."""
+        return record_line(self.speaker, TURN_TYPE, self.said_at, (), ".").removesuffix(".\n")
 
     @property
     def said(self) -> str:
@@ -42,10 +49,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and the texts of the turns that answer it."""
+    """A question with its answer ("" if the set gives none) and the ids of the turns that answer it."""
 
     text: str
-    evidence: tuple[str, ...]
+    kind: str
+    answer: str
+    evidence: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +92,10 @@ def _moment(text: str) -> datetime:
 
 
 def _questions(rows: list[dict[str, Any]], turns: tuple[Turn, ...]) -> Iterator[Question]:
-    texts = {turn.id: turn.text for turn in turns}
+    known = {turn.id for turn in turns}
     for row in rows:
-        named = dict.fromkeys(_TURN_ID.findall(" ".join(row["evidence"])))
-        evidence = tuple(texts[turn_id] for turn_id in named if turn_id in texts)
-        if row["category"] != UNANSWERABLE and evidence:
-            yield Question(row["question"], evidence)
-
-
-def share_in(text: str, evidence: tuple[str, ...]) -> float:
-    """Return the share of the evidence in a context, counting each turn whole or not at all."""
-    flat = " ".join(text.split())
-    return sum(" ".join(turn.split()) in flat for turn in evidence) / len(evidence)
+        evidence = frozenset(_TURN_ID.findall(" ".join(row["evidence"]))) & known
+        category = row["category"]
+        if category != UNANSWERABLE and evidence:
+            kind = _LOCOMO_CATEGORIES.get(category, str(category).replace("_", " "))
+            yield Question(row["question"], kind, str(row.get("answer", "")), evidence)

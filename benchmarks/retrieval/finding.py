@@ -81,10 +81,10 @@ class Collection:
         return [f"{row.title}\n{row.notes}" for row in self.rows]
 
 
-def measure_finding(team: Team, files: Sequence[Path], dialogues: Path | None) -> Section:
+def measure_finding(team: Team, files: Sequence[Path], dialogues: Sequence[Path]) -> Section:
     collections = [read_collection(path) for path in files]
-    if dialogues is not None:
-        collections += map(read_dialogue, load_dialogues(dialogues))
+    for path in dialogues:
+        collections += map(read_dialogue, load_dialogues(path))
     spaces = [_import(team, collection) for collection in collections]
     figures: list[Figure] = []
     notes = [_CONDITIONS, _OTHERS]
@@ -112,7 +112,7 @@ def read_dialogue(dialogue: Dialogue) -> Collection:
         Question(
             DIALOGUE,
             question.text,
-            frozenset(place for place, turn in enumerate(dialogue.turns) if turn.text in question.evidence),
+            frozenset(place for place, turn in enumerate(dialogue.turns) if turn.id in question.evidence),
         )
         for question in dialogue.questions
     ]
@@ -154,7 +154,7 @@ def _words(text: str) -> list[str]:
 
 
 def _import(team: Team, collection: Collection) -> Space:
-    slug = f"finding-{collection.name}"
+    slug = f"finding-{collection.name.lower()}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=SpaceIn(slug=slug, name=collection.name), actor="benchmarks")
     for rows in batched(collection.rows, 1_000, strict=False):

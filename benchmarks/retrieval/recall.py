@@ -4,16 +4,17 @@ A conversation is a space, a turn is a record, and the product assembles and log
 The others rank the same turns, with the same lines and budgets.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
 from django.test import override_settings
 
-from benchmarks.figures import Bar, Figure, Section, at_least
-from benchmarks.retrieval.dialogues import TURN_TYPE, Dialogue, Turn, load_dialogues, share_in
+from benchmarks.figures import Figure, Section, at_least
+from benchmarks.retrieval.dialogues import TURN_TYPE, Dialogue, Turn, load_dialogues
+from benchmarks.retrieval.evidence import Context, Measured, measure_context
 from benchmarks.retrieval.recallrivals import fill_room, load_rivals
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import ENCODING, say
@@ -31,43 +32,70 @@ from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import upsert_records
 from contextopt.spaces.spaces import create_space, delete_space
 
-BUDGETS = (1_000, 2_000, 4_000)
-BARS = {"minilm": (0.79, 0.87, 0.93), "wordllama": (0.73, 0.82, 0.88)}
+BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"
 
 _CONDITIONS = (
-    "The share of a question's evidence turns that are whole in the context, averaged over questions. "
-    "Questions that the conversation does not answer are left out. Default settings with the given budget."
+    "The share of a question's evidence in the context, averaged over questions. A turn counts if the "
+    "context shows at least half of the answer's content words that the turn holds; for QMSum, which has no "
+    "answers, the evidence's tokens count, of those that could fit. Precision is the share of the turns in "
+    "a context that are evidence. Questions that the conversation does not answer are left out. Default "
+    "settings with the given budget."
 )
 _OTHERS = (
     "The others take the best of their ranking while they fit. bm25s has its defaults, embeddings are "
     "compared exactly, and the fusion combines these two with k = 60."
 )
 
-type Shares = dict[tuple[str, int], list[float]]
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of conversation: the budgets to measure at, and the least recall at each, by model."""
+
+    name: str
+    prefix: str
+    budgets: tuple[int, ...]
+    bars: Mapping[str, tuple[float, ...]]
 
 
-@dataclass(slots=True)
+KINDS = (
+    Kind(
+        "LoCoMo", "conv-", (1_000, 2_000, 4_000), {BUNDLED: (0.81, 0.87, 0.91), "minilm": (0.82, 0.88, 0.925)}
+    ),
+    Kind("BEAM", "beam-", (1_000, 2_000, 4_000, 8_000), {BUNDLED: (0.48, 0.54, 0.62, 0.70)}),
+    Kind("QMSum", "qmsum-", (450, 1_000), {BUNDLED: (0.40, 0.48)}),
+)
+
+type Results = dict[tuple[str, int], list[Measured]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
-    """The shares of all questions so far, by contender and budget, for one conversation or all."""
+    """The results for one model and kind of conversation so far, by contender and budget."""
 
+    model: str
+    kind: Kind
+    mem0: Path | None
     recount: Recount
-    shares: Shares = field(default_factory=lambda: defaultdict(list))
-    notes: list[str] = field(default_factory=list)
+    results: Results = field(default_factory=lambda: defaultdict(list))
 
 
-def measure_recall(team: Team, path: Path, *, mem0: Path | None, recount: Recount) -> Section:
-    dialogues = load_dialogues(path)
-    spaces = [_import(team, dialogue) for dialogue in dialogues]
+def measure_recall(
+    team: Team, paths: Sequence[Path], *, models: Sequence[str], mem0: Path | None, recount: Recount
+) -> Section:
+    dialogues = [dialogue for path in paths for dialogue in load_dialogues(path)]
+    spaces = {dialogue.name: _import(team, dialogue) for dialogue in dialogues}
     figures: list[Figure] = []
     notes = [_CONDITIONS, _OTHERS]
-    for setting, bars in BARS.items():
-        with override_settings(EMBEDDING_MODEL=setting):
-            use_model(spaces)
-            run = _Run(recount)
-            notes += _measure(run, dialogues, spaces, mem0, setting)
-        figures += _figures(run, setting, bars)
-    for space in spaces:
+    for model in models:
+        for kind in KINDS:
+            own = [dialogue for dialogue in dialogues if dialogue.name.startswith(kind.prefix)]
+            if own and model in kind.bars:
+                run = _Run(model, kind, mem0, recount)
+                notes += _measure(run, own, spaces)
+                figures += _figures(run)
+                notes += _describe_kinds(run)
+    for space in spaces.values():
         delete_space(space=space)
     return Section("Recall: what a context for a question holds", tuple(figures), tuple(dict.fromkeys(notes)))
 
@@ -83,7 +111,7 @@ def use_model(spaces: Sequence[Space]) -> None:
 
 
 def _import(team: Team, dialogue: Dialogue) -> Space:
-    slug = f"dialogue-{dialogue.name}"
+    slug = f"dialogue-{dialogue.name.lower()}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
     upsert_records(space=space, rows=[row_of(turn) for turn in dialogue.turns], actor="benchmarks")
@@ -104,28 +132,28 @@ def row_of(turn: Turn) -> RecordIn:
     )
 
 
-def _measure(
-    run: _Run, dialogues: Sequence[Dialogue], spaces: Sequence[Space], mem0: Path | None, setting: str
-) -> Iterator[str]:
-    """Ask everyone every question. Yield notes, including one for each conversation."""
-    rivals, notes = load_rivals(configured_embedder(), mem0)
-    yield from notes
-    for dialogue, space in zip(dialogues, spaces, strict=True):
-        own = _Run(run.recount)
-        _ask_ours(own, dialogue, space)
-        turns = [turn.said for turn in dialogue.turns]
-        asked = [question.text for question in dialogue.questions]
-        for rival in rivals:
-            _ask(own, rival.name, dialogue, rival.rank(turns, asked))
-        for key, shares in own.shares.items():
-            run.shares[key] += shares
-        say(f"{setting}, {dialogue.name}: {len(dialogue.questions)} questions")
-        yield f"{setting}, {dialogue.name}, {len(dialogue.questions)} questions: {_describe(own.shares)}."
+def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, Space]) -> Iterator[str]:
+    """Ask everyone every question. Yield notes on rivals that cannot run, and one for each conversation."""
+    with override_settings(EMBEDDING_MODEL=run.model):
+        use_model([spaces[dialogue.name] for dialogue in dialogues])
+        rivals, notes = load_rivals(configured_embedder(), run.mem0)
+        yield from notes
+        for dialogue in dialogues:
+            results: Results = defaultdict(list)
+            _ask_ours(run, results, dialogue, spaces[dialogue.name])
+            asked = [question.text for question in dialogue.questions]
+            for rival in rivals:
+                rankings = rival.rank([turn.said for turn in dialogue.turns], asked)
+                _ask(run, results, rival.name, dialogue, rankings)
+            for key, measured in results.items():
+                run.results[key] += measured
+            say(f"{run.model}, {dialogue.name}: {len(asked)} questions")
+            yield f"{run.model}, {dialogue.name}, {len(asked)} questions: {_describe(results)}."
 
 
-def _ask_ours(run: _Run, dialogue: Dialogue, space: Space) -> None:
+def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, space: Space) -> None:
     for question in dialogue.questions:
-        for budget in BUDGETS:
+        for budget in run.kind.budgets:
             request = AssemblyIn(
                 space=space.slug,
                 query=question.text,
@@ -135,32 +163,61 @@ def _ask_ours(run: _Run, dialogue: Dialogue, space: Space) -> None:
             result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
             certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
             run.recount.check(result.text, budget=budget, certificate=certificate)
-            run.shares[OURS, budget].append(share_in(result.text, question.evidence))
+            names = {entry.id: entry.external_id for entry in result.outcome.ledger}
+            order = [names[record_id] for record_id in result.outcome.order]
+            lines = result.text.splitlines(keepends=True)[-len(order) :] if order else []
+            context = Context(result.text, dict(zip(order, lines, strict=True)))
+            results[OURS, budget].append(measure_context(dialogue, question, context, budget))
 
 
-def _ask(run: _Run, name: str, dialogue: Dialogue, rankings: Sequence[list[int]]) -> None:
+def _ask(
+    run: _Run, results: Results, name: str, dialogue: Dialogue, rankings: Sequence[Sequence[int]]
+) -> None:
     tokenizer = get_tokenizer(ENCODING)
     title = header(SpaceContext(dialogue.name, "", (), ()))
     lines = [turn.line for turn in dialogue.turns]
     for question, ranking in zip(dialogue.questions, rankings, strict=True):
-        for budget in BUDGETS:
-            text = fill_room(lines, ranking, header=title, budget_tokens=budget, tokenizer=tokenizer)
-            run.shares[name, budget].append(share_in(text, question.evidence))
+        for budget in run.kind.budgets:
+            taken = fill_room(lines, ranking, header=title, budget_tokens=budget, tokenizer=tokenizer)
+            text = f"{title}\n{''.join(lines[place] for place in taken)}"
+            context = Context(text, {dialogue.turns[place].id: lines[place] for place in taken})
+            results[name, budget].append(measure_context(dialogue, question, context, budget))
 
 
-def _describe(shares: Shares) -> str:
-    names = dict.fromkeys(name for name, _ in shares)
-    return "; ".join(
-        f"{name} {' / '.join(f'{fmean(shares[name, budget]):.3f}' for budget in BUDGETS)}" for name in names
-    )
+def _describe(results: Results) -> str:
+    """Return each contender's recall at each budget."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for (name, _), measured in results.items():
+        found[name].append(f"{_recall(measured):.3f}")
+    return "; ".join(f"{name} {' / '.join(shares)}" for name, shares in found.items())
 
 
-def _figures(run: _Run, setting: str, bars: tuple[float, ...]) -> Iterator[Figure]:
-    for (name, budget), shares in run.shares.items():
-        share = fmean(shares)
-        bar = _bar(bars[BUDGETS.index(budget)], share) if name == OURS else None
-        yield Figure(f"{setting}, {budget:,} tokens: {name}", "", len(shares), share, bar=bar)
+def _describe_kinds(run: _Run) -> Iterator[str]:
+    """Yield a note for each contender and budget: precision, tokens, empties, recall by kind of question."""
+    for (name, budget), measured in run.results.items():
+        kinds = Counter(each.kind for each in measured)
+        shares = ", ".join(
+            f"{kind} ({count}) {_recall([each for each in measured if each.kind == kind]):.2f}"
+            for kind, count in sorted(kinds.items())
+        )
+        precision = fmean(each.precision for each in measured)
+        tokens = fmean(each.tokens for each in measured)
+        empty = sum(each.is_empty for each in measured)
+        yield (
+            f"{run.kind.name}, {run.model}, {budget:,} tokens, {name}: precision {precision:.3f}, "
+            f"{tokens:,.0f} tokens, {empty} empty; {shares}."
+        )
 
 
-def _bar(least: float, share: float) -> Bar:
-    return at_least(least, share, f"≥ {least:.2f}")
+def _figures(run: _Run) -> Iterator[Figure]:
+    bars = dict(zip(run.kind.budgets, run.kind.bars[run.model], strict=True))
+    for (name, budget), measured in run.results.items():
+        share, least = _recall(measured), bars[budget]
+        bar = at_least(least, share, f"≥ {least:g}") if name == OURS else None
+        yield Figure(
+            f"{run.kind.name}, {run.model}, {budget:,} tokens: {name}", "", len(measured), share, bar=bar
+        )
+
+
+def _recall(measured: Sequence[Measured]) -> float:
+    return fmean(each.recall for each in measured)

@@ -115,14 +115,14 @@ def by_mem0(texts: Sequence[str], questions: Sequence[str], *, model: str, pytho
 
 
 def fill_room(
-    lines: Sequence[str], ranking: Ranking, *, header: str, budget_tokens: int, tokenizer: Tokenizer
-) -> str:
-    """Take the lines in order while the next one fits, as the product does."""
+    lines: Sequence[str], ranking: Sequence[int], *, header: str, budget_tokens: int, tokenizer: Tokenizer
+) -> list[int]:
+    """Take lines in order while the next one fits, as the product does, and return their positions."""
     left = budget_tokens - tokenizer.count(header + "\n")
     taken = []
     for place in ranking:
         left -= tokenizer.count(lines[place])
         if left < 0:
             break
-        taken.append(lines[place])
-    return f"{header}\n{''.join(taken)}"
+        taken.append(place)
+    return taken
