@@ -88,7 +88,8 @@ def _measure(arguments: argparse.Namespace) -> int:
 
     scale = suite.QUICK if arguments.quick else suite.FULL
     if arguments.sizes:
-        scale = replace(scale, sizes=tuple(sorted(arguments.sizes)))
+        sizes = tuple(sorted(arguments.sizes))
+        scale = replace(scale, sizes=sizes, search_sizes=sizes)
     names = [name for name in NAMES if not arguments.names or name in arguments.names]
     try:
         sections, machine = suite.run_suite(names, scale, _material(arguments))

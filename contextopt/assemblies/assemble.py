@@ -33,14 +33,16 @@ REACHES = (1, 6, 36, 216)
 OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
-    "neighbour_share", "notes_chars",
+    "neighbour_share", "notes_chars", "record_tokens",
 )  # fmt: skip
 # Settings with another name when a question is asked, and in stage 3.
 QUESTION_SETTINGS = {
     "window_days": "question_window_days",
     "max_records": "question_max_records",
     "notes_chars": "question_notes_chars",
+    "record_tokens": "question_record_tokens",
 }
+QUESTION_ONLY = ("notes_chars", "record_tokens")
 STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
 REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3_SETTINGS).items()}
 
@@ -147,7 +149,7 @@ def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextCo
     changes = {names.get(name, name): None if value == "all" else value for name, value in given.items()}
     if not request.asks:
         # Notes are rendered only for a question; without one, records appear as their summaries.
-        changes.pop("notes_chars", None)
+        changes = {name: value for name, value in changes.items() if name not in QUESTION_ONLY}
     config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
     shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
     return config, shown

@@ -7,7 +7,7 @@ from pydantic import Field
 from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import TOKENS_MAX
-from contextopt.spaces.inputs import MaxRecords, NotesChars, WindowDays
+from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, WindowDays
 
 PROMPT_TEXT_MAX = 1_000_000
 
@@ -34,6 +34,7 @@ class PromptIn(Input):
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
     notes_chars: NotesChars | None = None
+    record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None

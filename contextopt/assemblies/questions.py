@@ -46,6 +46,8 @@ LENDING, LENDERS_MIN = 3, 13
 DETAIL_TOKENS = 12
 # Extra texts to read, to replace records that repeat another.
 SPARE_DETAILS = 30
+# Prose has about this many bytes per token.
+BYTES_PER_TOKEN = 4
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
@@ -83,7 +85,7 @@ def load_for_question(
     matches |= rate(replace(anywhere, lexical={}, cosines={}), known.keys() - matches.keys())
     # A lead deleted meanwhile is not a candidate.
     found = {row: match for row, match in matches.items() if row in known}
-    relevant = lend_to_neighbours(relevances(found), threads, config)
+    relevant = lend_to_neighbours(relevances(found), threads, config, _sizes(beside))
     ranked = rank_by_query(known.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
     details = _load_details([scored.record.id for scored in ranked[:most]])
@@ -157,6 +159,22 @@ def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
             run.append(follows[run[-1]])
         joined.append(run)
     return joined
+
+
+def _sizes(ids: Iterable[int]) -> dict[int, int]:
+    """Estimate the tokens of records with whole notes. The length in bytes is known without reading them."""
+    wanted = sorted(ids)
+    if not wanted:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT id, summary_tokens + greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN}
+              FROM contextopt_record WHERE id = ANY(%s::bigint[])
+            """,
+            [id_array(wanted)],
+        )
+        return dict(cursor.fetchall())
 
 
 def _load_summaries(

@@ -155,9 +155,11 @@ def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
 def read_config(stored: dict[str, Any]) -> ContextConfig:
     """Return the engine's config from a payload's snapshot, which also holds its version and overrides.
 
-    Older snapshots have one window and one record limit, used for questions too.
+    Older snapshots have one window and one record limit, used for questions too, and lack later settings.
     """
-    settings = {name: value for name, value in stored.items() if name not in {"version", "overrides"}}
+    settings = {"question_record_tokens": None} | {
+        name: value for name, value in stored.items() if name not in {"version", "overrides"}
+    }
     if "notes_chars" in settings:
         settings["question_notes_chars"] = settings.pop("notes_chars")
         settings["question_window_days"] = settings["window_days"]

@@ -8,6 +8,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 
+from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import FieldProblem, InvalidInput, NotFound
@@ -20,12 +21,15 @@ from contextopt.spaces.models import Space
 WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
 RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
 # Settings whose null means "all".
-ALL_ALLOWED = ("window_days", "question_window_days", "question_max_records", "question_notes_chars")
+ALL_ALLOWED = (
+    "window_days", "question_window_days", "question_max_records", "question_notes_chars",
+    "question_record_tokens",
+)  # fmt: skip
 SETTINGS = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
     "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
-    "question_window_days", "question_max_records", "question_notes_chars",
+    "question_window_days", "question_max_records", "question_notes_chars", "question_record_tokens",
 )  # fmt: skip
 
 
@@ -117,6 +121,11 @@ class ContextConfig(models.Model):
     question_window_days = _limit(3_650)
     question_max_records = _limit(1_000)
     question_notes_chars = _limit(100_000)
+    question_record_tokens = models.PositiveIntegerField(
+        null=True, blank=True, default=120,
+        validators=[MinValueValidator(MIN_RECORD_TOKENS), MaxValueValidator(TOKENS_MAX)],
+        help_text="Leave blank for a quarter of the context.",
+    )  # fmt: skip
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

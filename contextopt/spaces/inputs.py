@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.inputs import (
     NUMBER,
     BigInt,
@@ -87,6 +88,7 @@ class RecordPatch(Input):
 
 WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
 NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
+RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=TOKENS_MAX), NUMBER] | Literal["all"]
 MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
 
 
@@ -109,6 +111,7 @@ class ConfigIn(Input):
     question_window_days: WindowDays | None = None
     question_max_records: MaxRecords | None = None
     question_notes_chars: NotesChars | None = None
+    question_record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
     note: Annotated[Text, Field(max_length=200)] = ""

@@ -192,6 +192,7 @@ class ConfigOut(TypedDict):
     question_window_days: int | Literal["all"]
     question_max_records: int | Literal["all"]
     question_notes_chars: int | Literal["all"]
+    question_record_tokens: int | Literal["all"]
     note: str
     created_by: str
     created_at: datetime

@@ -1,8 +1,10 @@
 """Build one context: filter, score, allocate, truncate, render, count."""
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import (
@@ -16,7 +18,7 @@ from contextopt.engine.prompts.filters import filter_records
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.prompts.rendering import FittedHeader, fit_header, join_lines, order_records
 from contextopt.engine.prompts.scoring import Scored, frequency, precedence, rank, recency, score_float
-from contextopt.engine.prompts.selection import DUPLICATE_OF, Query, Selection, select
+from contextopt.engine.prompts.selection import DUPLICATE_OF, Query, Selection, record_limits, select
 from contextopt.engine.prompts.truncation import Cut, truncate
 from contextopt.engine.prompts.values import (
     Assembled,
@@ -173,10 +175,42 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
 
 
 def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
+    """Choose records of the largest size at which all of them fit, or else of the smallest."""
+    room = budget_tokens - _cost_before_records(header, budget_tokens, request.tokenizer)
+    first, *larger = _selections(request, candidates.ranked, room)
+    chosen = _pack(request, candidates, first(), header, budget_tokens, room)
+    for select_larger in larger:
+        if chosen.cut.dropped or candidates.unseen or not chosen.selection.is_shortened:
+            break
+        packed = _pack(request, candidates, select_larger(), header, budget_tokens, room)
+        if packed.cut.dropped:
+            break
+        chosen = packed
+    return chosen
+
+
+def _selections(
+    request: _Request, ranked: list[Scored], room_tokens: int
+) -> Iterator[Callable[[], Selection]]:
+    """Yield the selections to try, the one with the shortest records first."""
+    query, config, tokenizer = request.query, request.config, request.tokenizer
+    if config.stage != SEARCH_STAGE or query is None:
+        yield partial(Selection, tuple(ranked))
+        return
+    for limit in record_limits(config, room_tokens):
+        yield partial(select, ranked, query, config, tokenizer, room_tokens=room_tokens, limit_tokens=limit)
+
+
+def _pack(
+    request: _Request,
+    candidates: _Candidates,
+    selection: Selection,
+    header: FittedHeader,
+    budget_tokens: int,
+    room: int,
+) -> _Chosen:
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     tokenizer = request.tokenizer
-    room = budget_tokens - _cost_before_records(header, budget_tokens, tokenizer)
-    selection = _select(request, candidates.ranked, room)
     cut = truncate(selection.ranked, room, candidates.max_records)
     while cut.kept:
         records = order_records(cut.kept, request.config.record_order)
@@ -186,12 +220,6 @@ def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, bu
             return _Chosen(cut, selection, tuple([record.id for record in records]), text, tokens)
         cut = cut.without_last()
     return _Chosen(cut, selection, (), header.text, header.tokens)
-
-
-def _select(request: _Request, ranked: list[Scored], room_tokens: int) -> Selection:
-    if request.config.stage != SEARCH_STAGE or request.query is None:
-        return Selection(tuple(ranked), (), {})
-    return select(ranked, request.query, request.config, request.tokenizer, room_tokens)
 
 
 def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:

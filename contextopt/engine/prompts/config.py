@@ -27,6 +27,8 @@ MAX_WINDOW_DAYS = 3650
 MAX_RECORD_LIMIT = 1000
 MAX_ENCODING_CHARS = 64
 MAX_NOTES_CHARS = 100_000
+MIN_RECORD_TOKENS = 64
+"""Size that any record may have, whatever the budget and the settings."""
 
 _WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
 _DECIMALS = (*_WEIGHTS, "neighbour_share")
@@ -36,9 +38,10 @@ _DECIMALS = (*_WEIGHTS, "neighbour_share")
 class ContextConfig:
     """Settings of one assembly. Sizes are in tokens unless the name says otherwise.
 
-    None means "all" for a window, a record limit or the notes. `total_tokens` None means the sum of the
-    parts, so raising one part raises the total. The semantic, lexical, neighbour and question settings apply
-    to stage 5 only, where the question decides and not the calendar.
+    None means "all" for a window, a record limit or the notes, and a quarter of the room for the size of a
+    record. `total_tokens` None means the sum of the parts, so raising one part raises the total. The
+    semantic, lexical, neighbour and question settings apply to stage 5 only, where the question decides and
+    not the calendar.
     """
 
     stage: int = 4
@@ -60,6 +63,7 @@ class ContextConfig:
     question_window_days: int | None = None
     question_max_records: int | None = None
     question_notes_chars: int | None = None
+    question_record_tokens: int | None = 120
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
@@ -79,6 +83,8 @@ class ContextConfig:
         check_choice("record_order", self.record_order, RECORD_ORDERS)
         check_weight("neighbour_share", self.neighbour_share, high=1)
         check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
+        record_tokens = self.question_record_tokens
+        check_optional_int("question_record_tokens", record_tokens, MIN_RECORD_TOKENS, MAX_PART_TOKENS)
 
     @property
     def window_in_force(self) -> int | None:

@@ -9,6 +9,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from contextopt.engine.text.cleaning import ELLIPSIS, flatten, grapheme_boundary, unbroken
 from contextopt.engine.text.lexical import distinct_terms
@@ -22,19 +24,43 @@ _END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
 def best_passages(text: str, query: Collection[str], max_chars: int) -> str:
-    """Return at most `max_chars` characters of a text as one line, "…" marking omissions.
+    """Return at most `max_chars` characters of a text; see `RatedText.excerpt`."""
+    return RatedText(text, query).excerpt(max_chars)
 
-    `query` holds terms as `lexical.terms` returns them. If the text has none of them, its beginning is
-    returned. A text that fits is returned whole, with its blanks unchanged.
+
+@dataclass(frozen=True)
+class RatedText:
+    """A text whose passages are rated once for a question, for excerpts of several lengths.
+
+    `query` holds terms as `lexical.terms` returns them.
     """
-    if len(text) <= max_chars:
-        return unbroken(text)
-    passages = list(split_passages(text[:MAX_TEXT_CHARS]))
-    chosen = _choose(passages, _worth(passages, query), max_chars)
-    if not chosen:
-        return _beginning(passages[0] if passages else "", max_chars)
-    joined = _join(passages, sorted(chosen))
-    return joined if len(text) <= MAX_TEXT_CHARS or joined.endswith(ELLIPSIS) else joined + GAP.rstrip()
+
+    text: str
+    query: Collection[str]
+
+    def excerpt(self, max_chars: int) -> str:
+        """Return at most `max_chars` characters as one line, "…" marking omissions.
+
+        If the text has no term of the query, its beginning is returned. A text that fits is returned whole,
+        with its blanks unchanged.
+        """
+        if len(self.text) <= max_chars:
+            return unbroken(self.text)
+        passages = self._passages
+        chosen = _choose(passages, self._worth, max_chars)
+        if not chosen:
+            return _beginning(passages[0] if passages else "", max_chars)
+        joined = _join(passages, sorted(chosen))
+        is_whole = len(self.text) <= MAX_TEXT_CHARS
+        return joined if is_whole or joined.endswith(ELLIPSIS) else joined + GAP.rstrip()
+
+    @cached_property
+    def _passages(self) -> list[str]:
+        return list(split_passages(self.text[:MAX_TEXT_CHARS]))
+
+    @cached_property
+    def _worth(self) -> list[float]:
+        return _worth(self._passages, self.query)
 
 
 def split_passages(text: str) -> Iterator[str]:

@@ -72,12 +72,17 @@ def relevances(matches: Mapping[int, Match]) -> dict[int, Relevance]:
 
 
 def lend_to_neighbours(
-    relevant: Mapping[int, Relevance], threads: Iterable[Sequence[int]], config: ContextConfig
+    relevant: Mapping[int, Relevance],
+    threads: Iterable[Sequence[int]],
+    config: ContextConfig,
+    sizes: Mapping[int, int],
 ) -> dict[int, Relevance]:
     """Return the relevances, with the shares that records inherit along their threads.
 
     `threads` are runs of ids that are neighbours in a thread, in its order. At each of the first five
-    distances the better of the two sides counts. A record shares its own parts only.
+    distances the better of the two sides counts. A record shares its own parts only. A record whose whole
+    text, of about `sizes` tokens, is longer than the config's record size inherits less, since it speaks for
+    itself: at twice the size, half.
     """
     own = own_relevances(relevant, config)
     lent = dict(relevant)
@@ -85,7 +90,8 @@ def lend_to_neighbours(
     for thread in threads:
         values = [own.get(record_id, 0.0) for record_id in thread]
         for at, record_id in enumerate(thread):
-            part = min(float(MAX_PART), share * _nearby(values, at))
+            fit = _fit(sizes.get(record_id, 0), config.question_record_tokens)
+            part = min(float(MAX_PART), share * fit * _nearby(values, at))
             if part > 0:
                 lent[record_id] = lent.get(record_id, NOT_RELEVANT)._replace(neighbour=part)
     return lent
@@ -99,6 +105,11 @@ def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> 
         record_id: (semantic * (parts.semantic or 0.0) + lexical * parts.lexical) / total
         for record_id, parts in relevant.items()
     }
+
+
+def _fit(size: int, record_tokens: int | None) -> float:
+    """Return the share of a record's text that its size allows to show, from 0 to 1."""
+    return 1.0 if record_tokens is None or size <= record_tokens else record_tokens / size
 
 
 def _nearby(values: Sequence[float], at: int) -> float:

@@ -1,15 +1,16 @@
 """Prepare the ranking of stage 5 for the budget: extend notes and remove near-duplicates.
 
-No record takes more than a quarter of the room, so a long one can neither empty the context nor fill it. Its
-best passages are used.
+A long record is offered as its best passages. The limit is the same for all records and known before any of
+them is taken, and never more than a quarter of the room, so a long record can neither empty the context nor
+fill it. It doubles as long as all records fit.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from contextopt.engine.prompts.config import ContextConfig
+from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.prompts.duplicates import SeenTexts
-from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, best_passages
+from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.prompts.relevance import Relevance
 from contextopt.engine.prompts.rendering import record_line
 from contextopt.engine.prompts.scoring import Scored
@@ -19,8 +20,8 @@ from contextopt.engine.text.tokens import Tokenizer
 DUPLICATE_OF = "duplicate_of"
 LARGEST_SHARE = 4
 """A record takes at most this fraction of the room (one part in this many)."""
-MIN_RECORD_TOKENS = 64
-"""Minimum size that a record may always have."""
+SMALLEST_SHARE = 64
+"""A record may always take this fraction of the room (one part in this many)."""
 NOTES_CHARS_PER_TOKEN = 12
 """Notes beyond this many characters per token are ignored; prose has about four."""
 
@@ -56,27 +57,45 @@ class Query:
 class Selection:
     """The ranking with its rendered lines, and the near-duplicates removed from it.
 
-    `originals` maps each duplicate to the id of the record that it repeats.
+    `originals` maps each duplicate to the id of the record that it repeats. `is_shortened` means that the
+    limit on tokens cut at least one record.
     """
 
     ranked: tuple[Scored, ...]
-    duplicates: tuple[Scored, ...]
-    originals: Mapping[int, int]
+    duplicates: tuple[Scored, ...] = ()
+    originals: Mapping[int, int] = field(default_factory=dict)
+    is_shortened: bool = False
+
+
+def record_limits(config: ContextConfig, room_tokens: int) -> Iterator[int]:
+    """Yield the limits on a record's tokens, the smallest first. Each is the double of the one before."""
+    largest = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
+    if config.question_record_tokens is not None:
+        limit = max(config.question_record_tokens, room_tokens // SMALLEST_SHARE)
+        while limit < largest:
+            yield limit
+            limit *= 2
+    yield largest
 
 
 def select(
-    ranked: Sequence[Scored], query: Query, config: ContextConfig, tokenizer: Tokenizer, room_tokens: int
+    ranked: Sequence[Scored],
+    query: Query,
+    config: ContextConfig,
+    tokenizer: Tokenizer,
+    *,
+    room_tokens: int,
+    limit_tokens: int,
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
     A pinned record stays even if it repeats another. Records after the room is full stay unchanged.
     """
     seen = SeenTexts()
-    limit = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
     lines: list[Scored] = []
     duplicates: list[Scored] = []
     originals: dict[int, int] = {}
-    used = 0
+    used, is_shortened = 0, False
     for position, scored in enumerate(ranked):
         if used > room_tokens or len(lines) == config.record_limit:
             lines += ranked[position:]
@@ -91,28 +110,32 @@ def select(
             duplicates.append(scored)
             originals[scored.record.id] = original
             continue
-        record = _enlarged(scored.record, detail, query.terms, config.question_notes_chars, limit, tokenizer)
+        text = RatedText(detail.notes, query.terms)
+        wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
+        record, chars = _enlarged(scored.record, detail, text, wanted, limit_tokens, tokenizer)
         lines.append(scored._replace(record=record))
         used += record.tokens
-    return Selection(tuple(lines), tuple(duplicates), originals)
+        is_shortened = is_shortened or chars < wanted
+    return Selection(tuple(lines), tuple(duplicates), originals, is_shortened)
 
 
 def _enlarged(
     record: RecordSummary,
     detail: RecordDetail,
-    terms: frozenset[str],
-    notes_chars: int | None,
+    text: RatedText,
+    notes_chars: int,
     limit_tokens: int,
     tokenizer: Tokenizer,
-) -> RecordSummary:
-    """Return the record with as much of its notes as wanted and as its share of the room allows."""
-    whole = min(len(detail.notes), MAX_TEXT_CHARS, limit_tokens * NOTES_CHARS_PER_TOKEN)
-    chars = whole if notes_chars is None else min(notes_chars, whole)
+) -> tuple[RecordSummary, int]:
+    """Return the record with as much of its notes as wanted and as the limit allows, and how many characters
+    that is at most.
+    """
+    chars = min(notes_chars, limit_tokens * NOTES_CHARS_PER_TOKEN)
     while True:
-        excerpt = best_passages(detail.notes, terms, chars)
+        excerpt = text.excerpt(chars)
         line = record_line(detail.title, detail.type, record.date, detail.tags, excerpt)
         tokens = tokenizer.count(line)
         if tokens <= limit_tokens or not excerpt:
-            return replace(record, line=line, tokens=tokens)
+            return replace(record, line=line, tokens=tokens), chars
         # Remove the excess and a little more, since tokens vary in length.
         chars = min(len(excerpt) - 1, int(len(excerpt) * 0.95 * limit_tokens / tokens))

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 
+from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.models import ContextConfig, Record, Space
 from contextopt.spaces.configs import ALL_ALLOWED, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
@@ -126,6 +127,10 @@ class ConfigForm(InputForm):
     question_window_days = _limit("Question window (days)", 3_650)
     question_max_records = _limit("Question record limit", 1_000)
     question_notes_chars = _limit("Notes limit (characters)", 100_000)
+    question_record_tokens = forms.IntegerField(
+        label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=200_000,
+        help_text="A longer record shows its best passages. Leave blank for a quarter of the context.",
+    )  # fmt: skip
     encoding = forms.CharField(max_length=64)
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(

@@ -17,7 +17,8 @@ from contextopt.engine import (
     assemble,
     summary_line,
 )
-from contextopt.engine.prompts.selection import LARGEST_SHARE, MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
+from contextopt.engine.prompts.selection import LARGEST_SHARE, SMALLEST_SHARE, record_limits
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
 from tests.contextopt.engine.strategies import PROFILE, record_lists, spaces, staged_configs, texts
@@ -81,6 +82,30 @@ def test_a_long_record_neither_empties_nor_fills_the_context(budget: int) -> Non
     assert assembled.order[0] == 1
     assert assembled.stats.records_included > 1
     assert assembled.ledger[0].tokens <= max(MIN_RECORD_TOKENS, budget // LARGEST_SHARE)
+
+
+def test_long_records_are_as_long_as_the_setting_says() -> None:
+    pairs = [make_detailed(number, f"Story {number} goes on and on. " * 200) for number in range(30)]
+    assembled = ask(pairs, {number: Relevance(float(number % 10)) for number in range(30)})
+    kept = [entry.tokens for entry in assembled.ledger if entry.kept]
+    assert 13 <= len(kept) < 30
+    assert all(100 < tokens <= 120 for tokens in kept)
+
+
+def test_the_size_doubles_as_long_as_all_records_fit() -> None:
+    pairs = [make_detailed(number, f"Story {number} goes on and on. " * 200) for number in range(5)]
+    assert [300 < entry.tokens <= 480 for entry in ask(pairs[:4], {}).ledger] == [True] * 4
+    assert [180 < entry.tokens <= 240 for entry in ask(pairs, {}).ledger] == [True] * 5
+    alone = ask(pairs[:1], {}).ledger[0].tokens
+    assert 420 < alone <= CONFIG.context_tokens / LARGEST_SHARE
+
+
+def test_the_limits_run_from_the_setting_to_a_quarter_of_the_room() -> None:
+    assert list(record_limits(CONFIG, 2_000)) == [120, 240, 480, 500]
+    assert list(record_limits(CONFIG, 300)) == [75]
+    assert list(record_limits(CONFIG, 10)) == [MIN_RECORD_TOKENS]
+    assert next(record_limits(CONFIG, 64_000)) == 64_000 // SMALLEST_SHARE
+    assert list(record_limits(CONFIG.replace(question_record_tokens=None), 2_000)) == [500]
 
 
 def test_of_long_notes_the_passage_about_the_question_is_given() -> None:
