@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
@@ -21,6 +22,7 @@ from contextopt.assemblies.results import AssemblyResult, entry_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
+from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.workclock import loading, work_seconds
@@ -33,7 +35,7 @@ REACHES = (1, 6, 36, 216)
 OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
-    "neighbour_share", "notes_chars", "record_tokens",
+    "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens",
 )  # fmt: skip
 # Settings with another name when a question is asked, and in stage 3.
 QUESTION_SETTINGS = {
@@ -80,7 +82,7 @@ def assemble_space(
     # Without a question, stage 5 works as stage 4.
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
     for reach in REACHES:
-        found = _find(space.id, request, asked, as_of, tokenizer, reach)
+        found = _find(space, request, asked, as_of, tokenizer, reach)
         outcome = _decide(space, found, config, as_of, tokenizer, system=system, history=history)
         if found.is_all or not outcome.wants_more_candidates:
             break
@@ -129,7 +131,7 @@ def _decide(
 
 
 def _find(
-    space_id: int,
+    space: SpaceInForce,
     request: AssemblyIn,
     config: ContextConfig,
     as_of: datetime,
@@ -137,9 +139,12 @@ def _find(
     reach: int,
 ) -> Candidates:
     if not request.asks:
-        return load_candidates(space_id, config=config, now=as_of, tokenizer=tokenizer)
+        return load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
     question = request.query.strip()
-    return load_for_question(space_id, question, config=config, now=as_of, tokenizer=tokenizer, reach=reach)
+    mentions = Mentions.of(question, as_of, ZoneInfo(space.time_zone))
+    return load_for_question(
+        space.id, question, mentions, config=config, now=as_of, tokenizer=tokenizer, reach=reach
+    )
 
 
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:

@@ -36,6 +36,7 @@ class SpaceInForce:
     name: str
     description: str
     categories: tuple[str, ...]
+    time_zone: str
     config_id: int
     config_version: int
     settings: dict[str, Any]
@@ -60,9 +61,10 @@ class Candidates:
 
 
 _SPACE_SQL = f"""
-SELECT s.id, s.slug, s.name, s.description, s.categories, c.id, c.version,
+SELECT s.id, s.slug, s.name, s.description, s.categories, t.time_zone, c.id, c.version,
        {", ".join(f"c.{name}" for name in SETTINGS)}
   FROM contextopt_space s
+  JOIN contextopt_team t ON t.id = s.team_id
   JOIN contextopt_contextconfig c ON c.space_id = s.id AND c.is_active
  WHERE s.team_id = %(team)s AND s.slug = %(slug)s
 """
@@ -79,13 +81,14 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
         row = cursor.fetchone()
     if row is None:
         raise NotFound(f"There is no space {slug!r}.")
-    space_id, slug, name, description, categories, config_id, version, *settings = row
+    space_id, slug, name, description, categories, time_zone, config_id, version, *settings = row
     return SpaceInForce(
         id=space_id,
         slug=slug,
         name=name,
         description=description,
         categories=tuple(categories),
+        time_zone=time_zone,
         config_id=config_id,
         config_version=version,
         settings=dict(zip(SETTINGS, settings, strict=True)),

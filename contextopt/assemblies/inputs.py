@@ -33,6 +33,8 @@ class PromptIn(Input):
     semantic_weight: Weight | None = None
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
+    date_weight: Weight | None = None
+    who_weight: Weight | None = None
     notes_chars: NotesChars | None = None
     record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None

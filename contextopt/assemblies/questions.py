@@ -5,7 +5,7 @@ texts are read only for records that could enter the context.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 
@@ -23,6 +23,7 @@ from contextopt.engine import (
     relevances,
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
+from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions
 from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances, rank_by_query
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.engine.prompts.scoring import Scored
@@ -31,7 +32,8 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array
 
 # A record that ranks high by words or by meaning only may still be the best by both, so ask each ranking for
@@ -55,6 +57,7 @@ NOTES_READ = 100_000
 def load_for_question(
     space_id: int,
     question: str,
+    mentions: Mentions,
     *,
     config: ContextConfig,
     now: datetime,
@@ -70,23 +73,23 @@ def load_for_question(
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
-    known = {record.id: record for record in base.records}
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
-    leads = look_up(target, asked, limit=searched, passing=base.counts.filtered)
+    leads = _look_up(target, asked, mentions if config.date_weight else None, searched, base.counts)
     # A pinned record is a candidate regardless of date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
     # Rate all leads by words and by meaning before any of them lends.
-    matches = rate(anywhere, known.keys())
+    matches = rate(anywhere, [record.id for record in base.records])
     threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
     # Most neighbours of a lead may be outside the window, so apply the window before rating.
     window = DateRange.ending_at(now, config.window_in_force)
-    known |= _load_summaries(space_id, (beside | leads.ids) - known.keys(), window, tokenizer)
-    matches |= rate(replace(anywhere, lexical={}, cosines={}), known.keys() - matches.keys())
+    known = _load_known(space_id, {*matches, *beside}, window, tokenizer)
+    matches |= rate(replace(anywhere, lexical={}, cosines={}), known.summaries.keys() - matches.keys())
     # A lead deleted meanwhile is not a candidate.
-    found = {row: match for row, match in matches.items() if row in known}
-    relevant = lend_to_neighbours(relevances(found), threads, config, _sizes(beside))
-    ranked = rank_by_query(known.values(), relevant, now, config)
+    found = {row: match for row, match in matches.items() if row in known.summaries}
+    relevant = lend_to_neighbours(relevances(found), threads, config, known.sizes)
+    relevant = add_mentions(relevant, mentions, known.dates, known.people)
+    ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
     details = _load_details([scored.record.id for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
@@ -96,6 +99,26 @@ def load_for_question(
         query=Query(frozenset(terms(question)), relevant, details),
         warnings=(QUESTION_NOT_EMBEDDED,) if asked.degraded else (),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
+    )
+
+
+def _look_up(
+    target: Target, asked: SearchQuery, mentions: Mentions | None, limit: int, counts: FilterCounts
+) -> Leads:
+    """Return the best of all records in the window, and the best of the days that the question names."""
+    leads = look_up(target, asked, limit=limit, passing=counts.filtered)
+    days = mentions and mentions.range()
+    if not days:
+        return leads
+    window = target.filters
+    first = max(filter(None, (days.start, window.date_from, DATE_MIN)))
+    last = min(filter(None, (days.end, window.date_to)))
+    if first > last:
+        return leads
+    within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
+    dated = look_up(within, asked, limit=DEPTH_MIN)
+    return replace(
+        leads, lexical={**leads.lexical, **dated.lexical}, cosines={**leads.cosines, **dated.cosines}
     )
 
 
@@ -161,34 +184,36 @@ def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
     return joined
 
 
-def _sizes(ids: Iterable[int]) -> dict[int, int]:
-    """Estimate the tokens of records with whole notes. The length in bytes is known without reading them."""
-    wanted = sorted(ids)
-    if not wanted:
-        return {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT id, summary_tokens + greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN}
-              FROM contextopt_record WHERE id = ANY(%s::bigint[])
-            """,
-            [id_array(wanted)],
-        )
-        return dict(cursor.fetchall())
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The candidates by id: their summaries, about how many tokens each has with whole notes, and the names
+    of the people who wrote them.
+    """
+
+    summaries: dict[int, RecordSummary]
+    sizes: dict[int, int]
+    people: dict[int, tuple[str, ...]]
+
+    @property
+    def dates(self) -> dict[int, datetime]:
+        return {record_id: record.date for record_id, record in self.summaries.items()}
 
 
-def _load_summaries(
-    space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer
-) -> dict[int, RecordSummary]:
-    """Read those of the records that are live, and in the window or pinned."""
+def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer) -> _Known:
+    """Read those of the records that are live, and in the window or pinned.
+
+    The length of notes in bytes is known without reading them.
+    """
     wanted = sorted(ids)
+    known = _Known({}, {}, {})
     if not wanted:
-        return {}
+        return known
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                   external_id
+                   external_id, greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN},
+                   CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author'
               FROM {registry.get("record").rows_sql("wanted")}
              WHERE space_id = %(space)s AND deleted_at IS NULL
                AND (pinned OR date BETWEEN %(start)s AND %(end)s)
@@ -200,7 +225,11 @@ def _load_summaries(
                 "end": window.end,
             },
         )
-        return {row[0]: read_summary(row, tokenizer) for row in cursor.fetchall()}
+        for *row, further_tokens, title, author in cursor.fetchall():
+            summary = known.summaries[row[0]] = read_summary(row, tokenizer)
+            known.sizes[row[0]] = summary.tokens + further_tokens
+            known.people[row[0]] = tuple(filter(None, (title, author)))
+    return known
 
 
 def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:

@@ -157,7 +157,7 @@ def read_config(stored: dict[str, Any]) -> ContextConfig:
 
     Older snapshots have one window and one record limit, used for questions too, and lack later settings.
     """
-    settings = {"question_record_tokens": None} | {
+    settings = {"question_record_tokens": None, "date_weight": "0", "who_weight": "0"} | {
         name: value for name, value in stored.items() if name not in {"version", "overrides"}
     }
     if "notes_chars" in settings:

@@ -16,7 +16,11 @@ PARTS = {
     "semantic": ("meaning", ".2f"),
     "lexical": ("words", ".2f"),
     "neighbour": ("nearby", ".2f"),
+    "date": ("date", ".0f"),
+    "who": ("who", ".0f"),
 }
+# Few questions name a date or a person.
+RARE_PARTS = frozenset({"date", "who"})
 
 
 def describe_result(result: AssemblyResult) -> str:
@@ -70,7 +74,11 @@ def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
     kept = [entry for entry in ledger if entry.kept]
     dropped = [entry for entry in ledger if not entry.kept]
     # All entries of a ledger have the same parts; in stage 3 they have none.
-    parts = [name for name in PARTS if name in ledger[0].parts]
+    parts = [
+        name
+        for name in PARTS
+        if name in ledger[0].parts and (name not in RARE_PARTS or any(entry.parts[name] for entry in ledger))
+    ]
     rows = [("", "record", "score", *(PARTS[name][0] for name in parts), "tokens", "why")]
     rows += [_ledger_row(entry, parts) for entry in [*kept, *dropped[:DROPPED_SHOWN]]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

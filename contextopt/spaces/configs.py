@@ -29,7 +29,8 @@ SETTINGS = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "system_tokens",
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
     "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
-    "question_window_days", "question_max_records", "question_notes_chars", "question_record_tokens",
+    "date_weight", "who_weight", "question_window_days", "question_max_records", "question_notes_chars",
+    "question_record_tokens",
 )  # fmt: skip
 
 
@@ -118,6 +119,8 @@ class ContextConfig(models.Model):
     semantic_weight = _weight("9")
     lexical_weight = _weight("6")
     neighbour_share = _weight("0.4", high=1)
+    date_weight = _weight("3")
+    who_weight = _weight("1.2")
     question_window_days = _limit(3_650)
     question_max_records = _limit(1_000)
     question_notes_chars = _limit(100_000)
@@ -146,7 +149,9 @@ class ContextConfig(models.Model):
                 & Q(frequency_weight__gte=0, frequency_weight__lte=10)
                 & Q(semantic_weight__gte=0, semantic_weight__lte=10)
                 & Q(lexical_weight__gte=0, lexical_weight__lte=10)
-                & Q(neighbour_share__gte=0, neighbour_share__lte=1),
+                & Q(neighbour_share__gte=0, neighbour_share__lte=1)
+                & Q(date_weight__gte=0, date_weight__lte=10)
+                & Q(who_weight__gte=0, who_weight__lte=10),
                 name="config_weights",
             ),
             models.CheckConstraint(

@@ -108,6 +108,8 @@ class ConfigIn(Input):
     semantic_weight: Weight | None = None
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
+    date_weight: Weight | None = None
+    who_weight: Weight | None = None
     question_window_days: WindowDays | None = None
     question_max_records: MaxRecords | None = None
     question_notes_chars: NotesChars | None = None

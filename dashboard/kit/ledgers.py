@@ -11,7 +11,9 @@ from dashboard.kit.formats import decimals, reason_words
 
 SHOWS = ("all", "kept", "dropped")
 LEDGER_ROWS = 1_200
-WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
+WEIGHTS = (
+    "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,8 @@ class ConfigOut(TypedDict):
     semantic_weight: str
     lexical_weight: str
     neighbour_share: str
+    date_weight: str
+    who_weight: str
     question_window_days: int | Literal["all"]
     question_max_records: int | Literal["all"]
     question_notes_chars: int | Literal["all"]

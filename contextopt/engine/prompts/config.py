@@ -30,7 +30,9 @@ MAX_NOTES_CHARS = 100_000
 MIN_RECORD_TOKENS = 64
 """Size that any record may have, whatever the budget and the settings."""
 
-_WEIGHTS = ("recency_weight", "frequency_weight", "semantic_weight", "lexical_weight")
+_WEIGHTS = (
+    "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
+)  # fmt: skip
 _DECIMALS = (*_WEIGHTS, "neighbour_share")
 
 
@@ -40,8 +42,8 @@ class ContextConfig:
 
     None means "all" for a window, a record limit or the notes, and a quarter of the room for the size of a
     record. `total_tokens` None means the sum of the parts, so raising one part raises the total. The
-    semantic, lexical, neighbour and question settings apply to stage 5 only, where the question decides and
-    not the calendar.
+    semantic, lexical, neighbour, date, who and question settings apply to stage 5 only, where the question
+    decides and not the calendar.
     """
 
     stage: int = 4
@@ -60,6 +62,8 @@ class ContextConfig:
     semantic_weight: Decimal = Decimal(9)
     lexical_weight: Decimal = Decimal(6)
     neighbour_share: Decimal = Decimal("0.4")
+    date_weight: Decimal = Decimal(3)
+    who_weight: Decimal = Decimal("1.2")
     question_window_days: int | None = None
     question_max_records: int | None = None
     question_notes_chars: int | None = None

@@ -1,7 +1,8 @@
 """The relevance of a record to a question, and its score.
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
-relative to the best candidate, `neighbour` is inherited from neighbouring records in the thread. The score
+relative to the best candidate, `neighbour` is inherited from neighbouring records in the thread. `date` and
+`who` are for records from the days and by the person that the question names (see mentions.py). The score
 stays an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
@@ -44,9 +45,17 @@ class Relevance(NamedTuple):
     semantic: float | None = None
     lexical: float = 0.0
     neighbour: float = 0.0
+    date: float = 0.0
+    who: float = 0.0
 
     def to_parts(self) -> dict[str, float]:
-        return {"semantic": self.semantic or 0.0, "lexical": self.lexical, "neighbour": self.neighbour}
+        return {
+            "semantic": self.semantic or 0.0,
+            "lexical": self.lexical,
+            "neighbour": self.neighbour,
+            "date": self.date,
+            "who": self.who,
+        }
 
 
 NOT_RELEVANT = Relevance()
@@ -126,20 +135,31 @@ def query_score(record: RecordSummary, relevance: Relevance, now: datetime, conf
 
     At the greatest weights it is below 2.1e18, inside a 64-bit integer.
     """
-    return score(record, now, config) + _weigh(relevance, *_query_weights(config))
+    return score(record, now, config) + _weigh(relevance, _query_weights(config))
 
 
-def _query_weights(config: ContextConfig) -> tuple[int, int]:
-    """Return the weights of the semantic and the lexical part as integers."""
-    return int(config.semantic_weight * WEIGHT_SCALE), int(config.lexical_weight * WEIGHT_SCALE)
+class _Weights(NamedTuple):
+    """The weights of the parts as integers."""
+
+    semantic: int
+    lexical: int
+    date: int
+    who: int
 
 
-def _weigh(relevance: Relevance, semantic: int, lexical: int) -> int:
-    near, worded, beside = relevance
+def _query_weights(config: ContextConfig) -> _Weights:
+    weights = (config.semantic_weight, config.lexical_weight, config.date_weight, config.who_weight)
+    return _Weights(*(int(weight * WEIGHT_SCALE) for weight in weights))
+
+
+def _weigh(relevance: Relevance, weights: _Weights) -> int:
+    near, worded, beside, date, who = relevance
     return _PART_US * (
-        semantic * round((near or 0.0) * PART_SCALE)
-        + lexical * round(worded * PART_SCALE)
-        + (semantic + lexical) * round(beside * PART_SCALE)
+        weights.semantic * round((near or 0.0) * PART_SCALE)
+        + weights.lexical * round(worded * PART_SCALE)
+        + (weights.semantic + weights.lexical) * round(beside * PART_SCALE)
+        + weights.date * round(date * PART_SCALE)
+        + weights.who * round(who * PART_SCALE)
     )
 
 
@@ -150,9 +170,9 @@ def rank_by_query(
     config: ContextConfig,
 ) -> list[Scored]:
     """Sort best first, as `scoring.rank` does, by the score with relevance."""
-    semantic, lexical = _query_weights(config)
+    weights = _query_weights(config)
     scored = [
-        Scored(record, base + _weigh(relevant.get(record.id, NOT_RELEVANT), semantic, lexical))
+        Scored(record, base + _weigh(relevant.get(record.id, NOT_RELEVANT), weights))
         for record, base in score_all(records, now, config)
     ]
     scored.sort(key=precedence, reverse=True)

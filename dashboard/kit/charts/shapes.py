@@ -72,6 +72,8 @@ PARTS = {
     "semantic": ("system", "Meaning"),
     "lexical": ("phase-6", "Words"),
     "neighbour": ("neighbour", "Neighbours"),
+    "date": ("phase-4", "Date"),
+    "who": ("phase-5", "Person"),
 }
 
 

@@ -124,6 +124,14 @@ class ConfigForm(InputForm):
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
         help_text="Share of a match's score that the next message in its thread inherits.",
     )  # fmt: skip
+    date_weight = forms.DecimalField(
+        label="Date", min_value=0, max_value=10, decimal_places=3,
+        help_text="For records from the days that the question names.",
+    )  # fmt: skip
+    who_weight = forms.DecimalField(
+        label="Person", min_value=0, max_value=10, decimal_places=3,
+        help_text="For records by the one person that the question names.",
+    )  # fmt: skip
     question_window_days = _limit("Question window (days)", 3_650)
     question_max_records = _limit("Question record limit", 1_000)
     question_notes_chars = _limit("Notes limit (characters)", 100_000)

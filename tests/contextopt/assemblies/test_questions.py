@@ -2,7 +2,7 @@
 
 import json
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -326,3 +326,31 @@ def test_a_record_lends_by_both_its_parts(space: Space) -> None:
     assert result.entries[0]["id"] == best.pk
     assert parts[best.pk]["lexical"] < 10
     assert parts[beside.pk]["neighbour"] > 2
+
+
+def test_days_and_person_of_the_question_count(space: Space) -> None:
+    """They are not lent to neighbours, and records are found by their day alone."""
+    Team.objects.filter(pk=space.team_id).update(time_zone="Europe/Oslo")
+    long_ago = datetime(2026, 1, 10, 12, tzinfo=UTC)
+    for number in range(150):
+        make_record(space, title="Doe", date=long_ago, notes=f"The printer broke, number {number}.")
+    # In Oslo it is 4 January.
+    late = datetime(2026, 1, 3, 23, 30, tzinfo=UTC)
+    said = make_record(space, title="Ada", type="message", date=late, notes="Lunch.", thread="t", position=1)
+    noon = datetime(2026, 1, 3, 12, tzinfo=UTC)
+    beside = make_record(space, title="Bob", type="message", date=noon, notes="Yes.", thread="t", position=2)
+    wrote = make_record(space, title="Note", date=noon, notes="Tea.", metadata={"author": "ada"})
+    make_searchable(space)
+    result = ask(space, "Which printer did Ada see on 4 January 2026?", as_of=NOW, context_tokens=8_000)
+    parts = {entry["id"]: entry["parts"] for entry in result.entries}
+    assert (parts[said.pk]["date"], parts[said.pk]["who"]) == (10, 10)
+    assert (parts[beside.pk]["date"], parts[beside.pk]["who"]) == (0, 0)
+    assert parts[wrote.pk]["who"] == 10
+    assert {part["date"] for key, part in parts.items() if key not in {said.pk, beside.pk, wrote.pk}} == {4}
+    score = next(entry["score"] for entry in result.entries if entry["id"] == said.pk)
+    unweighted = ask(
+        space, "Which printer did Ada see on 4 January 2026?", as_of=NOW, context_tokens=8_000,
+        date_weight=0, who_weight=0,
+    )  # fmt: skip
+    before = next(entry["score"] for entry in unweighted.entries if entry["id"] == said.pk)
+    assert score - before == pytest.approx(3 * 10 + 1.2 * 10)

@@ -50,7 +50,8 @@ def test_the_relevant_go_first_with_whole_notes() -> None:
     assert assembled.order == (2, 1)
     assert flatten(notes) in assembled.text
     assert assembled.ledger[0].parts == {
-        "recency": 10.0, "frequency": 0.0, "semantic": 9.0, "lexical": 10.0, "neighbour": 0.0,
+        "recency": 10.0, "frequency": 0.0, "semantic": 9.0, "lexical": 10.0, "neighbour": 0.0, "date": 0.0,
+        "who": 0.0,
     }  # fmt: skip
 
 
@@ -122,8 +123,9 @@ def test_without_a_question_it_is_stage_4() -> None:
     assert asked == assemble(space, CONFIG.replace(stage=4), NOW, TOKENIZER)
 
 
+part = st.floats(0, 10)
 relevance_maps = st.dictionaries(
-    st.integers(0, 40), st.builds(Relevance, st.none() | st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+    st.integers(0, 40), st.builds(Relevance, st.none() | part, part, part, part, part)
 )
 
 

@@ -31,9 +31,9 @@ def test_no_words_at_all() -> None:
 
 def test_the_score_is_the_weighted_sum() -> None:
     record = make_record(1, days_old=15, view_count=4)
-    relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0)
+    relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0, date=7.0, who=10.0)
     value = query_score(record, relevance, NOW, CONFIG)
-    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 6 * 5 + 15 * 2)
+    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 6 * 5 + 15 * 2 + 3 * 7 + 1.2 * 10)
 
 
 def test_a_hit_lends_less_with_each_step() -> None:
@@ -85,7 +85,8 @@ def test_pinned_records_go_first() -> None:
     assert [scored.record.id for scored in ranked] == [1, 2]
 
 
-parts = st.builds(Relevance, st.none() | st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+part = st.floats(0, 10)
+parts = st.builds(Relevance, st.none() | part, part, part, part, part)
 
 
 @PROFILE
@@ -97,7 +98,7 @@ def test_more_relevance_never_ranks_lower(
     record = make_record(1, days_old=days)
     more = Relevance(*(max(a or 0.0, b or 0.0) for a, b in zip(some, extra, strict=True)))
     assert query_score(record, more, NOW, config) >= query_score(record, some, NOW, config)
-    assert query_score(record, Relevance(10.0, 10.0, 10.0), NOW, config) < 2**63
+    assert query_score(record, Relevance(10.0, 10.0, 10.0, 10.0, 10.0), NOW, config) < 2**63
 
 
 @PROFILE
