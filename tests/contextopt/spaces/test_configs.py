@@ -10,7 +10,7 @@ from contextopt.models import AssemblyPayload, ContextConfig, Space
 from tests.factories import make_assembly, make_record
 
 UPGRADE = import_module("contextopt.migrations.0022_question_settings")
-MENTIONS = import_module("contextopt.migrations.0034_mention_weights")
+MENTIONS = import_module("contextopt.migrations.0035_mention_weights")
 
 
 def test_the_upgrade_publishes_a_version_and_keeps_the_old_ones(space: Space) -> None:

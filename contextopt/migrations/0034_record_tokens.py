@@ -23,7 +23,7 @@ def _tokens(**default: int) -> models.Field:
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0032_plain_words")]
+    dependencies: ClassVar = [("contextopt", "0033_partial_answers")]
 
     operations: ClassVar = [
         migrations.AddField("contextconfig", "question_record_tokens", _tokens()),

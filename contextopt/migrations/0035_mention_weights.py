@@ -59,7 +59,7 @@ _OLD = (
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0033_record_tokens")]
+    dependencies: ClassVar = [("contextopt", "0034_record_tokens")]
 
     operations: ClassVar = [
         migrations.AddField("contextconfig", "date_weight", _weight("0")),
