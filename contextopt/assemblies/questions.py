@@ -19,11 +19,11 @@ from contextopt.engine import (
     Query,
     RecordDetail,
     RecordSummary,
-    lend_to_neighbours,
+    rate_neighbours,
     relevances,
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
-from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions
+from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions, without_names
 from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances, rank_by_query
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.engine.prompts.scoring import Scored
@@ -32,7 +32,7 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, prepare_query, rate, with_meaning_of
 from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array
 
@@ -75,10 +75,13 @@ def load_for_question(
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
     leads = _look_up(target, asked, mentions if config.date_weight else None, searched, base.counts)
+    found_ids = leads.ids
+    if config.who_weight:
+        leads = _without_names(leads, question)
     # A pinned record is a candidate regardless of date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
     # Rate all leads by words and by meaning before any of them lends.
-    matches = rate(anywhere, [record.id for record in base.records])
+    matches = rate(anywhere, {*found_ids, *(record.id for record in base.records)})
     threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
     beside = {record_id for thread in threads for record_id in thread}
     # Most neighbours of a lead may be outside the window, so apply the window before rating.
@@ -87,7 +90,7 @@ def load_for_question(
     matches |= rate(replace(anywhere, lexical={}, cosines={}), known.summaries.keys() - matches.keys())
     # A lead deleted meanwhile is not a candidate.
     found = {row: match for row, match in matches.items() if row in known.summaries}
-    relevant = lend_to_neighbours(relevances(found), threads, config, known.sizes)
+    relevant = rate_neighbours(relevances(found), threads, config, known.sizes)
     relevant = add_mentions(relevant, mentions, known.dates, known.people)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
@@ -120,6 +123,35 @@ def _look_up(
     return replace(
         leads, lexical={**leads.lexical, **dated.lexical}, cosines={**leads.cosines, **dated.cosines}
     )
+
+
+def _without_names(leads: Leads, question: str) -> Leads:
+    """Compare the meaning of the question without the names of the leads' authors, which count as `who`.
+
+    Otherwise everything that a person says seems close to every question with their name.
+    """
+    names = _authors_named(question, leads.ids)
+    if not names or leads.query.vector is None:
+        return leads
+    query = with_meaning_of(leads.query, without_names(question, names))
+    return leads if query is leads.query else replace(leads, query=query, cosines={})
+
+
+def _authors_named(question: str, ids: Iterable[int]) -> list[str]:
+    """Return the authors of the records whose name occurs in the question."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT DISTINCT name
+              FROM contextopt_record r
+             CROSS JOIN LATERAL (VALUES (CASE WHEN r.type = '{MESSAGE}' THEN r.title END),
+                                        (r.metadata->>'author')) AS author(name)
+             WHERE r.id = ANY(%s::bigint[]) AND name <> '' AND strpos(lower(%s), lower(name)) > 0
+             ORDER BY name
+            """,
+            [id_array(ids), question],
+        )
+        return [name for (name,) in cursor.fetchall()]
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
@@ -186,8 +218,8 @@ def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The candidates by id: their summaries, about how many tokens each has with whole notes, and the names
-    of the people who wrote them.
+    """The candidates by id: their summaries, about how many tokens their notes have, and the names of the
+    people who wrote them.
     """
 
     summaries: dict[int, RecordSummary]
@@ -212,7 +244,7 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
         cursor.execute(
             f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                   external_id, greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN},
+                   external_id, octet_length(notes) / {BYTES_PER_TOKEN},
                    CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author'
               FROM {registry.get("record").rows_sql("wanted")}
              WHERE space_id = %(space)s AND deleted_at IS NULL
@@ -225,9 +257,9 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
                 "end": window.end,
             },
         )
-        for *row, further_tokens, title, author in cursor.fetchall():
-            summary = known.summaries[row[0]] = read_summary(row, tokenizer)
-            known.sizes[row[0]] = summary.tokens + further_tokens
+        for *row, notes_tokens, title, author in cursor.fetchall():
+            known.summaries[row[0]] = read_summary(row, tokenizer)
+            known.sizes[row[0]] = notes_tokens
             known.people[row[0]] = tuple(filter(None, (title, author)))
     return known
 

@@ -36,7 +36,7 @@ from contextopt.engine.prompts.assembly import assemble
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.filters import FilterResult, filter_records
-from contextopt.engine.prompts.relevance import Match, Relevance, lend_to_neighbours, relevances
+from contextopt.engine.prompts.relevance import Match, Relevance, rate_neighbours, relevances
 from contextopt.engine.prompts.rendering import fit_header, header, render, summary_line
 from contextopt.engine.prompts.scoring import rank, score, score_decimal, score_float
 from contextopt.engine.prompts.selection import Query, RecordDetail
@@ -93,7 +93,7 @@ __all__ = [
     "fit_header",
     "get_tokenizer",
     "header",
-    "lend_to_neighbours",
+    "rate_neighbours",
     "parse_findings",
     "rank",
     "relevances",

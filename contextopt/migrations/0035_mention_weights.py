@@ -1,7 +1,7 @@
 """The days and the person that a question names count in its scores.
 
 The versions of before keep their scores, with weights of 0. Every space gets a version of its settings with the
-default weights, and with the default size of long records.
+default weights, and with the default size of long records. The default weight of words falls from 6 to 4.
 """
 
 from decimal import Decimal
@@ -25,7 +25,7 @@ SELECT p.space_id,
        (SELECT max(c.version) + 1 FROM contextopt_contextconfig c WHERE c.space_id = p.space_id),
        true, window_days, max_records, recency_weight, frequency_weight, system_tokens, history_tokens,
        response_tokens, context_tokens, stage3_context_tokens, total_tokens, encoding, record_order,
-       semantic_weight, lexical_weight, neighbour_share, 3, 1.2, question_window_days, question_max_records,
+       semantic_weight, CASE lexical_weight WHEN 6 THEN 4 ELSE lexical_weight END, neighbour_share, 3, 4, question_window_days, question_max_records,
        question_notes_chars, 120,
        'Long records show their best passages, and the days and the person that a question names count.',
        'upgrade', now()
@@ -65,7 +65,8 @@ class Migration(migrations.Migration):
         migrations.AddField("contextconfig", "date_weight", _weight("0")),
         migrations.AddField("contextconfig", "who_weight", _weight("0")),
         migrations.AlterField("contextconfig", "date_weight", _weight("3")),
-        migrations.AlterField("contextconfig", "who_weight", _weight("1.2")),
+        migrations.AlterField("contextconfig", "who_weight", _weight("4")),
+        migrations.AlterField("contextconfig", "lexical_weight", _weight("4")),
         migrations.RemoveConstraint("contextconfig", "config_weights"),
         migrations.AddConstraint(
             "contextconfig",

@@ -1,7 +1,7 @@
 """One search over any searchable table, by words and meaning combined, inside one corpus."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -48,6 +48,7 @@ __all__ = [
     "rate",
     "search",
     "search_all",
+    "with_meaning_of",
 ]
 
 log = structlog.get_logger(__name__)
@@ -111,6 +112,16 @@ def prepare_query(text: str) -> Query:
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
         return Query(text, lexemes, None, degraded=True)
+
+
+def with_meaning_of(query: Query, text: str) -> Query:
+    """Return the query with the vector of another text; the query itself if that text has none."""
+    try:
+        vector = embed_query(text)
+    except EmbeddingUnavailable as error:
+        log.warning("query_not_embedded", error=str(error))
+        return query
+    return query if vector is None else replace(query, vector=vector)
 
 
 @dataclass(frozen=True, slots=True)

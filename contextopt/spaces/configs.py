@@ -117,10 +117,10 @@ class ContextConfig(models.Model):
     record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
     # Used at stage 5, which ranks by the question and not by date.
     semantic_weight = _weight("9")
-    lexical_weight = _weight("6")
+    lexical_weight = _weight("4")
     neighbour_share = _weight("0.4", high=1)
     date_weight = _weight("3")
-    who_weight = _weight("1.2")
+    who_weight = _weight("4")
     question_window_days = _limit(3_650)
     question_max_records = _limit(1_000)
     question_notes_chars = _limit(100_000)

@@ -60,10 +60,10 @@ class ContextConfig:
     encoding: str = "cl100k_base"
     record_order: RecordOrder = "score"
     semantic_weight: Decimal = Decimal(9)
-    lexical_weight: Decimal = Decimal(6)
+    lexical_weight: Decimal = Decimal(4)
     neighbour_share: Decimal = Decimal("0.4")
     date_weight: Decimal = Decimal(3)
-    who_weight: Decimal = Decimal("1.2")
+    who_weight: Decimal = Decimal(4)
     question_window_days: int | None = None
     question_max_records: int | None = None
     question_notes_chars: int | None = None

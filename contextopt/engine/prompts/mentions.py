@@ -75,6 +75,13 @@ def named_person(question: str, names: Iterable[str]) -> str | None:
     return longest[0] if len(longest) == 1 else None
 
 
+def without_names(question: str, names: Iterable[str]) -> str:
+    """Return the question without the names and their possessive endings."""
+    for name in sorted(names, key=len, reverse=True):
+        question = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", "", question, flags=re.IGNORECASE)
+    return question
+
+
 def _folded(name: str) -> str:
     return " ".join(name.casefold().split())
 

@@ -1,16 +1,19 @@
 """The relevance of a record to a question, and its score.
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
-relative to the best candidate, `neighbour` is inherited from neighbouring records in the thread. `date` and
+relative to the best candidate, `neighbour` is the relevance of the records around it in its thread. `date` and
 `who` are for records from the days and by the person that the question names (see mentions.py). The score
 stays an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
-than reciprocal rank fusion, and the neighbour of a match often holds the answer.
+than reciprocal rank fusion, and the neighbour of a match often holds the answer. A short record says little
+by itself, so its surroundings count more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import NamedTuple
 
 from contextopt.engine.prompts.config import ContextConfig
@@ -31,6 +34,13 @@ NEIGHBOUR_REACH = 5
 """Number of steps along a thread over which a match shares its relevance."""
 NEIGHBOUR_DECAY = 0.8
 """Factor by which the shared relevance shrinks with each further step."""
+
+PASSAGE_TOKENS = 200
+"""The surroundings of a record are the neighbours whose text begins within half of this many tokens of it."""
+SHORT_TOKENS = 30
+"""A record of this length is rated half by its surroundings, a longer one less."""
+PASSAGE_WEIGHT = 5
+"""Weight of the surroundings relative to a neighbouring match."""
 
 _FADING = tuple(NEIGHBOUR_DECAY**step for step in range(NEIGHBOUR_REACH))
 _PART_US = HORIZON_US // PART_SCALE
@@ -80,30 +90,104 @@ def relevances(matches: Mapping[int, Match]) -> dict[int, Relevance]:
     }
 
 
-def lend_to_neighbours(
+def rate_neighbours(
     relevant: Mapping[int, Relevance],
     threads: Iterable[Sequence[int]],
     config: ContextConfig,
     sizes: Mapping[int, int],
 ) -> dict[int, Relevance]:
-    """Return the relevances, with the shares that records inherit along their threads.
+    """Return the relevances, with the `neighbour` part of the records along the threads.
 
-    `threads` are runs of ids that are neighbours in a thread, in its order. At each of the first five
-    distances the better of the two sides counts. A record shares its own parts only. A record whose whole
-    text, of about `sizes` tokens, is longer than the config's record size inherits less, since it speaks for
-    itself: at twice the size, half.
+    `threads` are runs of ids that are neighbours in a thread, in its order; `sizes` are the tokens of their
+    notes. Two things count, by the length of the record: how well it fits next to a match, and how relevant
+    its surroundings are as a passage of their own. The shorter the record, the more the passage counts. A
+    record that is longer than the config's record size takes less from a match, since it speaks for itself:
+    at twice the size, half.
     """
     own = own_relevances(relevant, config)
-    lent = dict(relevant)
-    share = float(config.neighbour_share)
-    for thread in threads:
-        values = [own.get(record_id, 0.0) for record_id in thread]
-        for at, record_id in enumerate(thread):
-            fit = _fit(sizes.get(record_id, 0), config.question_record_tokens)
-            part = min(float(MAX_PART), share * fit * _nearby(values, at))
+    runs = [_Run.of(thread, relevant, own, sizes) for thread in threads]
+    passages = _passage_relevances(runs, config)
+    rated = dict(relevant)
+    for run in runs:
+        for at, record_id in enumerate(run.ids):
+            short = SHORT_TOKENS / (run.sizes[at] + SHORT_TOKENS)
+            beside = _fit(run.sizes[at], config.question_record_tokens) * _nearby(run.own, at)
+            passage = PASSAGE_WEIGHT * passages.get(record_id, 0.0)
+            part = min(
+                float(MAX_PART), float(config.neighbour_share) * ((1 - short) * beside + short * passage)
+            )
             if part > 0:
-                lent[record_id] = lent.get(record_id, NOT_RELEVANT)._replace(neighbour=part)
-    return lent
+                rated[record_id] = rated.get(record_id, NOT_RELEVANT)._replace(neighbour=part)
+    return rated
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Records in the order of their thread, with their parts, their own relevances and their tokens."""
+
+    ids: Sequence[int]
+    parts: Sequence[Relevance]
+    own: Sequence[float]
+    sizes: Sequence[int]
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[int],
+        relevant: Mapping[int, Relevance],
+        own: Mapping[int, float],
+        sizes: Mapping[int, int],
+    ) -> "_Run":
+        return cls(
+            ids,
+            [relevant.get(record_id, NOT_RELEVANT) for record_id in ids],
+            [own.get(record_id, 0.0) for record_id in ids],
+            [sizes.get(record_id, 0) for record_id in ids],
+        )
+
+    def passages(self) -> Iterator[tuple[int, float, float]]:
+        """Yield each record's id with the words and the meaning of its surroundings, itself included.
+
+        The words are the sum of the lexical parts, the meaning the mean of the semantic parts by length.
+        """
+        begins = [0, *accumulate(self.sizes)]
+        words = [0.0, *accumulate(parts.lexical for parts in self.parts)]
+        lengths = [max(1, size) for size in self.sizes]
+        meaning = [
+            0.0,
+            *accumulate(
+                (parts.semantic or 0.0) * length for parts, length in zip(self.parts, lengths, strict=True)
+            ),
+        ]
+        length = [0, *accumulate(lengths)]
+        for at, record_id in enumerate(self.ids):
+            first, end = self._surroundings(at, begins)
+            yield (
+                record_id,
+                words[end] - words[first],
+                (meaning[end] - meaning[first]) / (length[end] - length[first]),
+            )
+
+    def _surroundings(self, at: int, begins: Sequence[int]) -> tuple[int, int]:
+        """Return the first place of the passage around a place, and the place after its last one."""
+        reach = PASSAGE_TOKENS / 2
+        first, end = at, at + 1
+        while first and at - first < NEIGHBOUR_REACH and begins[at] - begins[first] < reach:
+            first -= 1
+        while end < len(self.ids) and end - at <= NEIGHBOUR_REACH and begins[end] - begins[at + 1] < reach:
+            end += 1
+        return first, end
+
+
+def _passage_relevances(runs: Iterable[_Run], config: ContextConfig) -> dict[int, float]:
+    """Return how relevant the surroundings of each record are, 0 to 10. The best by words become 10."""
+    found = [passage for run in runs for passage in run.passages()]
+    best = max((words for _, words, _ in found), default=0.0)
+    rated = {
+        record_id: Relevance(meaning, MAX_PART * words / best if best > 0 else 0.0)
+        for record_id, words, meaning in found
+    }
+    return own_relevances(rated, config)
 
 
 def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> dict[int, float]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, Match, Relevance, lend_to_neighbours, relevances, score_float
+from contextopt.engine import ContextConfig, Match, Relevance, rate_neighbours, relevances, score_float
 from contextopt.engine.prompts.relevance import own_relevances, query_score, rank_by_query
 from tests.contextopt.engine.factories import NOW, make_record
 from tests.contextopt.engine.strategies import PROFILE, weights
@@ -38,7 +38,7 @@ def test_the_score_is_the_weighted_sum() -> None:
 
 def test_a_hit_lends_less_with_each_step() -> None:
     hits = {5: Relevance(semantic=10.0, lexical=10.0)}
-    lent = lend_to_neighbours(hits, [list(range(1, 12))], CONFIG, {})
+    lent = rate_neighbours(hits, [list(range(1, 12))], CONFIG, {})
     assert 11 not in lent
     assert [lent.get(at, Relevance()).neighbour for at in range(1, 11)] == pytest.approx(
         [2.048, 2.56, 3.2, 4.0, 0.0, 4.0, 3.2, 2.56, 2.048, 1.6384]
@@ -48,23 +48,23 @@ def test_a_hit_lends_less_with_each_step() -> None:
 
 def test_the_better_side_counts_and_never_more_than_the_whole() -> None:
     hits = {at: Relevance(semantic=10.0, lexical=10.0) for at in range(9)}
-    lent = lend_to_neighbours(hits, [list(range(9))], CONFIG.replace(neighbour_share=Decimal(1)), {})
+    lent = rate_neighbours(hits, [list(range(9))], CONFIG.replace(neighbour_share=Decimal(1)), {})
     assert {parts.neighbour for parts in lent.values()} == {10.0}
 
 
 def test_a_long_record_inherits_less() -> None:
     hits = {1: Relevance(semantic=10.0, lexical=10.0)}
     sizes = {2: 120, 3: 240, 4: 480}
-    lent = lend_to_neighbours(hits, [[2, 1, 3]], CONFIG, sizes)
+    lent = rate_neighbours(hits, [[2, 1, 3]], CONFIG, sizes)
     assert [lent[at].neighbour for at in (2, 3)] == pytest.approx([4.0, 2.0])
     unlimited = CONFIG.replace(question_record_tokens=None)
-    lent = lend_to_neighbours(hits, [[1, 4]], unlimited, sizes)
+    lent = rate_neighbours(hits, [[1, 4]], unlimited, sizes)
     assert lent[4].neighbour == pytest.approx(4.0)
 
 
 def test_without_a_share_nothing_is_lent() -> None:
     hits = {1: Relevance(semantic=10.0)}
-    assert lend_to_neighbours(hits, [[1, 2]], CONFIG.replace(neighbour_share=Decimal(0)), {}) == hits
+    assert rate_neighbours(hits, [[1, 2]], CONFIG.replace(neighbour_share=Decimal(0)), {}) == hits
 
 
 def test_without_weights_nothing_is_relevant() -> None:
@@ -105,8 +105,8 @@ def test_more_relevance_never_ranks_lower(
 @given(st.dictionaries(st.integers(1, 30), parts), st.permutations(range(1, 31)))
 def test_lending_does_not_depend_on_order(hits: dict[int, Relevance], thread: list[int]) -> None:
     pairs = list(hits.items())
-    forward = lend_to_neighbours(dict(pairs), [thread], CONFIG, {})
-    backward = lend_to_neighbours(dict(reversed(pairs)), [thread[::-1]], CONFIG, {})
+    forward = rate_neighbours(dict(pairs), [thread], CONFIG, {})
+    backward = rate_neighbours(dict(reversed(pairs)), [thread[::-1]], CONFIG, {})
     assert forward == backward
     assert all(0 <= found.neighbour <= 10 for found in forward.values())
 
