@@ -191,7 +191,7 @@ class _Statement:
              WHERE e.{self._owner} = ANY(ARRAY(
                        SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()}))
                AND {self._own_vectors()}
-             ORDER BY distance LIMIT %(vector_limit)s
+             ORDER BY distance, e.{self._owner} DESC LIMIT %(vector_limit)s
             """
         )
 
@@ -214,10 +214,10 @@ class _Statement:
                                    SELECT e.embedding FROM {dated}
                                     ORDER BY e.corpus_id DESC, e.date DESC LIMIT {SAMPLED * taken}) AS e
                                 ORDER BY distance LIMIT {taken}) AS sample)
-                     ORDER BY distance LIMIT {taken}) AS near
+                     ORDER BY distance, e.{self._owner} DESC LIMIT {taken}) AS near
               JOIN {self.searchable.table} t ON t.id = near.{self._owner}
              WHERE {self._passing_sql()}
-             ORDER BY near.distance LIMIT %(vector_limit)s
+             ORDER BY near.distance, near.{self._owner} DESC LIMIT %(vector_limit)s
             """
         )
 
