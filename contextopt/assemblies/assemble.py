@@ -25,6 +25,7 @@ from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
+from contextopt.search.hybrid import Query, prepare_query
 from contextopt.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
@@ -81,8 +82,9 @@ def assemble_space(
     system, history = prompt_sizes(request, tokenizer)
     # Without a question, stage 5 works as stage 4.
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
+    question = prepare_query(request.query.strip()) if request.asks else None
     for reach in REACHES:
-        found = _find(space, request, asked, as_of, tokenizer, reach)
+        found = _find(space, question, asked, as_of, tokenizer, reach)
         outcome = _decide(space, found, config, as_of, tokenizer, system=system, history=history)
         if found.is_all or not outcome.wants_more_candidates:
             break
@@ -132,16 +134,15 @@ def _decide(
 
 def _find(
     space: SpaceInForce,
-    request: AssemblyIn,
+    question: Query | None,
     config: ContextConfig,
     as_of: datetime,
     tokenizer: Tokenizer,
     reach: int,
 ) -> Candidates:
-    if not request.asks:
+    if question is None:
         return load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
-    question = request.query.strip()
-    mentions = Mentions.of(question, as_of, ZoneInfo(space.time_zone))
+    mentions = Mentions.of(question.text, as_of, ZoneInfo(space.time_zone))
     return load_for_question(
         space.id, question, mentions, config=config, now=as_of, tokenizer=tokenizer, reach=reach
     )

@@ -32,9 +32,9 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, rate
 from contextopt.search.hybrid import Query as SearchQuery
-from contextopt.sql import id_array
+from contextopt.sql import id_array, one_snapshot
 
 # A record that ranks high by words or by meaning only may still be the best by both, so ask each ranking for
 # more than will fit, within these bounds. The minimum also applies to recency and frequency.
@@ -54,9 +54,10 @@ BYTES_PER_TOKEN = 4
 NOTES_READ = 100_000
 
 
+@one_snapshot()
 def load_for_question(
     space_id: int,
-    question: str,
+    asked: SearchQuery,
     mentions: Mentions,
     *,
     config: ContextConfig,
@@ -67,9 +68,9 @@ def load_for_question(
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
     `reach` multiplies how many are read. It helps if most repeat each other, or if a large budget has room
-    for records with nothing but their date in their favour.
+    for records with nothing but their date in their favour. The question is prepared before, so that no
+    snapshot is held while it is embedded.
     """
-    asked = prepare_query(question)
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
@@ -91,12 +92,13 @@ def load_for_question(
     relevant = add_mentions(relevant, mentions, known.dates, known.people)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
-    details = _load_details([scored.record.id for scored in ranked[:most]])
+    details = _load_details([scored.record for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return replace(
         base,
         records=best,
-        query=Query(frozenset(terms(question)), relevant, details),
+        query=Query(frozenset(terms(asked.text)), relevant, details),
+        encoder=asked.vector.model if asked.vector else "",
         warnings=(QUESTION_NOT_EMBEDDED,) if asked.degraded else (),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
@@ -212,7 +214,8 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
         cursor.execute(
             f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                   external_id, greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN},
+                   external_id, version,
+                   greatest(0, octet_length(notes) - {EXCERPT_CHARS}) / {BYTES_PER_TOKEN},
                    CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author'
               FROM {registry.get("record").rows_sql("wanted")}
              WHERE space_id = %(space)s AND deleted_at IS NULL
@@ -258,18 +261,26 @@ def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
     return sum(1 for size in sizes if size <= room) + 1 + SPARE_DETAILS
 
 
-def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
-    if not ids:
+def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
+    """Read the records' texts. Inside a transaction that a caller began, a record may have changed since its
+    summary was read; then its text is left out.
+    """
+    if not records:
         return {}
+    versions = {record.id: record.version for record in records}
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
+            SELECT id, version, title, type, tags, left(notes, %s) FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
             """,
-            [NOTES_READ, id_array(ids)],
+            [NOTES_READ, id_array(versions)],
         )
-        return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
+        return {
+            row_id: _detail(*texts)
+            for row_id, version, *texts in cursor.fetchall()
+            if version == versions[row_id]
+        }
 
 
 def _detail(title: str, type: str, tags: list[str], notes: str) -> RecordDetail:
