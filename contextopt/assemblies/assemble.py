@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates, SpaceInForce, load_candidates, load_space
+from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.questions import load_for_question
@@ -105,7 +106,8 @@ def assemble_space(
     )
     if not store:
         return result
-    occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history)
+    givens = pack_givens(space, found, reach)
+    occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history, givens)
     return replace(result, id=log_assembly(result, occasion))
 
 

@@ -38,7 +38,7 @@ ASSEMBLY_COLUMNS = (
     "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
     "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
-PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
+PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
     "created_at": "coalesce(%(created_at)s, now())",
     "record_ids": "%(record_ids)s::bigint[]",
@@ -67,7 +67,9 @@ RETURNING assembly_id
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Who asked for a context, with which request, and how many tokens the caller's own parts take."""
+    """Who asked for a context, with which request, how many tokens the caller's own parts take, and what the
+    engine was given, packed.
+    """
 
     team_id: int
     space: SpaceInForce
@@ -78,6 +80,7 @@ class Occasion:
     created_at: datetime | None
     system: int | None
     history: int | None
+    givens: bytes
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
@@ -163,6 +166,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "config": _jsonb(config),
         "request": _jsonb(occasion.request_json()),
         "record_ids": id_array(sorted(named)),
+        "givens": occasion.givens,
     }
 
 

@@ -238,6 +238,8 @@ class AssemblyPayload(models.Model):
     request = models.JSONField(default=dict)
     # The records named in the text, the baseline or the ledger. A purge searches here.
     record_ids = ArrayField(models.BigIntegerField(), default=list)
+    # The engine's inputs, packed. None for other kinds, and for assemblies from before they were logged.
+    givens = models.BinaryField(null=True)
     purged_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

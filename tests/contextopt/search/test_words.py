@@ -16,7 +16,12 @@ from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW
 
-PLANS = ({}, {"enable_bitmapscan": "off"}, {"enable_sort": "off"}, {"enable_hashagg": "off"})
+PLANS: tuple[dict[str, str], ...] = (
+    {},
+    {"enable_bitmapscan": "off"},
+    {"enable_sort": "off"},
+    {"enable_hashagg": "off"},
+)
 
 
 @contextmanager
