@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import batched
 
 from django.db import connection
-from django.db.models import Max, Min
+from django.db.models import Avg, Max, Min
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from benchmarks.corpus import Generated, generate
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import Record, Space, Team
+from contextopt.models import AssemblyPayload, Record, Space, Team
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.spaces import create_space, delete_space
 
@@ -105,6 +106,20 @@ def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, 
             "generated", f"{number}", rng.randbytes(16), line, tokenizer.count(line), ENCODING,
             "benchmarks", now, now,
         )  # fmt: skip
+
+
+def describe_givens(space: Space) -> str:
+    """Describe how many bytes the space's assemblies log about what the engine was given."""
+    sizes = (
+        AssemblyPayload.objects.filter(assembly__space=space)
+        .values("assembly__stage")
+        .annotate(mean=Avg(Length("givens")), most=Max(Length("givens")))
+        .order_by("assembly__stage")
+    )
+    shown = "; ".join(
+        f"stage {size['assembly__stage']} {size['mean']:,.0f}, at most {size['most']:,}" for size in sizes
+    )
+    return f"Bytes logged per assembly about what the engine was given, on average: {shown}."
 
 
 def settle() -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL features that Django's cursor lacks: COPY, arrays of ids, and control of the planner."""
+"""PostgreSQL features that Django's cursor lacks: COPY, arrays of ids, snapshots, control of the planner."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,6 +51,20 @@ def planned_anew() -> Iterator[None]:
         # When its own transaction ends, the setting is reset anyway.
         if is_inside:
             cursor.execute(_AS_BEFORE)
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """Let every statement of the block read the database as it was at the first one.
+
+    Inside a transaction it has no effect: its earlier statements have fixed how it reads.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
 
 
 def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:

@@ -11,7 +11,7 @@ from benchmarks.corpus import generate_varied
 from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.retrieval.recall import use_model
 from benchmarks.service.recount import Recount
-from benchmarks.spaces import Filled, describe_space, fill, measured, settle
+from benchmarks.spaces import Filled, describe_givens, describe_space, fill, measured, settle
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
@@ -66,13 +66,14 @@ def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Re
                     times[name, one.filled.records].append(took_ms)
                 if result is not None:
                     _check(result, recount)
+    logged = describe_givens(asked[-1].filled.space)
     for one in asked:
         delete_space(space=one.filled.space)
     figures = [
         _figure(name, records, Sample(tuple(taken)), Sample(tuple(times[STAGE_4, records])))
         for (name, records), taken in times.items()
     ]
-    return Section("Search and stage 5: time of one question", tuple(figures), (_CONDITIONS,))
+    return Section("Search and stage 5: time of one question", tuple(figures), (_CONDITIONS, logged))
 
 
 def _prepare(team: Team, size: int, count: int) -> _Asked:

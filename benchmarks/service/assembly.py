@@ -14,7 +14,7 @@ from time import perf_counter
 from benchmarks.figures import Figure, Sample, Section, at_most, describe_shares
 from benchmarks.service.contenders import BUDGET_TOKENS, Contender, Taken, load_contenders
 from benchmarks.service.recount import Recount
-from benchmarks.spaces import ENCODING, Filled
+from benchmarks.spaces import ENCODING, Filled, describe_givens
 from contextopt import engine
 from contextopt.assemblies.assemble import assemble_space, config_in_force
 from contextopt.assemblies.candidates import load_candidates, load_space
@@ -67,7 +67,8 @@ def measure_assembly(spaces: Sequence[Filled], *, rounds: int, recount: Recount)
             two = moments[filled.records][2 * number : 2 * number + 2 or None]
             _take_turns(run, filled, two, contenders, number)
     figures = [figure for filled in spaces for figure in _figures(run, filled.records, contenders)]
-    notes = [*_notes(run, contenders), *notes, _where_time_goes(spaces[-1])]
+    largest = spaces[-1]
+    notes = [*_notes(run, contenders), *notes, _where_time_goes(largest), describe_givens(largest.space)]
     return Section("Assembly, stage 4: engine and database", tuple(figures), tuple(notes))
 
 

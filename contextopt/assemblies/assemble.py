@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates, SpaceInForce, load_candidates, load_space
+from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.questions import load_for_question
@@ -25,6 +26,7 @@ from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
+from contextopt.search.hybrid import Query, prepare_query
 from contextopt.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
@@ -35,7 +37,7 @@ REACHES = (1, 6, 36, 216)
 OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
-    "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens",
+    "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens", "budget_mode",
 )  # fmt: skip
 # Settings with another name when a question is asked, and in stage 3.
 QUESTION_SETTINGS = {
@@ -81,8 +83,9 @@ def assemble_space(
     system, history = prompt_sizes(request, tokenizer)
     # Without a question, stage 5 works as stage 4.
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
+    question = prepare_query(request.query.strip()) if request.asks else None
     for reach in REACHES:
-        found = _find(space, request, asked, as_of, tokenizer, reach)
+        found = _find(space, question, asked, as_of, tokenizer, reach)
         outcome = _decide(space, found, config, as_of, tokenizer, system=system, history=history)
         if found.is_all or not outcome.wants_more_candidates:
             break
@@ -103,7 +106,8 @@ def assemble_space(
     )
     if not store:
         return result
-    occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history)
+    givens = pack_givens(space, found, reach)
+    occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history, givens)
     return replace(result, id=log_assembly(result, occasion))
 
 
@@ -132,16 +136,15 @@ def _decide(
 
 def _find(
     space: SpaceInForce,
-    request: AssemblyIn,
+    question: Query | None,
     config: ContextConfig,
     as_of: datetime,
     tokenizer: Tokenizer,
     reach: int,
 ) -> Candidates:
-    if not request.asks:
+    if question is None:
         return load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
-    question = request.query.strip()
-    mentions = Mentions.of(question, as_of, ZoneInfo(space.time_zone))
+    mentions = Mentions.of(question.text, as_of, ZoneInfo(space.time_zone))
     return load_for_question(
         space.id, question, mentions, config=config, now=as_of, tokenizer=tokenizer, reach=reach
     )

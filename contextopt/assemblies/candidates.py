@@ -49,13 +49,15 @@ class SpaceInForce:
 class Candidates:
     """The best candidates, the ten newest records, and counts of what the filters passed.
 
-    For a question, the engine ranks by `query`. `is_all` is true if no further candidates or texts are left.
+    For a question, the engine ranks by `query`, and `encoder` names the model of its vector, if it has one.
+    `is_all` is true if no further candidates or texts are left.
     """
 
     records: tuple[RecordSummary, ...]
     baseline: tuple[RecordSummary, ...]
     counts: FilterCounts
     query: Query | None = None
+    encoder: str = ""
     warnings: tuple[ContextWarning, ...] = ()
     is_all: bool = True
 
@@ -132,7 +134,7 @@ WITH strata AS (
 )
 SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
        r.id, r.date, r.view_count, r.summary, r.summary_tokens, r.summary_encoding, r.pinned,
-       r.source, r.external_id
+       r.source, r.external_id, r.version
   FROM counts c
   LEFT JOIN best b ON true
   LEFT JOIN contextopt_record r ON r.id = b.id
@@ -147,7 +149,8 @@ SELECT c.inside + c.pinned, c.live - c.inside, c.deleted, b.role,
 # Stage 3 has no window, scores or pins: only the newest records, and how many there are.
 _NEWEST_SQL = """
 WITH newest AS (
-    SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source, external_id
+    SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source, external_id,
+           version
       FROM contextopt_record
      WHERE space_id = %(space)s AND deleted_at IS NULL AND date <= %(end)s
      ORDER BY date DESC, id DESC LIMIT %(limit)s
@@ -224,7 +227,7 @@ def _most_that_fit(config: ContextConfig) -> int:
 
 def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
     """Build the engine's value from a row as selected here, from the id on."""
-    record_id, date, views, line, tokens, encoding, pinned, source, external_id = row
+    record_id, date, views, line, tokens, encoding, pinned, source, external_id, version = row
     if encoding != tokenizer.name:
         # A background job updates stored counts after the config changes. Until then, count here.
         tokens = tokenizer.count(line)
@@ -237,4 +240,5 @@ def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
         pinned=pinned,
         source=source,
         external_id=external_id,
+        version=version,
     )

@@ -35,6 +35,7 @@ class PromptIn(Input):
     neighbour_share: Share | None = None
     date_weight: Weight | None = None
     who_weight: Weight | None = None
+    budget_mode: Literal["fixed", "adaptive"] | None = None
     notes_chars: NotesChars | None = None
     record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None

@@ -19,6 +19,7 @@ from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
@@ -34,11 +35,11 @@ log = structlog.get_logger(__name__)
 ASSEMBLY_COLUMNS = (
     "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
-    "duplicates", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
+    "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
     "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
     "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
-PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
+PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
     "created_at": "coalesce(%(created_at)s, now())",
     "record_ids": "%(record_ids)s::bigint[]",
@@ -67,7 +68,9 @@ RETURNING assembly_id
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Who asked for a context, with which request, and how many tokens the caller's own parts take."""
+    """Who asked for a context, with which request, how many tokens the caller's own parts take, and what the
+    engine was given, packed.
+    """
 
     team_id: int
     space: SpaceInForce
@@ -78,6 +81,7 @@ class Occasion:
     created_at: datetime | None
     system: int | None
     history: int | None
+    givens: bytes
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
@@ -122,6 +126,7 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
         "created_at": occasion.created_at,
         "records_filtered": stats.records_filtered,
         "records_included": stats.records_included,
+        "low_relevance": dropped.get(LOW_RELEVANCE, 0),
         "over_record_limit": dropped.get(OVER_RECORD_LIMIT, 0) + dropped.get(NOT_LOADED, 0),
         "over_budget": dropped.get(OVER_BUDGET, 0),
         "duplicates": dropped.get(DUPLICATE_OF, 0),
@@ -163,6 +168,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "config": _jsonb(config),
         "request": _jsonb(occasion.request_json()),
         "record_ids": id_array(sorted(named)),
+        "givens": occasion.givens,
     }
 
 

@@ -111,6 +111,7 @@ class Assembly(models.Model):
     over_record_limit = models.PositiveIntegerField(default=0)
     over_budget = models.PositiveIntegerField(default=0)
     duplicates = models.PositiveIntegerField(default=0, db_default=0)
+    low_relevance = models.PositiveIntegerField(default=0, db_default=0)
     outside_window = models.PositiveIntegerField(default=0)
     deleted = models.PositiveIntegerField(default=0)
     tokens_before = models.PositiveIntegerField(null=True)
@@ -144,6 +145,7 @@ class Assembly(models.Model):
                     + models.F("over_record_limit")
                     + models.F("over_budget")
                     + models.F("duplicates")
+                    + models.F("low_relevance")
                 ),
                 name="assembly_adds_up",
             ),
@@ -238,6 +240,8 @@ class AssemblyPayload(models.Model):
     request = models.JSONField(default=dict)
     # The records named in the text, the baseline or the ledger. A purge searches here.
     record_ids = ArrayField(models.BigIntegerField(), default=list)
+    # The engine's inputs, packed. None for other kinds, and for assemblies from before they were logged.
+    givens = models.BinaryField(null=True)
     purged_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

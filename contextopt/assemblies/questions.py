@@ -4,7 +4,7 @@ The work is bounded whatever the size of the space: search returns its best, thr
 texts are read only for records that could enter the context.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from django.db import connection
 
 from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
-from contextopt.assemblies.sufficiency import QUESTION_NOT_EMBEDDED
+from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, QUESTION_NOT_EMBEDDED
 from contextopt.engine import (
     ContextConfig,
     Match,
@@ -28,13 +28,15 @@ from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances,
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.values import DateRange, FilterCounts
+from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, prepare_query, rate, with_meaning_of
+from contextopt.search.embedders import least_similarity
+from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, rate, with_meaning_of
 from contextopt.search.hybrid import Query as SearchQuery
-from contextopt.sql import id_array
+from contextopt.sql import id_array, one_snapshot
 
 # A record that ranks high by words or by meaning only may still be the best by both, so ask each ranking for
 # more than will fit, within these bounds. The minimum also applies to recency and frequency.
@@ -54,9 +56,10 @@ BYTES_PER_TOKEN = 4
 NOTES_READ = 100_000
 
 
+@one_snapshot()
 def load_for_question(
     space_id: int,
-    question: str,
+    asked: SearchQuery,
     mentions: Mentions,
     *,
     config: ContextConfig,
@@ -67,17 +70,17 @@ def load_for_question(
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
     `reach` multiplies how many are read. It helps if most repeat each other, or if a large budget has room
-    for records with nothing but their date in their favour.
+    for records with nothing but their date in their favour. The question is prepared before, so that no
+    snapshot is held while it is embedded.
     """
-    asked = prepare_query(question)
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
     leads = _look_up(target, asked, mentions if config.date_weight else None, searched, base.counts)
-    found_ids = leads.ids
+    found_ids, is_relevant = leads.ids, _is_relevant(leads)
     if config.who_weight:
-        leads = _without_names(leads, question)
+        leads = _without_names(leads)
     # A pinned record is a candidate regardless of date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
     # Rate all leads by words and by meaning before any of them lends.
@@ -94,13 +97,14 @@ def load_for_question(
     relevant = add_mentions(relevant, mentions, known.dates, known.people)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
-    details = _load_details([scored.record.id for scored in ranked[:most]])
+    details = _load_details([scored.record for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return replace(
         base,
         records=best,
-        query=Query(frozenset(terms(question)), relevant, details),
-        warnings=(QUESTION_NOT_EMBEDDED,) if asked.degraded else (),
+        query=Query(frozenset(terms(asked.text)), relevant, details, is_relevant),
+        encoder=asked.vector.model if asked.vector else "",
+        warnings=tuple(_warnings(asked, is_relevant=is_relevant)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
@@ -125,11 +129,26 @@ def _look_up(
     )
 
 
-def _without_names(leads: Leads, question: str) -> Leads:
+def _is_relevant(leads: Leads) -> bool:
+    """Return whether the best lead is as similar to the question as answers usually are."""
+    model = leads.query.vector.model if leads.query.vector else ""
+    least = least_similarity(model)
+    return least is None or not leads.cosines or max(leads.cosines.values()) >= least
+
+
+def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarning]:
+    if asked.degraded:
+        yield QUESTION_NOT_EMBEDDED
+    if not is_relevant:
+        yield NO_RECORD_IS_RELEVANT
+
+
+def _without_names(leads: Leads) -> Leads:
     """Compare the meaning of the question without the names of the leads' authors, which count as `who`.
 
     Otherwise everything that a person says seems close to every question with their name.
     """
+    question = leads.query.text
     names = _authors_named(question, leads.ids)
     if not names or leads.query.vector is None:
         return leads
@@ -244,7 +263,7 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
         cursor.execute(
             f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                   external_id, octet_length(notes) / {BYTES_PER_TOKEN},
+                   external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
                    CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author'
               FROM {registry.get("record").rows_sql("wanted")}
              WHERE space_id = %(space)s AND deleted_at IS NULL
@@ -290,18 +309,26 @@ def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
     return sum(1 for size in sizes if size <= room) + 1 + SPARE_DETAILS
 
 
-def _load_details(ids: Sequence[int]) -> dict[int, RecordDetail]:
-    if not ids:
+def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
+    """Read the records' texts. Inside a transaction that a caller began, a record may have changed since its
+    summary was read; then its text is left out.
+    """
+    if not records:
         return {}
+    versions = {record.id: record.version for record in records}
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, title, type, tags, left(notes, %s) FROM contextopt_record
+            SELECT id, version, title, type, tags, left(notes, %s) FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
             """,
-            [NOTES_READ, id_array(ids)],
+            [NOTES_READ, id_array(versions)],
         )
-        return {row[0]: _detail(*row[1:]) for row in cursor.fetchall()}
+        return {
+            row_id: _detail(*texts)
+            for row_id, version, *texts in cursor.fetchall()
+            if version == versions[row_id]
+        }
 
 
 def _detail(title: str, type: str, tags: list[str], notes: str) -> RecordDetail:

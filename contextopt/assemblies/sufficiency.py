@@ -14,6 +14,7 @@ from contextopt.engine.prompts.warnings import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,
     NOT_EMBEDDED,
+    NOTHING_RELEVANT,
     ContextWarning,
     Remedy,
 )
@@ -24,6 +25,10 @@ from contextopt.spaces.configs import WINDOW_CHOICES
 QUESTION_NOT_EMBEDDED = ContextWarning(
     NOT_EMBEDDED,
     "The question could not be embedded, so records were matched by words only. See the log for the cause.",
+)
+NO_RECORD_IS_RELEVANT = ContextWarning(
+    NOTHING_RELEVANT,
+    "No record seems to be about this question, so the answer is probably not in this space.",
 )
 # Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100

@@ -9,6 +9,7 @@ from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.selection import DUPLICATE_OF
@@ -139,6 +140,7 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     yield "over_record_limit", counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED]
     yield "over_budget", counts[OVER_BUDGET]
     yield "duplicates", counts[DUPLICATE_OF]
+    yield "low_relevance", counts[LOW_RELEVANCE]
 
 
 def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:

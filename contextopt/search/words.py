@@ -30,6 +30,10 @@ WEIGHINGS = 4_000
 """Maximum of words times candidates. It bounds the time, since each pair is one look into a row's words."""
 READ_MAX = 8_000
 """Index entries that are read for a word without further checks."""
+SORTED_MAX = 1_000
+"""A look-up that is expected to match more rows is not made if the newest rows can be read instead: sorting
+the matches would take longer.
+"""
 EVERYWHERE = 0.5
 """Words in a greater share of the rows do not tell them apart."""
 NEWEST = 2_000
@@ -316,8 +320,13 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
     others = [word for word in telling if word != first]
     # With one other word, this equals the previous look-up.
     is_looked_up = bool(together) and len(others) == 1
-    if others and not is_looked_up and sum(map(counts.__getitem__, others)) <= EVERYWHERE * terms.documents:
+    with_others = sum(map(counts.__getitem__, others)) / max(1, terms.documents)
+    is_few = not reads_newest or with_others * counts[first] * share <= SORTED_MAX
+    if others and not is_looked_up and with_others <= EVERYWHERE and is_few:
         yield Step((place, first, " | ".join(others)))
+    if reads_newest and counts[first] * share > SORTED_MAX:
+        yield Step((" | ".join(telling or common),), "newest")
+        return
     yield Step((place, first))
 
 
@@ -342,7 +351,13 @@ def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
 def _pool_sql(
     searchable: Searchable, steps: Sequence[Step], corpus_id: int, filters: SearchFilters, bound: int
 ) -> tuple[str, dict[str, Any]]:
-    """Return the candidates' statement. Its limits are literals, because the planner guesses parameters."""
+    """Return the candidates' statement. Its limits are literals, because the planner guesses parameters.
+
+    The candidates are the newest `bound` rows of each look-up, the first look-up's before the second's, so
+    that they do not depend on the plan. With other filters than dates, words may match any number of rows;
+    then only as many as needed are read, in any order.
+    """
+    most = 4 * SORTED_MAX if filters.is_by_date else bound
     by_word, parameters = searchable.passing_words(corpus_id, filters)
     by_date, _ = searchable.passing(corpus_id, filters)
     selects = []
@@ -350,14 +365,19 @@ def _pool_sql(
         names = [f"step_{number}_{place}" for place in range(len(step.tsqueries))]
         parameters |= zip(names, step.tsqueries, strict=True)
         matches = " AND ".join(f"t.search_vector @@ %({name})s::tsquery" for name in names)
-        source = f"{searchable.table} t WHERE {by_word} AND {matches}"
+        date = searchable.date_column
+        source = f"(SELECT t.* FROM {searchable.table} t WHERE {by_word} AND {matches} LIMIT {most}) AS t"
         if step.source == "newest":
             source = f"({_newest_sql(searchable, by_date)}) AS t WHERE {matches}"
-        selects.append(f"(SELECT t.id, t.language, t.search_vector AS words FROM {source} LIMIT {bound})")
+        selects.append(
+            f"(SELECT {number} AS step, t.{date} AS date, t.id, t.language, t.search_vector AS words"
+            f" FROM {source} ORDER BY t.{date} DESC, t.id DESC LIMIT {bound})"
+        )
     return (
         f"""
         SELECT DISTINCT ON (id) id, language, {unpacked("words")} AS words
-          FROM (SELECT * FROM ({" UNION ALL ".join(selects)}) AS found LIMIT {bound}) AS looked_up
+          FROM (SELECT * FROM ({" UNION ALL ".join(selects)}) AS found
+                 ORDER BY step, date DESC, id DESC LIMIT {bound}) AS looked_up
          ORDER BY id""",
         parameters,
     )

@@ -19,6 +19,7 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
 
 WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
+BUDGET_MODES = [("fixed", "Fixed: fill the budget"), ("adaptive", "Adaptive: stop at what helps little")]
 RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
 # Settings whose null means "all".
 ALL_ALLOWED = (
@@ -30,7 +31,7 @@ SETTINGS = (
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
     "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
     "date_weight", "who_weight", "question_window_days", "question_max_records", "question_notes_chars",
-    "question_record_tokens",
+    "question_record_tokens", "budget_mode",
 )  # fmt: skip
 
 
@@ -129,6 +130,7 @@ class ContextConfig(models.Model):
         validators=[MinValueValidator(MIN_RECORD_TOKENS), MaxValueValidator(TOKENS_MAX)],
         help_text="Leave blank for a quarter of the context.",
     )  # fmt: skip
+    budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed")
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -110,6 +110,7 @@ class ConfigIn(Input):
     neighbour_share: Share | None = None
     date_weight: Weight | None = None
     who_weight: Weight | None = None
+    budget_mode: Literal["fixed", "adaptive"] | None = None
     question_window_days: WindowDays | None = None
     question_max_records: MaxRecords | None = None
     question_notes_chars: NotesChars | None = None

@@ -11,7 +11,13 @@ from django.utils import timezone
 
 from contextopt.limits import DATE_MAX, DATE_MIN, NAME_MAX
 from contextopt.people.models import Team
-from contextopt.search.models import Embedding, SearchableManager, SearchableText, generated_search_vector
+from contextopt.search.models import (
+    Embedding,
+    Language,
+    SearchableManager,
+    SearchableText,
+    generated_search_vector,
+)
 
 models.TextField.register_lookup(Length)
 DESCRIPTION_MAX = 1_000
@@ -127,7 +133,8 @@ class Record(RecordState, SearchableText):
     """A dated note, document, message or commit.
 
     `summary` is the line that stands for the record in a prompt, including its line break. `summary_tokens`
-    is its size under `summary_encoding`. Both are computed on every write.
+    is its size under `summary_encoding`. Both are computed on every write. `version` rises with each
+    revision, so it stands for one content of the record. Views do not raise it.
     """
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="records")
@@ -146,6 +153,7 @@ class Record(RecordState, SearchableText):
     search_vector = generated_search_vector(
         corpus="space", title="title", tags="tags", body="notes", date="date"
     )
+    version = models.IntegerField(default=1, db_default=1, editable=False)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -236,10 +244,13 @@ class RecordView(models.Model):
 
 
 class RecordRevision(RecordState):
-    """A record before a change, with who changed it and when."""
+    """A record before a change, with who changed it and when, and the version that this was."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
+    # None and empty in revisions from before they were kept.
+    version = models.IntegerField(null=True, editable=False)
+    language = models.CharField(max_length=2, choices=Language.choices, blank=True, db_default="")
     changed_at = models.DateTimeField(default=timezone.now)
     changed_by = models.CharField(max_length=160)
     change = models.CharField(max_length=16)
@@ -247,6 +258,10 @@ class RecordRevision(RecordState):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["record", "number"], name="revision_number_once"),
+            # Finds the content of a version, and refuses a change that did not raise it.
+            models.UniqueConstraint(
+                fields=["record", "version"], condition=Q(version__isnull=False), name="revision_version_once"
+            ),
         ]
 
     def __str__(self) -> str:

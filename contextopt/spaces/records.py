@@ -26,7 +26,7 @@ from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.sql import copy_in
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
-STATE = (*CONTENT, "view_count", "deleted_at")
+STATE = (*CONTENT, "view_count", "deleted_at", "language")
 DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding", "language")
 # Changes that go to the team's log. Changes of texts are in the revisions instead.
 AUDITED = {"delete": "record.deleted", "restore": "record.restored"}
@@ -99,6 +99,8 @@ def restore_revision(*, record: Record, number: int, actor: str) -> Record:
     if revision is None:
         raise NotFound(f"The record has no revision {number}.")
     state = {name: getattr(revision, name) for name in (*CONTENT, "deleted_at")}
+    if revision.language:
+        state["language"] = revision.language
     return _change(record, state, actor=actor, change="undo")
 
 
@@ -293,22 +295,27 @@ def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, ac
     ]
     assignments = ", ".join(f'"{name}" = %({name})s' for name in (*CONTENT, *DERIVED, "updated_at"))
     with connection.cursor() as cursor:
-        cursor.executemany(f"UPDATE contextopt_record SET {assignments} WHERE id = %(id)s", parameters)
+        cursor.executemany(
+            f"UPDATE contextopt_record SET {assignments}, version = version + 1 WHERE id = %(id)s", parameters
+        )
 
 
 def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> None:
-    """Store the records' present state as their next revisions."""
+    """Store the records' present state as their next revisions.
+
+    The caller's change must raise the version. Otherwise the database refuses the next revision.
+    """
     state = ", ".join(f'r."{name}"' for name in STATE)
     columns = ", ".join(f'"{name}"' for name in STATE)
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             INSERT INTO contextopt_recordrevision
-                   (record_id, number, changed_at, changed_by, change, {columns})
+                   (record_id, number, version, changed_at, changed_by, change, {columns})
             SELECT r.id,
                    1 + coalesce((SELECT max(v.number) FROM contextopt_recordrevision v
                                   WHERE v.record_id = r.id), 0),
-                   now(), %s::text, %s::text, {state}
+                   r.version, now(), %s::text, %s::text, {state}
               FROM contextopt_record r WHERE r.id = ANY(%s::bigint[])
             """,
             [actor[:160], change, list(record_ids)],
@@ -327,13 +334,14 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
         keep_revisions([current.pk], actor=actor, change=change)
         for name, value in different.items():
             setattr(current, name, value)
+        current.version += 1
         tokenizer = tokenizer_of(current.space)
         current.content_hash = hash_content(current)
         current.summary, current.summary_tokens = _summarise(current, current.date, tokenizer)
         current.summary_encoding = tokenizer.name
         if "language" not in state and not different.keys().isdisjoint({"title", "notes"}):
             current.language = detect_language(current.title, current.notes)
-        current.save(update_fields=[*different, *DERIVED, "updated_at"])
+        current.save(update_fields=[*different, *DERIVED, "version", "updated_at"])
         if change in AUDITED:
             subject = f"{current.space.slug}: record {current.pk}"
             note_event(team_id=current.space.team_id, actor=actor, action=AUDITED[change], subject=subject)

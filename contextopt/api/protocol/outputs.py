@@ -191,6 +191,7 @@ class ConfigOut(TypedDict):
     neighbour_share: str
     date_weight: str
     who_weight: str
+    budget_mode: Literal["fixed", "adaptive"]
     question_window_days: int | Literal["all"]
     question_max_records: int | Literal["all"]
     question_notes_chars: int | Literal["all"]

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from contextopt.engine.prompts.adaptive import cut_by_worth
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import (
+    ADAPTIVE,
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
     SCORED_STAGE,
@@ -53,6 +55,10 @@ class _Request:
     now: datetime
     tokenizer: Tokenizer
     query: Query | None
+
+    @property
+    def is_adaptive(self) -> bool:
+        return self.config.stage == SEARCH_STAGE and self.config.budget_mode == ADAPTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +218,8 @@ def _pack(
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     tokenizer = request.tokenizer
     cut = truncate(selection.ranked, room, candidates.max_records)
+    if request.is_adaptive and request.query is not None:
+        cut = cut_by_worth(cut, request.query, request.config)
     while cut.kept:
         records = order_records(cut.kept, request.config.record_order)
         text = join_lines(header.text, records)

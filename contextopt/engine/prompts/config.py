@@ -15,11 +15,14 @@ from contextopt.engine.text.validation import (
 )
 
 type RecordOrder = Literal["score", "stable"]
+type BudgetMode = Literal["fixed", "adaptive"]
 type JsonValue = str | int | None
 
 HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE = 2, 3, 4, 5
 STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE)
 RECORD_ORDERS = ("score", "stable")
+FIXED, ADAPTIVE = "fixed", "adaptive"
+BUDGET_MODES = (FIXED, ADAPTIVE)
 MIN_RESPONSE_TOKENS = 1000
 MAX_PART_TOKENS = 200_000
 MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
@@ -43,7 +46,8 @@ class ContextConfig:
     None means "all" for a window, a record limit or the notes, and a quarter of the room for the size of a
     record. `total_tokens` None means the sum of the parts, so raising one part raises the total. The
     semantic, lexical, neighbour, date, who and question settings apply to stage 5 only, where the question
-    decides and not the calendar.
+    decides and not the calendar. With an adaptive `budget_mode`, a question's context takes only records that
+    are worth their tokens, within the same budget.
     """
 
     stage: int = 4
@@ -68,6 +72,7 @@ class ContextConfig:
     question_max_records: int | None = None
     question_notes_chars: int | None = None
     question_record_tokens: int | None = 120
+    budget_mode: BudgetMode = "fixed"
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
@@ -85,6 +90,7 @@ class ContextConfig:
         if not 1 <= len(self.encoding) <= MAX_ENCODING_CHARS:
             raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
         check_choice("record_order", self.record_order, RECORD_ORDERS)
+        check_choice("budget_mode", self.budget_mode, BUDGET_MODES)
         check_weight("neighbour_share", self.neighbour_share, high=1)
         check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
         record_tokens = self.question_record_tokens

@@ -25,6 +25,7 @@ from contextopt.engine.prompts.scoring import (
     precedence,
     score,
     score_all,
+    score_float,
 )
 from contextopt.engine.prompts.values import RecordSummary
 
@@ -220,6 +221,11 @@ def query_score(record: RecordSummary, relevance: Relevance, now: datetime, conf
     At the greatest weights it is below 2.1e18, inside a 64-bit integer.
     """
     return score(record, now, config) + _weigh(relevance, _query_weights(config))
+
+
+def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
+    """Return the part of a record's score that depends on the question."""
+    return score_float(_weigh(relevance, _query_weights(config)))
 
 
 class _Weights(NamedTuple):

@@ -45,12 +45,13 @@ class Query:
     """A question for the engine: its terms, the search results, and the records' texts.
 
     A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
-    its summary.
+    its summary. `is_relevant` is False if no record seems to be about the question.
     """
 
     terms: frozenset[str]
     relevant: Mapping[int, Relevance]
     details: Mapping[int, RecordDetail]
+    is_relevant: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class RecordSummary:
     """A record as shown in the prompt: one line, its exact token count, and the inputs of its score.
 
     `line` starts with "- " and ends with its only line break, so lines can be counted separately and added
-    up. `date` is in UTC.
+    up. `date` is in UTC. `version` tells which of the record's texts this is; it does not affect the score.
     """
 
     id: int
@@ -53,6 +53,7 @@ class RecordSummary:
     deleted: bool = False
     source: str = ""
     external_id: str = ""
+    version: int = 1
 
     def __post_init__(self) -> None:
         check_int("id", self.id, 0, MAX_INT)

@@ -1,6 +1,13 @@
 """Embedders turn texts into vectors. They share one protocol, and each is loaded on first use."""
 
-from contextopt.search.embedders.choice import configured_embedder, get_embedder
+from contextopt.search.embedders.choice import configured_embedder, get_embedder, least_similarity
 from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable, Vectors
 
-__all__ = ["Embedder", "EmbeddingUnavailable", "Vectors", "configured_embedder", "get_embedder"]
+__all__ = [
+    "Embedder",
+    "EmbeddingUnavailable",
+    "Vectors",
+    "configured_embedder",
+    "get_embedder",
+    "least_similarity",
+]

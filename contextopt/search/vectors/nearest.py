@@ -42,12 +42,13 @@ AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cach
 
 @dataclass(frozen=True)
 class QueryVector:
-    """A question's vector, (d,), of unit length, and the model it belongs to.
+    """A question's vector, (d,), of unit length, and the id and name of the model it belongs to.
 
     `indexed` maps searchables whose vectors have an index to their approximate number.
     """
 
     model_id: int
+    model: str
     dimensions: int
     values: Vectors
     indexed: Mapping[str, float] = field(default_factory=dict)
@@ -103,7 +104,9 @@ def embed_query(text: str) -> QueryVector | None:
     if not np.any(vector):
         return None
     rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}
-    return QueryVector(model_id, dimensions, vector, {name: rows[name] for name in indexed if name in rows})
+    return QueryVector(
+        model_id, name, dimensions, vector, {name: rows[name] for name in indexed if name in rows}
+    )
 
 
 def nearest(
@@ -191,7 +194,7 @@ class _Statement:
              WHERE e.{self._owner} = ANY(ARRAY(
                        SELECT t.id FROM {self.searchable.table} t WHERE {self._passing_sql()}))
                AND {self._own_vectors()}
-             ORDER BY distance LIMIT %(vector_limit)s
+             ORDER BY distance, e.{self._owner} DESC LIMIT %(vector_limit)s
             """
         )
 
@@ -214,10 +217,10 @@ class _Statement:
                                    SELECT e.embedding FROM {dated}
                                     ORDER BY e.corpus_id DESC, e.date DESC LIMIT {SAMPLED * taken}) AS e
                                 ORDER BY distance LIMIT {taken}) AS sample)
-                     ORDER BY distance LIMIT {taken}) AS near
+                     ORDER BY distance, e.{self._owner} DESC LIMIT {taken}) AS near
               JOIN {self.searchable.table} t ON t.id = near.{self._owner}
              WHERE {self._passing_sql()}
-             ORDER BY near.distance LIMIT %(vector_limit)s
+             ORDER BY near.distance, near.{self._owner} DESC LIMIT %(vector_limit)s
             """
         )
 

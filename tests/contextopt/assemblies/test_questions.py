@@ -2,11 +2,12 @@
 
 import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,8 +23,9 @@ from contextopt.models import AssemblyPayload, Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
-from contextopt.spaces.inputs import RecordIn
-from contextopt.spaces.records import delete_record, upsert_records
+from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.records import delete_record, update_record, upsert_records
+from tests.concurrency import before_statement, beside
 from tests.factories import NOW, make_record, make_space, make_team
 
 TOPICS = ("kubernetes cluster upgrade", "invoice total rounding", "summer holiday in Bergen", "login cookie")
@@ -354,3 +356,35 @@ def test_days_and_person_of_the_question_count(space: Space) -> None:
     )  # fmt: skip
     before = next(entry["score"] for entry in unweighted.entries if entry["id"] == said.pk)
     assert score - before == pytest.approx(3 * 10 + 1.2 * 10)
+
+
+def _edit_once(record: Record) -> Callable[[int], None]:
+    """Return what changes the record's notes beside the test, the first time."""
+
+    def edit(number: int) -> None:
+        if number == 1:
+            changes = RecordPatch(notes="The new printer works.")
+            beside(lambda: update_record(record=record, changes=changes, actor="test")).result(20)
+
+    return edit
+
+
+@pytest.mark.django_db(transaction=True)
+def test_everything_is_read_from_one_snapshot(space: Space) -> None:
+    notes = f"{'The old printer broke. ' * 9}Nobody has called."
+    record = make_record(space, title="Printer", notes=notes)
+    make_searchable(space)
+    with before_statement("left(notes", _edit_once(record)):
+        assert notes in ask(space, "printer").text
+    assert "The new printer works." in ask(space, "printer").text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_inside_a_transaction_a_record_that_changes_keeps_its_summary(space: Space) -> None:
+    """Its own statements may see different states, but never two of them in one line."""
+    record = make_record(space, title="Printer", notes="The old printer broke. " * 10)
+    make_searchable(space)
+    with transaction.atomic(), before_statement("left(notes", _edit_once(record)):
+        result = ask(space, "printer")
+    assert record.summary in result.text
+    assert "new printer" not in result.text

@@ -414,14 +414,21 @@ def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
     assert look_ups(*QUEUE_STUCK, ("the", "en", 90_000), *NORWEGIAN) == [
         ("'all'", "'queuer'"),
         ("'all'", "'queue'", "'stuck'"),
-        ("'all'", "'queue'", "'stuck' | 'now'"),
-        ("'all'", "'queue'"),
+        ("'queue' | 'stuck' | 'now'",),
     ]
 
 
 def test_two_languages_with_the_same_words_look_up_once() -> None:
     norwegian = [(word, "no", count) for word, _, count in QUEUE_STUCK]
-    assert look_ups(*QUEUE_STUCK, *norwegian) == [("'all'", "'queue'", "'stuck'"), ("'all'", "'queue'")]
+    assert look_ups(*QUEUE_STUCK, *norwegian) == [("'all'", "'queue'", "'stuck'"), ("'queue' | 'stuck'",)]
+
+
+def test_few_matches_are_looked_up_instead_of_the_newest_rows() -> None:
+    assert look_ups(("queue", "en", 900), ("stuck", "en", 20_000), ("now", "en", 20_000)) == [
+        ("'all'", "'queue'", "'stuck'", "'now'"),
+        ("'all'", "'queue'", "'stuck' | 'now'"),
+        ("'all'", "'queue'"),
+    ]
 
 
 def test_a_language_that_asks_for_more_than_the_other_is_not_looked_up() -> None:

@@ -409,7 +409,7 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
 def test_the_graph_is_asked_where_it_need_not_visit_too_much_else(
     record_table: registry.Searchable, rows: int, of: int, by_key: bool, by_date: bool
 ) -> None:
-    vector = QueryVector(1, 2, np.ones(2, np.float32), {"record": of})
+    vector = QueryVector(1, "m", 2, np.ones(2, np.float32), {"record": of})
     assert is_best_compared(record_table, vector, rows, limit=40) == by_key
     assert is_best_compared(record_table, vector, rows, limit=40, by_date=True) == by_date
 

@@ -1,0 +1,58 @@
+"""The adaptive budget: records enter while the next one is worth its tokens.
+
+A record is worth them while its relevance is at least a share of the best record's. The share is higher where
+the best record matches the question clearly, since little else is needed then, and where records are long.
+Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`).
+"""
+
+import math
+from collections.abc import Sequence
+
+from contextopt.engine.prompts.config import ContextConfig
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, weighted_relevance
+from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.prompts.selection import Query
+from contextopt.engine.prompts.truncation import Cut
+
+LOW_RELEVANCE = "low_relevance"
+"""Reason for records that fit the budget and are not worth their tokens."""
+USUAL_SHARE = 0.47
+"""Share of the best record's relevance, for a match and a length as usual in dialogues."""
+USUAL_RELEVANCE, PER_RELEVANCE = 12.3, 0.026
+"""Usual relevance of the best record, in units of the weights of words and meaning, and the effect of more."""
+USUAL_TOKENS, PER_TOKENS = 45, 0.09
+"""Usual tokens of a record, and the effect of a longer one, for each factor of e."""
+LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
+
+
+def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
+    """Drop the records from the first one on that is not worth its tokens. Pinned records stay.
+
+    If no record is about the question, only pinned records stay.
+    """
+    values = [relevance_of(scored, query, config) for scored in cut.kept]
+    least = least_worth(cut.kept, values, config) if query.is_relevant else math.inf
+    for place, (scored, value) in enumerate(zip(cut.kept, values, strict=True)):
+        if value < least and not scored.record.pinned:
+            return Cut(cut.kept[:place], cut.kept[place:] + cut.dropped, LOW_RELEVANCE)
+    return cut
+
+
+def relevance_of(scored: Scored, query: Query, config: ContextConfig) -> float:
+    """Return the weighted parts that depend on the question, without recency and frequency."""
+    return weighted_relevance(query.relevant.get(scored.record.id, NOT_RELEVANT), config)
+
+
+def least_worth(records: Sequence[Scored], values: Sequence[float], config: ContextConfig) -> float:
+    """Return the relevance that a record needs to enter; 0 if there are no records to compare."""
+    if not records:
+        return 0.0
+    best = max(values)
+    scale = float(config.semantic_weight + config.lexical_weight) or 1.0
+    tokens = sum(scored.record.tokens for scored in records) / len(records)
+    share = (
+        USUAL_SHARE
+        + PER_RELEVANCE * (best / scale - USUAL_RELEVANCE)
+        + PER_TOKENS * math.log(max(1.0, tokens) / USUAL_TOKENS)
+    )
+    return best * min(GREATEST_SHARE, max(LEAST_SHARE, share))

@@ -1,0 +1,219 @@
+"""The engine's inputs are logged: enough to compute each assembly again, and no text."""
+
+import dataclasses
+import inspect
+import random
+import zlib
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextopt import engine
+from contextopt.assemblies.candidates import Candidates, SpaceInForce
+from contextopt.assemblies.givens import FORMAT, GivenRecord, pack_givens, unpack_givens
+from contextopt.assemblies.purge import purge_record
+from contextopt.engine import FilterCounts, Query, RecordDetail, RecordSummary, Relevance
+from contextopt.engine.version import ENGINE_VERSION
+from contextopt.models import AssemblyPayload, Record, Space
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import ensure_counted
+from tests.factories import NOW, make_assembly, make_filtering, make_record
+from tests.recomputed import STAGES, Restless, differences, givens_of, recompute
+
+PARTS = st.integers(0, 10_000_000).map(lambda whole: whole / 1_000_000)
+IDS = st.integers(0, 2**53) | st.integers(1, 40)
+LINE = "- [note] Queue (2026-06-15)\n"
+
+
+def summary(record_id: int, views: int = 0, version: int = 1) -> RecordSummary:
+    return RecordSummary(id=record_id, date=NOW, view_count=views, line=LINE, tokens=9, version=version)
+
+
+@st.composite
+def relevances(draw: st.DrawFn) -> Relevance:
+    return Relevance(draw(st.none() | PARTS), *(draw(PARTS) for _ in Relevance._fields[1:]))
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> SpaceInForce:
+    words = st.text(max_size=30)
+    return SpaceInForce(
+        id=1, slug="s", name=draw(words), description=draw(words),
+        categories=tuple(draw(st.lists(words, max_size=4))), time_zone="UTC", config_id=1, config_version=1,
+        settings={},
+    )  # fmt: skip
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Candidates:
+    record = st.builds(summary, IDS, st.integers(0, 10**12), st.integers(1, 2**31 - 1))
+    records, baseline = (
+        draw(st.lists(record, max_size=30, unique_by=lambda record: record.id)) for _ in range(2)
+    )
+    same = draw(st.lists(st.sampled_from(records), max_size=3, unique_by=id)) if records else []
+    baseline = [*(record for record in baseline if record.id not in {one.id for one in same}), *same]
+    ids = [record.id for record in records]
+    query = Query(frozenset(), {}, {}) if draw(st.booleans()) else None
+    if query and ids:
+        some = st.sampled_from(ids)
+        relevant = draw(st.dictionaries(some, relevances(), max_size=20))
+        detail = RecordDetail("Queue", "note", (), "Stuck.")
+        query = Query(frozenset(), relevant, dict.fromkeys(draw(st.sets(some)), detail))
+    counts = FilterCounts(*(draw(st.integers(0, 2**62)) for _ in range(3)))
+    return Candidates(tuple(records), tuple(baseline), counts, query, draw(st.text(max_size=20)))
+
+
+def expected(found: Candidates) -> set[GivenRecord]:
+    query = found.query or Query(frozenset(), {}, {})
+    both = {*map(key, found.records)} & {*map(key, found.baseline)}
+    as_candidates = {
+        GivenRecord(
+            *key(one), True, key(one) in both, one.id in query.details,
+            query.relevant.get(one.id, Relevance()),
+        )
+        for one in found.records
+    }  # fmt: skip
+    alone = {*map(key, found.baseline)} - both
+    return as_candidates | {GivenRecord(*one, False, True, False) for one in alone}
+
+
+def key(record: RecordSummary) -> tuple[int, int, int]:
+    return record.id, record.version, min(10, record.view_count)
+
+
+@settings(deadline=None)
+@given(spaces(), candidates(), st.integers(1, 216))
+def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates, reach: int) -> None:
+    """A record of two states is there twice, as a candidate and as one of the last by date."""
+    packed = pack_givens(space, found, reach)
+    assert packed[0] == FORMAT
+    read = unpack_givens(packed)
+    assert (read.name, read.description, read.categories) == (
+        space.name, space.description, space.categories,
+    )  # fmt: skip
+    assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, reach)
+    assert (read.counts, read.is_asked) == (found.counts, found.query is not None)
+    assert len(read.records) == len(expected(found))
+    assert set(read.records) == expected(found)
+
+
+def packed_parts(relevance: Relevance) -> bytes:
+    query = Query(frozenset(), {7: relevance}, {})
+    space = SpaceInForce(1, "s", "", "", (), "UTC", 1, 1, {})
+    return pack_givens(space, Candidates((summary(7),), (), FilterCounts(1), query), 1)
+
+
+def test_parts_are_rounded_as_the_engine_rounds_them() -> None:
+    values = (2.0000005, 1.2345678, 9.9999996, 0.0, 1e-7)
+    read = unpack_givens(packed_parts(Relevance(*values))).records[0].relevance
+    assert [round((part or 0) * 1_000_000) for part in read] == [round(part * 1_000_000) for part in values]
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format 77"):
+        unpack_givens(bytes([77, 1, 2]))
+
+
+def test_parts_that_the_relevance_no_longer_has_are_left_out() -> None:
+    packed = packed_parts(Relevance(1.0, 2.0))
+    head, _, columns = zlib.decompress(packed[1:]).partition(b"\n")
+    former = head.replace(b'"lexical"', b'"former"') + b"\n" + columns
+    read = unpack_givens(packed[:1] + zlib.compress(former)).records[0].relevance
+    assert (read.semantic, read.lexical) == (1.0, 0.0)
+
+
+def test_the_engine_gets_nothing_that_is_not_logged() -> None:
+    """A further input of the engine has to be logged: in `Givens`, or elsewhere in the log."""
+    assert [*inspect.signature(engine.assemble).parameters] == [
+        "space", "config", "now", "tokenizer", "system_tokens", "history_tokens", "counts", "baseline",
+        "query",
+    ]  # fmt: skip
+    assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
+    assert names(engine.Query) == ["terms", "relevant", "details"]
+    assert names(FilterCounts) == ["filtered", "outside_window", "deleted"]
+    assert names(engine.RecordDetail) == ["title", "type", "tags", "notes"]
+    assert names(engine.RecordSummary) == [
+        "id", "date", "view_count", "line", "tokens", "pinned", "deleted", "source", "external_id", "version",
+    ]  # fmt: skip
+
+
+def names(values: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(values)]
+
+
+def make_searchable(space: Space) -> None:
+    ensure_counted(registry.get("record"), space.pk)
+    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
+
+
+def payload_of(assembly_id: int | None) -> AssemblyPayload:
+    return AssemblyPayload.objects.select_related("assembly").get(pk=assembly_id)
+
+
+def test_every_stage_logs_what_it_was_given(space: Space) -> None:
+    for number in range(12):
+        make_record(space, title=f"Queue {number}", date=NOW - timedelta(days=number), view_count=number)
+    make_searchable(space)
+    found = {
+        stage: givens_of(payload_of(make_assembly(space, stage=stage, query="queue").id))
+        for stage in (2, 3, 4, 5)
+    }
+    assert [len(found[stage].records) for stage in found] == [0, 12, 12, 12]
+    assert {one.name for one in found.values()} == {"Support notes"}
+    assert {one.engine_version for one in found.values()} == {ENGINE_VERSION}
+    assert [one.encoder for one in found.values()] == ["", "", "", "wordllama-256"]
+    assert [one.is_asked for one in found.values()] == [False, False, False, True]
+    by_id = {record.id: record for record in found[4].records}
+    assert sum(record.is_baseline for record in by_id.values()) == 10
+    assert max(record.views for record in by_id.values()) == 10
+    assert all(record.has_detail and record.relevance.lexical > 0 for record in found[5].records)
+
+
+def test_other_kinds_log_none(space: Space) -> None:
+    make_filtering(space.team)
+    assert AssemblyPayload.objects.get().givens is None
+
+
+def test_no_text_of_a_record_is_logged_so_a_purge_has_nothing_to_erase(space: Space) -> None:
+    record = make_record(space, title="Zanzibar", notes="Password is swordfish.", tags=["xylophone"])
+    make_searchable(space)
+    payload = payload_of(make_assembly(space, stage=5, query="password").id)
+    kept = repr(givens_of(payload))
+    assert not any(word in kept for word in ("Zanzibar", "swordfish", "xylophone", "password"))
+    purge_record(record=record)
+    assert payload_of(payload.pk).givens == payload.givens
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_assembly_of_a_busy_space_comes_out_the_same_again(space: Space, seed: int) -> None:
+    """With the stored texts blanked, after edits, undos, deletions, views, imports and changed headers."""
+    restless = Restless(space, random.Random(seed))
+    restless.fill(90)
+    make_searchable(space)
+    texts = {}
+    for number in range(80):
+        result = restless.assemble(stage=STAGES[number % 5])
+        texts[result.id] = result.text
+        restless.change()
+        restless.change()
+        if number % 30 == 29:
+            make_searchable(space)
+    AssemblyPayload.objects.update(text="", baseline_text=None)
+    payloads = AssemblyPayload.objects.select_related("assembly").filter(pk__in=texts)
+    assert {payload.pk: list(differences(payload, texts[payload.pk])) for payload in payloads} == {
+        key: [] for key in texts
+    }
+    assert Record.objects.filter(space=space, version__gt=1).count() > 20
+
+
+def test_a_purge_leaves_other_assemblies_computable(space: Space) -> None:
+    secret, other = make_record(space, title="Secret"), make_record(space, title="Other")
+    first = make_assembly(space)
+    purge_record(record=secret)
+    second = make_assembly(space)
+    assert "Secret" not in recompute(payload_of(first.id)).text
+    assert recompute(payload_of(second.id)).text == second.text
+    assert other.title in second.text
