@@ -89,7 +89,7 @@ def _query(givens: Givens, request: dict[str, Any], found: dict[tuple[int, int],
             notes = state.notes[:NOTES_READ]
             details[given.id] = RecordDetail(state.title, state.type, tuple(state.tags), notes)
     relevant = {given.id: given.relevance for given in givens.records if given.is_candidate}
-    return Query(frozenset(terms(request["query"].strip())), relevant, details)
+    return Query(frozenset(terms(request["query"].strip())), relevant, details, givens.is_relevant)
 
 
 def differences(payload: AssemblyPayload, text: str | None = None) -> Iterator[str]:

@@ -60,9 +60,9 @@ class Givens:
     """Everything the engine was given that the log does not hold elsewhere, except the records' texts.
 
     `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
-    candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed to be
-    about it. The records are in the order of their
-    ids. If one changed while the candidates were read, it is there twice.
+    candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
+    to be about it. The records are in the order of their ids. If one changed while the candidates were read,
+    it is there twice.
     """
 
     engine_version: int

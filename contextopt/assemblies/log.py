@@ -35,7 +35,8 @@ log = structlog.get_logger(__name__)
 ASSEMBLY_COLUMNS = (
     "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
-    "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after", "tokens_available",
+    "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
+    "tokens_available",
     "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
     "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip

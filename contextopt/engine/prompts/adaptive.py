@@ -10,18 +10,20 @@ from collections.abc import Sequence
 
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, weighted_relevance
-from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.prompts.scoring import MAX_PART, Scored
 from contextopt.engine.prompts.selection import Query
 from contextopt.engine.prompts.truncation import Cut
 
 LOW_RELEVANCE = "low_relevance"
 """Reason for records that fit the budget and are not worth their tokens."""
 USUAL_SHARE = 0.47
-"""Share of the best record's relevance, for a match and a length as usual in dialogues."""
-USUAL_RELEVANCE, PER_RELEVANCE = 12.3, 0.026
-"""Usual relevance of the best record, in units of the weights of words and meaning, and the effect of more."""
+"""Share of the best record's relevance, for a match and a length that are usual in dialogues."""
+USUAL_MATCH, PER_MATCH = 0.615, 0.52
+"""Usual relevance of the best record, of the most that words, meaning and neighbours can give, and the effect
+of more.
+"""
 USUAL_TOKENS, PER_TOKENS = 45, 0.09
-"""Usual tokens of a record, and the effect of a longer one, for each factor of e."""
+"""Usual tokens of a record, and the effect of longer ones, for each factor of e."""
 LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
 
 
@@ -31,7 +33,7 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
     If no record is about the question, only pinned records stay.
     """
     values = [relevance_of(scored, query, config) for scored in cut.kept]
-    least = least_worth(cut.kept, values, config) if query.is_relevant else math.inf
+    least = least_worth(cut.kept, query, config) if query.is_relevant else math.inf
     for place, (scored, value) in enumerate(zip(cut.kept, values, strict=True)):
         if value < least and not scored.record.pinned:
             return Cut(cut.kept[:place], cut.kept[place:] + cut.dropped, LOW_RELEVANCE)
@@ -43,16 +45,24 @@ def relevance_of(scored: Scored, query: Query, config: ContextConfig) -> float:
     return weighted_relevance(query.relevant.get(scored.record.id, NOT_RELEVANT), config)
 
 
-def least_worth(records: Sequence[Scored], values: Sequence[float], config: ContextConfig) -> float:
-    """Return the relevance that a record needs to enter; 0 if there are no records to compare."""
+def least_worth(records: Sequence[Scored], query: Query, config: ContextConfig) -> float:
+    """Return the relevance that one of these records needs to enter; 0 if there are none."""
     if not records:
         return 0.0
-    best = max(values)
-    scale = float(config.semantic_weight + config.lexical_weight) or 1.0
+    best = max(relevance_of(scored, query, config) for scored in records)
     tokens = sum(scored.record.tokens for scored in records) / len(records)
     share = (
         USUAL_SHARE
-        + PER_RELEVANCE * (best / scale - USUAL_RELEVANCE)
+        + PER_MATCH * (best / _full_match(records, query, config) - USUAL_MATCH)
         + PER_TOKENS * math.log(max(1.0, tokens) / USUAL_TOKENS)
     )
     return best * min(GREATEST_SHARE, max(LEAST_SHARE, share))
+
+
+def _full_match(records: Sequence[Scored], query: Query, config: ContextConfig) -> float:
+    """Return the most that words and meaning can give, and neighbours where there are any."""
+    has_neighbours = any(
+        query.relevant.get(scored.record.id, NOT_RELEVANT).neighbour > 0 for scored in records
+    )
+    weights = float(config.semantic_weight + config.lexical_weight) or 1.0
+    return MAX_PART * weights * (2 if has_neighbours else 1)

@@ -1,8 +1,8 @@
 """The relevance of a record to a question, and its score.
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
-relative to the best candidate, `neighbour` is the relevance of the records around it in its thread. `date` and
-`who` are for records from the days and by the person that the question names (see mentions.py). The score
+relative to the best candidate, `neighbour` is the relevance of the records around it in its thread. `date`
+and `who` are for records from the days and by the person that the question names (see mentions.py). The score
 stays an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
@@ -152,22 +152,12 @@ class _Run:
         The words are the sum of the lexical parts, the meaning the mean of the semantic parts by length.
         """
         begins = [0, *accumulate(self.sizes)]
-        words = [0.0, *accumulate(parts.lexical for parts in self.parts)]
-        lengths = [max(1, size) for size in self.sizes]
-        meaning = [
-            0.0,
-            *accumulate(
-                (parts.semantic or 0.0) * length for parts, length in zip(self.parts, lengths, strict=True)
-            ),
-        ]
-        length = [0, *accumulate(lengths)]
         for at, record_id in enumerate(self.ids):
-            first, end = self._surroundings(at, begins)
-            yield (
-                record_id,
-                words[end] - words[first],
-                (meaning[end] - meaning[first]) / (length[end] - length[first]),
-            )
+            around = slice(*self._surroundings(at, begins))
+            parts, lengths = self.parts[around], [max(1, size) for size in self.sizes[around]]
+            words = sum(each.lexical for each in parts)
+            meant = sum((each.semantic or 0.0) * length for each, length in zip(parts, lengths, strict=True))
+            yield record_id, words, meant / sum(lengths)
 
     def _surroundings(self, at: int, begins: Sequence[int]) -> tuple[int, int]:
         """Return the first place of the passage around a place, and the place after its last one."""

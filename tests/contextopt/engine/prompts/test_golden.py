@@ -74,7 +74,7 @@ def query(config: ContextConfig) -> Query:
     }
     threads = [[one.id for one in RECORDS if one.id % 4 == rest] for rest in range(2)]
     sizes = {one.id: one.tokens + len(text_of(one.id)) // 4 for one in RECORDS}
-    relevant = engine.lend_to_neighbours(engine.relevances(matches), threads, config, sizes)
+    relevant = engine.rate_neighbours(engine.relevances(matches), threads, config, sizes)
     people = {one.id: ("Ada",) for one in RECORDS if one.id % 9 == 0}
     dates = {one.id: one.date for one in RECORDS}
     relevant = add_mentions(relevant, Mentions.of(QUESTION, NOW, UTC), dates, people)
@@ -97,6 +97,7 @@ def cases() -> Iterator[tuple[str, Assembled]]:
             "frequency_weight": Decimal("2.125"), "max_records": 40,
         },
         "whole notes": {"question_record_tokens": None, "context_tokens": 1_200},
+        "adaptive": {"budget_mode": "adaptive"},
         "short notes": {"question_notes_chars": 40, "question_max_records": 7, "context_tokens": 700},
     }  # fmt: skip
     for stage in STAGES:

@@ -1,0 +1,95 @@
+"""The adaptive budget: records enter while the next one is worth its tokens."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.engine import ContextConfig, Query, Relevance, SpaceContext, assemble
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, least_worth
+from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.tokens import get_tokenizer
+from tests.contextopt.engine.factories import NOW, make_record
+from tests.contextopt.engine.strategies import PROFILE
+
+TOKENIZER = get_tokenizer("cl100k_base")
+ADAPTIVE = ContextConfig(stage=5, budget_mode="adaptive")
+RECORDS = tuple(make_record(number, days_old=number) for number in range(1, 21))
+
+
+def query(*semantic: float, is_relevant: bool = True) -> Query:
+    found = {number: Relevance(semantic=part) for number, part in enumerate(semantic, 1)}
+    return Query(frozenset(), found, {}, is_relevant)
+
+
+def kept(asked: Query, config: ContextConfig = ADAPTIVE) -> list[int]:
+    result = assemble(SpaceContext("S", "", (), RECORDS), config, NOW, TOKENIZER, query=asked)
+    return [entry.id for entry in result.ledger if entry.kept]
+
+
+def test_one_clear_answer_enters_alone() -> None:
+    asked = query(9, *[2.5] * 19)
+    assert kept(asked) == [1]
+    assert len(kept(asked, ADAPTIVE.replace(budget_mode="fixed"))) == 20
+
+
+def test_records_that_fit_alike_enter_together() -> None:
+    assert len(kept(query(*[6] * 20))) == 20
+
+
+def test_the_rest_is_dropped_for_its_relevance() -> None:
+    result = assemble(
+        SpaceContext("S", "", (), RECORDS), ADAPTIVE, NOW, TOKENIZER, query=query(9, 8.5, *[1.0] * 18)
+    )
+    assert {entry.reason for entry in result.ledger if not entry.kept} == {LOW_RELEVANCE}
+    assert result.stats.dropped_by_reason == {LOW_RELEVANCE: 18}
+    assert result.stats.truncated
+
+
+def test_recency_does_not_make_a_record_relevant() -> None:
+    asked = Query(frozenset(), {20: Relevance(semantic=9.0)}, {})
+    assert kept(asked) == [20]
+
+
+def test_nothing_relevant_leaves_pinned_records_only() -> None:
+    records = (replace(RECORDS[0], pinned=True), *RECORDS[1:])
+    asked = query(3, *[2] * 19, is_relevant=False)
+    result = assemble(SpaceContext("S", "", (), records), ADAPTIVE, NOW, TOKENIZER, query=asked)
+    assert [entry.id for entry in result.ledger if entry.kept] == [1]
+    assert kept(asked) == []
+    assert len(kept(asked, ADAPTIVE.replace(budget_mode="fixed"))) == 20
+
+
+def test_without_a_question_the_budget_is_filled() -> None:
+    space = SpaceContext("S", "", (), RECORDS)
+    adaptive = assemble(space, ADAPTIVE, NOW, TOKENIZER)
+    assert adaptive.text == assemble(space, ADAPTIVE.replace(budget_mode="fixed"), NOW, TOKENIZER).text
+
+
+def test_longer_records_need_more_relevance() -> None:
+    shares = []
+    for tokens in (15, 45, 150):
+        records = [Scored(replace(record, tokens=tokens), 0) for record in RECORDS]
+        shares.append(least_worth(records, query(*[6] * 20), ADAPTIVE))
+    assert shares == sorted(shares)
+    assert shares[0] < shares[2]
+    assert least_worth([], query(), ADAPTIVE) == 0
+
+
+@PROFILE
+@given(st.lists(st.floats(0, 10), min_size=20, max_size=20), st.integers(100, 2_000))
+def test_adaptive_takes_a_beginning_of_what_fixed_takes(parts: list[float], budget: int) -> None:
+    asked, config = query(*parts), ADAPTIVE.replace(context_tokens=budget)
+    fixed = kept(asked, config.replace(budget_mode="fixed"))
+    adaptive = kept(asked, config)
+    assert adaptive == fixed[: len(adaptive)]
+    assert bool(adaptive) == bool(fixed)
+
+
+@pytest.mark.parametrize("value", ["", "Fixed", "auto"])
+def test_an_unknown_mode_is_refused(value: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        ContextConfig.from_json({"budget_mode": value})
+    assert refused.value.field == "budget_mode"
