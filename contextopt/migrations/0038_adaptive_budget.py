@@ -18,6 +18,7 @@ class Migration(migrations.Migration):
                     ("fixed", "Fixed: fill the budget"),
                     ("adaptive", "Adaptive: stop at what helps little"),
                 ],
+                db_default="fixed",
                 default="fixed",
                 max_length=8,
             ),

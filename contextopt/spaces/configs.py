@@ -130,7 +130,7 @@ class ContextConfig(models.Model):
         validators=[MinValueValidator(MIN_RECORD_TOKENS), MaxValueValidator(TOKENS_MAX)],
         help_text="Leave blank for a quarter of the context.",
     )  # fmt: skip
-    budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed")
+    budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed", db_default="fixed")
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -38,7 +38,13 @@ def test_the_upgrade_publishes_a_version_and_keeps_the_old_ones(space: Space) ->
 
 
 def test_the_upgrade_publishes_the_weights_of_mentions(space: Space) -> None:
-    kept = {"date_weight": 0, "who_weight": 0, "question_record_tokens": None, "semantic_weight": 5}
+    kept = {
+        "date_weight": 0,
+        "who_weight": 0,
+        "question_record_tokens": None,
+        "semantic_weight": 5,
+        "lexical_weight": 6,
+    }
     before = space.configs.publish(space=space, created_by="ann", **kept)
     with connection.cursor() as cursor:
         cursor.execute(MENTIONS.PUBLISH)
@@ -47,7 +53,7 @@ def test_the_upgrade_publishes_the_weights_of_mentions(space: Space) -> None:
     active = space.configs.active().get()
     assert (active.version, active.created_by, active.semantic_weight) == (before.version + 1, "upgrade", 5)
     default = ContextConfig()
-    named = ("date_weight", "who_weight", "question_record_tokens")
+    named = ("lexical_weight", "date_weight", "who_weight", "question_record_tokens")
     assert [getattr(active, name) for name in named] == [getattr(default, name) for name in named]
 
 
