@@ -219,6 +219,20 @@ CHARTS = {
     chart.slug: chart
     for chart in (
         Chart(
+            "saved",
+            "Tokens saved",
+            "tokens; vs the last 10 records or the full context",
+            (
+                Column("Tokens saved", _saved, whole),
+                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
+                Column("US dollars saved", lambda f: f.dollars_saved, money),
+            ),
+            saved_figure,
+            "~s",
+            ",.0f",
+            "sort=saved",
+        ),
+        Chart(
             "ratio",
             "Compression ratio",
             "records included ÷ filtered; dotted: period before",
@@ -252,20 +266,6 @@ CHARTS = {
             SHARE_FORMAT,
             SHARE_HOVER,
             "truncated=yes&sort=dropped",
-        ),
-        Chart(
-            "saved",
-            "Tokens saved",
-            "tokens; vs the last 10 records or the full context",
-            (
-                Column("Tokens saved", _saved, whole),
-                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
-                Column("US dollars saved", lambda f: f.dollars_saved, money),
-            ),
-            saved_figure,
-            "~s",
-            ",.0f",
-            "sort=saved",
         ),
         Chart(
             "utilisation",
