@@ -38,7 +38,8 @@ class Site(ASGIHandler):
 
     async def read_body(self, receive: Receive) -> IO[bytes]:
         """Read a body, or so much of it that Django sees it is too long."""
-        body = tempfile.SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE)
+        # The caller closes it.
+        body = tempfile.SpooledTemporaryFile(settings.FILE_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115
         while body.tell() <= BODY_MAX_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":

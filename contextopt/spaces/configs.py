@@ -210,7 +210,9 @@ def given_settings(data: ConfigIn) -> dict[str, Any]:
 def publish_settings(
     *, space: Space, created_by: str, note: str = "", at: datetime | None = None, **settings: object
 ) -> ContextConfig:
-    """Publish the next version and log how it differs from the one before. `at` dates the entry of an example.
+    """Publish the next version and log how it differs from the one before.
+
+    `at` dates the entry of an example.
 
     Raises:
         ValidationError: no assembly could work with a setting.

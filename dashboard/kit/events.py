@@ -1,7 +1,7 @@
 """Tells open pages that something of their team has changed, as server-sent events.
 
-An open page costs no thread. One task a process looks four times a second at the newest rows of the teams that
-have pages open, and pages that show them ask for them. Pages that get no events poll.
+An open page costs no thread. One task a process looks four times a second at the newest rows of the teams
+that have pages open, and pages that show them ask for them. Pages that get no events poll.
 """
 
 import asyncio

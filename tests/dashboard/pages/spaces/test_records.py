@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
-from django.utils.html import strip_tags
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import strip_tags
 
 from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordPatch
