@@ -98,14 +98,22 @@ class RulesAdmin(BaseAdmin):
         for rules in queryset:
             self.delete_model(request, rules)
 
-    def _note(self, request: HttpRequest, obj: Any, **values: dict[str, Any]) -> None:
+    def _note(
+        self,
+        request: HttpRequest,
+        obj: Any,
+        *,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+    ) -> None:
         name = str(self.opts.verbose_name)
         note_event(
             team_id=obj.team_id,
             actor=actor(request),
             action="rules.changed",
             subject=f"{name}: {obj}",
-            **values,
+            before=before,
+            after=after,
         )
 
 

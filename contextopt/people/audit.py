@@ -1,11 +1,13 @@
 """The audit log. Each entry is written in the same transaction as its change, so neither exists alone."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from contextopt.people.models import SUBJECT_MAX, AuditEvent, Team
 
@@ -26,8 +28,9 @@ def note_event(
     subject: str,
     before: Mapping[str, object] | None = None,
     after: Mapping[str, object] | None = None,
+    at: datetime | None = None,
 ) -> AuditEvent:
-    """Log one change, with only those values that differ before and after.
+    """Log one change, with only those values that differ before and after; `at` is for examples in the past.
 
     Raises:
         ValueError: a value's name says that it is a secret.
@@ -39,6 +42,7 @@ def note_event(
     same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
     return AuditEvent.objects.create(
         team_id=team_id,
+        at=at or timezone.now(),
         actor=actor[:ACTOR_MAX],
         action=action,
         subject=subject[:SUBJECT_MAX],

@@ -254,6 +254,19 @@ def note_changed(*, membership: Membership, before: Membership, actor: str) -> N
         )
 
 
-def _note(membership: Membership, actor: str, action: str, **values: Mapping[str, object]) -> None:
-    subject = membership.user.get_username()
-    note_event(team_id=membership.team_id, actor=actor, action=action, subject=subject, **values)
+def _note(
+    membership: Membership,
+    actor: str,
+    action: str,
+    *,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> None:
+    note_event(
+        team_id=membership.team_id,
+        actor=actor,
+        action=action,
+        subject=membership.user.get_username(),
+        before=before,
+        after=after,
+    )

@@ -1,5 +1,6 @@
 """Versioned settings that say how a space's context is assembled."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
@@ -208,19 +209,30 @@ def given_settings(data: ConfigIn) -> dict[str, Any]:
 
 
 @transaction.atomic
-def publish_settings(*, space: Space, created_by: str, note: str = "", **settings: object) -> ContextConfig:
+def publish_settings(
+    *, space: Space, created_by: str, note: str = "", at: datetime | None = None, **settings: object
+) -> ContextConfig:
     """Publish the next version and log how it differs from the one before.
+
+    `at` dates the entry of an example.
 
     Raises:
         ValidationError: no assembly could work with a setting.
     """
     before = space.configs.active().first()
     config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
-    _note(space, created_by, "config.published", before, config)
+    _note(space, created_by, "config.published", before, config, at)
     return config
 
 
-def _note(space: Space, actor: str, action: str, before: ContextConfig | None, after: ContextConfig) -> None:
+def _note(
+    space: Space,
+    actor: str,
+    action: str,
+    before: ContextConfig | None,
+    after: ContextConfig,
+    at: datetime | None = None,
+) -> None:
     note_event(
         team_id=space.team_id,
         actor=actor,
@@ -228,6 +240,7 @@ def _note(space: Space, actor: str, action: str, before: ContextConfig | None, a
         subject=f"{space.slug} v{after.version}",
         before=_settings_of(before) if before else None,
         after=_settings_of(after),
+        at=at,
     )
 
 

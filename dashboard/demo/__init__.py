@@ -14,11 +14,12 @@ from django.db import transaction
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import DEMO_ACTOR
-from contextopt.models import Assembly, ContextConfig, Record, Space, Team
+from contextopt.models import Assembly, Record, Space, Team
 from contextopt.people.audit import SYSTEM
 from contextopt.search import registry
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import upsert_records
 from contextopt.spaces.recordviews import view_record
@@ -205,7 +206,7 @@ def _assemble_all(
     moments = sorted(_moment(now, rng.randrange(days), rng) for _ in range(days * assemblies_a_day))
     for number, moment in enumerate(moments):
         if number == len(moments) // TIGHTENED:
-            _tighten(spaces)
+            _tighten(spaces, moment)
         space = rng.choices(spaces, weights=range(len(spaces) + 1, 1, -1))[0]
         assemble_space(
             team_id=space.team_id,
@@ -230,9 +231,9 @@ def _request(space: Space, moment: datetime, rng: random.Random) -> AssemblyIn:
     )
 
 
-def _tighten(spaces: list[Space]) -> None:
+def _tighten(spaces: list[Space], moment: datetime) -> None:
     """Publish a second version of the settings, so that the two can be compared."""
     for space, story in zip(spaces, STORIES, strict=True):
-        ContextConfig.objects.publish(
-            space=space, created_by=SOURCE, note=story.second_note, **story.second_settings
+        publish_settings(
+            space=space, created_by=SOURCE, note=story.second_note, at=moment, **story.second_settings
         )

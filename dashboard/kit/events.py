@@ -1,7 +1,7 @@
 """Tells open pages that something of their team has changed, as server-sent events.
 
-An open page costs no thread. One task a process looks twice a second at the newest rows of the teams that
-have pages open, and pages that show them ask for them. Pages that get no events poll.
+An open page costs no thread. One task a process looks four times a second at the newest rows of the teams
+that have pages open, and pages that show them ask for them. Pages that get no events poll.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 EVENTS_PATH = "/events"
 TOPICS = ("assemblies", "votes")
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.25
 # Proxies close a connection that is silent for longer.
 HEARTBEAT_SECONDS = 15.0
 # Who has logged out or left the team gets no more events after this.
@@ -163,7 +163,7 @@ async def _tell_until_gone(scope: Scope, send: Send, stream: Stream) -> None:
         (b"x-accel-buffering", b"no"),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _send_text(send, "retry: 5000\n\n")
+    await _send_text(send, "retry: 2000\n\n")
     loop = asyncio.get_running_loop()
     checked_at = loop.time()
     while True:

@@ -52,7 +52,7 @@ def find_entries(request: TeamRequest, typed: str) -> Iterator[Entry]:
         yield from _assemblies(request.team, typed)
         yield from _spaces(request.team, typed)
         yield from _records(request.team, typed)
-        address = f"{reverse('dashboard:search')}?{urlencode({'query': typed})}"
+        address = f"{reverse('dashboard:search')}?{urlencode({'q': typed})}"
         yield Entry("Search", f"Search records and memories for “{typed}”", address)
 
 
@@ -68,13 +68,18 @@ def _pages(request: TeamRequest) -> Iterator[Entry]:
 def _actions(request: TeamRequest) -> Iterator[Entry]:
     if request.membership.allows(Role.EDITOR):
         yield Entry("Action", "New space", f"{reverse('dashboard:spaces')}#new-title")
+        yield Entry("Action", "New task", reverse("dashboard:task_new"))
+        yield Entry("Action", "New memory", reverse("dashboard:memory_new"))
     if request.membership.allows(Role.REVIEWER):
         yield Entry("Action", "Ask a question in the chat", reverse("dashboard:chat"))
+    if request.membership.allows(Role.ADMIN):
+        yield Entry("Action", "New API key", f"{reverse('dashboard:settings')}#keys")
+        yield Entry("Action", "Change log", reverse("dashboard:audit"))
     yield Entry("Action", "Follow new assemblies live", f"{reverse('dashboard:assemblies')}?live=on")
     yield Entry("Action", "Change password", reverse("dashboard:password"))
     for theme in ("light", "dark", "auto"):
         yield Entry("Action", f"Theme: {theme}", attribute="data-theme-choice", value=theme)
-    yield Entry("Action", "Keys and terms", attribute="data-open", value="help")
+    yield Entry("Action", "Help: shortcuts and terms", attribute="data-open", value="help")
 
 
 def _assemblies(team: Team, typed: str) -> Iterator[Entry]:

@@ -37,6 +37,13 @@ def to_the_second(moment: datetime) -> str:
 
 
 @register.filter
+def in_this_year(moment: datetime) -> str:
+    """Return a moment as `to_the_second` does, without the year if that is the present one."""
+    local, now = timezone.localtime(moment), timezone.localtime()
+    return f"{local.day} {local:%b %H:%M:%S}" if local.year == now.year else to_the_second(moment)
+
+
+@register.filter
 def setting_words(value: object, name: str = "") -> str:
     """Return a setting as text: a dash for None, or "all" for settings where None means that."""
     if value is None and name in ALL_ALLOWED:

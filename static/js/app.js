@@ -301,7 +301,9 @@ function showPlace() {
   const nav = document.querySelector("nav.side");
   const current = nav?.querySelector(":scope > [aria-current]");
   if (!current || nav.scrollWidth <= nav.clientWidth) return;
-  nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+  // Links that are in sight anyway leave the row at its beginning.
+  const end = current.offsetLeft + current.offsetWidth + current.offsetWidth / 2;
+  if (end > nav.clientWidth) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
 markTheme();

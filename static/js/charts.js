@@ -129,25 +129,35 @@
     return figures;
   }
 
-  function draw() {
+  function drawPlot(plot, figure) {
+    figure.layout.font.family = getComputedStyle(document.body).fontFamily;
+    // A phone has no room for many dates side by side, and long names at the line ends leave even less.
+    const { xaxis, margin } = figure.layout;
+    const room = plot.clientWidth - margin.l - margin.r;
+    if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
+    if (isTouch.matches) {
+      figure.layout.dragmode = false;
+      xaxis.fixedrange = true;
+    }
+    const isNew = !plot.classList.contains("js-plotly-plot");
+    Plotly.react(plot, figure.data, figure.layout, CONFIG);
+    if (isNew) connect(plot);
+  }
+
+  let drawings = 0;
+
+  async function draw() {
     const island = document.getElementById("chart-data");
     if (!island || !window.Plotly) return;
+    drawings += 1;
+    const own = drawings;
     const figures = readFigures(island);
     const { resolve, done } = makeResolver();
     for (const plot of document.querySelectorAll("[data-chart]")) {
-      const figure = resolve(figures[plot.dataset.chart]);
-      figure.layout.font.family = getComputedStyle(document.body).fontFamily;
-      // A phone has no room for many dates side by side, and long names at the line ends leave even less.
-      const { xaxis, margin } = figure.layout;
-      const room = plot.clientWidth - margin.l - margin.r;
-      if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
-      if (isTouch.matches) {
-        figure.layout.dragmode = false;
-        xaxis.fixedrange = true;
-      }
-      const isNew = !plot.classList.contains("js-plotly-plot");
-      Plotly.react(plot, figure.data, figure.layout, CONFIG);
-      if (isNew) connect(plot);
+      drawPlot(plot, resolve(figures[plot.dataset.chart]));
+      // Let the page show this chart before the next one is drawn, unless newer figures have come.
+      await new Promise((proceed) => { setTimeout(proceed); });
+      if (own !== drawings) break;
     }
     done();
   }

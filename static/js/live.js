@@ -3,12 +3,16 @@
 
 (() => {
   const TOPICS = ["assemblies", "votes"];
-  const AT_MOST_EACH_MS = 1000;
+  // A page that takes long to draw is drawn less often.
+  const AT_MOST_EACH_MS = 500;
+  const REST_FACTOR = 5;
   const AGAIN_AFTER_MS = 60000;
   const root = document.documentElement;
   let source = null;
-  let drawnAt = 0;
+  let restsUntil = 0;
   let waiting = 0;
+  let wasLost = false;
+  let hasCaughtUp = false;
   const changed = new Set();
 
   const watchers = () => [...document.querySelectorAll("[data-live]")];
@@ -19,7 +23,7 @@
 
   function draw() {
     waiting = 0;
-    drawnAt = Date.now();
+    restsUntil = Date.now() + AT_MOST_EACH_MS;
     for (const element of watchers()) {
       if (element.dataset.live.split(" ").some((topic) => changed.has(topic))) htmx.trigger(element, "live");
     }
@@ -28,15 +32,21 @@
 
   function note(topic) {
     changed.add(topic);
-    waiting ||= setTimeout(draw, Math.max(0, drawnAt + AT_MOST_EACH_MS - Date.now()));
+    waiting ||= setTimeout(draw, Math.max(0, restsUntil - Date.now()));
   }
 
   function connect() {
     if (!root.dataset.events || source || document.hidden || !watchers().length) return;
     source = new EventSource(root.dataset.events);
-    source.onopen = () => mark(true);
+    source.onopen = () => {
+      mark(true);
+      // Nobody told this page of changes while it had no connection.
+      if (wasLost) TOPICS.forEach(note);
+      wasLost = false;
+    };
     source.onerror = () => {
       mark(false);
+      wasLost = true;
       if (source?.readyState !== EventSource.CLOSED) return;
       source = null;
       setTimeout(connect, AGAIN_AFTER_MS);
@@ -64,8 +74,17 @@
   document.addEventListener("htmx:afterSettle", () => (watchers().length ? connect() : disconnect()));
 
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const isPoll = event.target.matches("[data-live]") && !event.detail.requestConfig.triggeringEvent;
-    if (isPoll && root.hasAttribute("data-is-live")) event.preventDefault();
+    const { target, detail } = event;
+    if (!target.matches("[data-live]")) return;
+    const isPoll = !detail.requestConfig.triggeringEvent;
+    const isSpared = isPoll && hasCaughtUp && root.hasAttribute("data-is-live");
+    // The first poll shows what changed between the page's making and its connection.
+    hasCaughtUp ||= isPoll;
+    if (isSpared) event.preventDefault();
+    else detail.xhr.startedAt = Date.now();
+  });
+  document.addEventListener("htmx:afterRequest", ({ detail: { xhr } }) => {
+    if (xhr?.startedAt) restsUntil = Math.max(restsUntil, Date.now() + REST_FACTOR * (Date.now() - xhr.startedAt));
   });
   // The server counts polls to stop them; being told of a change is none.
   document.addEventListener("htmx:configRequest", ({ detail }) => {

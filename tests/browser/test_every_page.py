@@ -11,7 +11,11 @@ from dashboard.demo import load_demo
 from memory.memories.models import STRATEGY
 from memory.models import Memory
 
-SIZES = {"desk": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+SIZES = {
+    "desk": {"width": 1440, "height": 900},
+    "phone": {"width": 390, "height": 844},
+    "wide": {"width": 2560, "height": 1440},
+}
 # Unbreakable words are allowed only in boxes that scroll by themselves.
 WIDER = """() => [...document.querySelectorAll('main *')]
     .filter(node => node.getBoundingClientRect().right > innerWidth + 1)

@@ -9,7 +9,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 
 from config.asgi import application
-from config.site import BLOCK_BYTES
+from config.site import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_AT_ONCE
 from contextopt.models import Assembly, Role, Scope, Space, Team
 from tests import factories
 from tests.concurrency import in_own_loop
@@ -28,28 +28,39 @@ def space(team: Team) -> Space:
     return factories.make_space(team)
 
 
-def ask(path: str, *, method: str = "GET", body: bytes = b"", **extra: str) -> tuple[int, list[bytes]]:
-    """Return the status and the parts of the body in the order in which they were sent."""
+def call(path: str, method: str = "GET", **extra: str) -> ApplicationCommunicator:
+    """Begin a request. Its body is sent by the caller."""
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+    headers += [(name.replace("_", "-").encode(), value.encode()) for name, value in extra.items()]
     scope = {
         "type": "http", "method": method, "path": path, "query_string": b"", "headers": headers,
         "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
     }  # fmt: skip
+    return ApplicationCommunicator(application, scope)
 
+
+async def send(page: ApplicationCommunicator, body: bytes, *, more: bool = False) -> None:
+    await page.send_input({"type": "http.request", "body": body, "more_body": more})
+
+
+async def read(page: ApplicationCommunicator) -> tuple[int, list[bytes]]:
+    """Return the status and the parts of the body in the order in which they were sent."""
+    start: dict[str, Any] = await page.receive_output(10)
+    parts = []
+    while True:
+        part = await page.receive_output(10)
+        parts.append(part.get("body", b""))
+        if not part.get("more_body"):
+            await page.wait(10)
+            return start["status"], parts
+
+
+def ask(path: str, *, method: str = "GET", body: bytes = b"", **extra: str) -> tuple[int, list[bytes]]:
     async def story() -> tuple[int, list[bytes]]:
-        page = ApplicationCommunicator(application, scope)
-        half = len(body) // 2
-        await page.send_input({"type": "http.request", "body": body[:half], "more_body": True})
-        await page.send_input({"type": "http.request", "body": body[half:], "more_body": False})
-        start: dict[str, Any] = await page.receive_output(10)
-        parts = []
-        while True:
-            part = await page.receive_output(10)
-            parts.append(part.get("body", b""))
-            if not part.get("more_body"):
-                await page.wait(10)
-                return start["status"], parts
+        page, half = call(path, method, **extra), len(body) // 2
+        await send(page, body[:half], more=True)
+        await send(page, body[half:])
+        return await read(page)
 
     return in_own_loop(story())
 
@@ -62,20 +73,73 @@ def test_a_body_in_pieces_is_one_request(space: Space, team: Team) -> None:
     assert Assembly.objects.count() == 1
 
 
-def test_a_long_export_comes_in_blocks_and_whole(space: Space, team: Team) -> None:
+def test_clients_that_send_slowly_hold_nobody_up(transactional_db: None) -> None:
+    async def story() -> tuple[int, list[bytes]]:
+        slow = [call("/api/v1/assemblies", "POST", content_length="9") for _ in range(2 * REQUESTS_AT_ONCE)]
+        for page in slow:
+            await send(page, b"{", more=True)
+            assert await page.receive_nothing()
+        other = call("/healthz")
+        await send(other, b"")
+        answer = await read(other)
+        for page in slow:
+            await page.send_input({"type": "http.disconnect"})
+            await page.wait(10)
+        return answer
+
+    assert in_own_loop(story()) == (200, [b"ok\n"])
+
+
+def test_a_body_without_end_is_refused(space: Space, team: Team) -> None:
+    _, key = factories.make_key(team, Scope.ADMIN)
+    piece = b" " * 2**20
+
+    async def story() -> tuple[int, list[bytes]]:
+        length = str(2**40)
+        page = call("/api/v1/assemblies", "POST", content_length=length, authorization=f"Bearer {key}")
+        for _ in range(BODY_MAX_BYTES // len(piece) + 2):
+            await send(page, piece, more=True)
+        return await read(page)
+
+    status, parts = in_own_loop(story())
+    assert status == 413, parts
+
+
+@pytest.fixture
+def cookie(space: Space, team: Team) -> str:
+    """Log rows for a long export, and log in."""
     log_row(space, NOW)
     values = Assembly.objects.values().get()
     del values["id"]
     Assembly.objects.bulk_create(Assembly(**values) for _ in range(ROWS - 1))
     client = Client()
     client.force_login(factories.make_user("olga", team, Role.ADMIN))
-    cookie = f"sessionid={client.cookies['sessionid'].value}"
+    return f"sessionid={client.cookies['sessionid'].value}"
+
+
+def test_a_long_export_comes_in_blocks_and_whole(cookie: str) -> None:
     status, parts = ask("/assemblies.csv", cookie=cookie)
     assert status == 200
     sizes = [len(part) for part in parts if part]
     assert len(sizes) > 1
     assert max(sizes) < 2 * BLOCK_BYTES
     assert len(list(csv.reader(io.StringIO(b"".join(parts).decode("utf-8-sig"))))) == ROWS + 1
+
+
+def test_exports_that_nobody_reads_to_the_end_make_room(cookie: str) -> None:
+    async def story() -> tuple[int, list[bytes]]:
+        for _ in range(EXPORTS_AT_ONCE + 1):
+            left = call("/assemblies.csv", cookie=cookie)
+            await send(left, b"")
+            await left.receive_output(10)
+            await left.send_input({"type": "http.disconnect"})
+            await left.wait(10)
+        page = call("/assemblies.csv", cookie=cookie)
+        await send(page, b"")
+        return await read(page)
+
+    status, parts = in_own_loop(story())
+    assert (status, len(b"".join(parts).splitlines())) == (200, ROWS + 1)
 
 
 def test_a_short_page_is_whole(transactional_db: None) -> None:

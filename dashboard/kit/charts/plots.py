@@ -210,6 +210,9 @@ def add_marks(plot: Plot, period: Period, marks: Iterable[Mark]) -> None:
     ]  # fmt: skip
     plot.layout["shapes"] = shapes
     plot.layout["annotations"] = [*plot.layout.get("annotations", []), *labels]
+    if "legend" in plot.layout:
+        # The legend goes above the labels.
+        plot.update_layout(legend={"y": 1.12}, margin={"t": 52})
     plot.update_layout(margin={"t": max(22, plot.layout["margin"]["t"])})
 
 

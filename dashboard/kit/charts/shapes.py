@@ -72,7 +72,7 @@ PARTS = {
     "semantic": ("system", "Meaning"),
     "lexical": ("phase-6", "Words"),
     "neighbour": ("neighbour", "Neighbours"),
-    "date": ("phase-4", "Date"),
+    "date": ("date", "Date"),
     "who": ("phase-5", "Person"),
 }
 

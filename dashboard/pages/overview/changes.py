@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 from django.urls import reverse
 
+from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import AuditEvent, Space, Team
 from contextopt.spaces.configs import SETTINGS
 from dashboard.kit.periods import Period
@@ -51,6 +52,9 @@ def _config_changes(
     events = events.exclude(subject__endswith=" v1")
     if chosen:
         events = events.filter(subject__startswith=f"{chosen.slug} v")
+    if not any(space.is_demo for space in spaces.values()):
+        # Nothing is left of a removed demo but the log.
+        events = events.exclude(actor=DEMO_ACTOR)
     return [_config_change(event, chosen, spaces) for event in events.order_by("-at", "-id")[:CHANGES_SHOWN]]
 
 

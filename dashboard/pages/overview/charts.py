@@ -22,6 +22,7 @@ from dashboard.kit.charts.plots import (
     add_marks,
     bar,
     lay_out,
+    plain,
     scatter,
     stacked,
     wall_clock,
@@ -121,7 +122,7 @@ def ratio_figure(data: ChartData) -> Plot:
     gap = _last(now) - _last(earlier)
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
-    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", lambda f: f.ratio)]
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "ratio", lambda f: f.ratio)]
     return lay_out(data.series.period, traces, TICK_FORMAT, RATIO_HOVER)
 
 
@@ -185,6 +186,7 @@ def _bar(
     last = 0.5 if data.series.period.is_incomplete else 1.0
     return bar(
         name=name, x=data.moments, y=values, customdata=links,
+        hovertemplate=f"{plain(name)}: %{{y:,.0f}} tokens<extra></extra>",
         marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
 
@@ -207,7 +209,7 @@ def records_figure(data: ChartData) -> Plot:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     gap = _last(now) - _last(earlier)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
-    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "now", _records)]
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "records", _records)]
     return lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
 
 
@@ -218,6 +220,20 @@ def _records(figures: Figures) -> float | None:
 CHARTS = {
     chart.slug: chart
     for chart in (
+        Chart(
+            "saved",
+            "Tokens saved",
+            "vs the last 10 records or the full context",
+            (
+                Column("Tokens saved", _saved, whole),
+                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
+                Column("US dollars saved", lambda f: f.dollars_saved, money),
+            ),
+            saved_figure,
+            "~s",
+            ",.0f",
+            "sort=saved",
+        ),
         Chart(
             "ratio",
             "Compression ratio",
@@ -252,20 +268,6 @@ CHARTS = {
             SHARE_FORMAT,
             SHARE_HOVER,
             "truncated=yes&sort=dropped",
-        ),
-        Chart(
-            "saved",
-            "Tokens saved",
-            "tokens; vs the last 10 records or the full context",
-            (
-                Column("Tokens saved", _saved, whole),
-                Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
-                Column("US dollars saved", lambda f: f.dollars_saved, money),
-            ),
-            saved_figure,
-            "~s",
-            ",.0f",
-            "sort=saved",
         ),
         Chart(
             "utilisation",

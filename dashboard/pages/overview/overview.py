@@ -222,7 +222,9 @@ def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
 
 
 def _panels(data: ChartData) -> list[ChartPanel]:
-    return [_panel(slug) for slug in (*CHARTS, *([VOTES] if data.votes else []))]
+    """Return the charts in order; the votes stand beside the saving, which comes first."""
+    saving, *others = CHARTS
+    return [_panel(slug) for slug in (saving, *([VOTES] if data.votes else []), *others)]
 
 
 def _panel(slug: str) -> ChartPanel:

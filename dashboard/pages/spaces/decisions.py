@@ -14,11 +14,13 @@ SHOWN = 10
 class Decision:
     """The outcome of a record in one assembly.
 
-    `score` is None in a stage that does not score. `reason` is empty if the record was kept.
+    `score` is None in a stage that does not score. `reason` is empty if the record was kept, `question` if
+    there was none.
     """
 
     assembly_id: int
     created_at: datetime
+    question: str
     score: float | None
     is_kept: bool
     reason: str
@@ -35,13 +37,14 @@ def read_decisions(record: Record) -> list[Decision]:
             pk__in=newest.values("pk")[:ASSEMBLIES_SEARCHED], record_ids__contains=[record.pk]
         )
         .select_related("assembly")
-        .only("ledger", "assembly__created_at")
+        .only("ledger", "request", "assembly__created_at")
         .order_by("-assembly__created_at", "-pk")[:SHOWN]
     )
     return [
         Decision(
             assembly_id=payload.pk,
             created_at=payload.assembly.created_at,
+            question=payload.request.get("query") or "",
             score=entry["score"] if entry["parts"] else None,
             is_kept=entry["kept"],
             reason=reason_words(entry["reason"]) if entry["reason"] else "",

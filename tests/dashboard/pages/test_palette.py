@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -28,13 +29,13 @@ def row(space: Space) -> Assembly:
 
 def test_without_words_pages_and_actions(owner_client: Client, team: Team) -> None:
     labels = labels_of(owner_client)
-    assert {"Overview", "Assemblies", "Review", "New space", "Theme: dark"} <= set(labels)
+    assert {"Overview", "Assemblies", "Review", "New space", "New API key", "Theme: dark"} <= set(labels)
     assert not any("Search records" in label for label in labels)
 
 
 def test_a_viewer_is_offered_only_what_the_role_allows(team: Team) -> None:
     labels = labels_of(log_in(factories.make_user("vera", team, Role.VIEWER)))
-    assert "New space" not in labels
+    assert not {"New space", "New task", "New API key", "Change log"} & set(labels)
     assert "Overview" in labels
 
 
@@ -49,6 +50,13 @@ def test_spaces_and_records_by_their_names(owner_client: Client, space: Space) -
     assert "Support notes: settings" in labels_of(owner_client, "support")
     assert "Zebra &lt;b&gt;crossing&lt;/b&gt;" in labels_of(owner_client, "zebra")
     assert labels_of(owner_client, "%") == ["Search records and memories for “%”"]
+
+
+def test_a_search_takes_the_words_along(owner_client: Client, space: Space) -> None:
+    factories.make_record(space, title="Zebra crossing")
+    html = owner_client.get(reverse("dashboard:palette"), {"q": "zebra & co"}).content.decode()
+    address = unescape(re.findall(r'href="(/search/[^"]*)"', html)[0])
+    assert 'value="zebra &amp; co"' in owner_client.get(address).content.decode()
 
 
 def test_deleted_records_are_not_offered(owner_client: Client, space: Space) -> None:

@@ -8,6 +8,7 @@ import time_machine
 
 from contextopt.models import Space, Team
 from contextopt.spaces.configs import activate_config, publish_settings
+from dashboard.demo import load_demo, remove_demo
 from dashboard.pages.overview.changes import CHANGES_SHOWN, PeriodChange, read_changes
 from dashboard.rollups.fold import keep_rollups
 from tests import factories
@@ -65,6 +66,15 @@ def test_marks_name_the_space_where_there_are_several(team: Team, space: Space) 
     assert change.mark == "v2"
     assert change.title == "Config v2 published by ada"
     assert changes_of(team, space_id=space.pk) == []
+
+
+def test_a_removed_demo_leaves_no_changes(team: Team) -> None:
+    load_demo(team, now=NOW, actor="user:ada", days=3, assemblies_a_day=12)
+    [change, *_] = changes_of(team)
+    assert "v2" in change.title
+    assert NOW - timedelta(days=4) < change.at < NOW - timedelta(hours=1)
+    remove_demo(team)
+    assert changes_of(team) == []
 
 
 def test_changes_of_other_periods_and_teams_are_left_out(team: Team, space: Space, clock) -> None:

@@ -69,7 +69,7 @@ def test_a_draft_that_cannot_assemble_says_so(owner_client: Client, filled: Spac
 
 def test_a_wrong_field_is_corrected_first(owner_client: Client, filled: Space) -> None:
     factories.make_assembly(filled, stage=4)
-    assert "Correct the fields above" in effect_of(owner_client, filled, max_records=0)
+    assert "Correct the fields to see the effect" in effect_of(owner_client, filled, max_records=0)
 
 
 def test_a_space_without_requests_says_so(owner_client: Client, filled: Space) -> None:

@@ -5,6 +5,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import strip_tags
 
 from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordPatch
@@ -97,20 +98,24 @@ def test_a_record_of_another_space_is_not_here(owner_client: Client, record: Rec
 
 
 def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
-    """Return the listed assemblies with the record's outcome in each."""
+    """Return the listed assemblies with the record's outcome in each, and the question."""
     html = client.get(url_of(record)).content.decode()
-    return re.findall(r'href="/assemblies/(\d+)/">.*?<span class="tag (?:kept|drop)">(.*?)</span>', html)
+    cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td.*?>(.*?)</td><td class="words">(.*?)</td>', html)
+    return [(number, strip_tags(f"{outcome}; {question}")) for number, outcome, question in cells]
 
 
 def test_a_record_lists_the_assemblies_that_kept_or_dropped_it(
     owner_client: Client, space: Space, record: Record
 ) -> None:
     assert "lists this record" in owner_client.get(url_of(record)).content.decode()
-    kept = make_assembly(space).id
+    kept = make_assembly(space, query="Why is the queue <stuck>?").id
     pinned = make_record(space, pinned=True)
     dropped = make_assembly(space, max_records=1).id
-    assert outcomes(owner_client, record) == [(str(dropped), "over the record limit"), (str(kept), "kept")]
-    assert outcomes(owner_client, pinned) == [(str(dropped), "kept")]
+    assert outcomes(owner_client, record) == [
+        (str(dropped), "dropped over the record limit; none"),
+        (str(kept), "kept; Why is the queue &lt;stuck&gt;?"),
+    ]
+    assert outcomes(owner_client, pinned) == [(str(dropped), "kept; none")]
 
 
 def test_only_the_newest_assemblies_are_listed(owner_client: Client, space: Space, record: Record) -> None:

@@ -1,0 +1,94 @@
+"""A developer asks why a record was not sent, and changes the settings that dropped it."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Record, Space, Team
+from contextopt.spaces.configs import publish_settings
+from tests import factories
+
+LIMIT = 3
+QUESTION = "Which certificate expired?"
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    space = factories.make_space(team)
+    publish_settings(space=space, created_by="user:olga", question_max_records=LIMIT)
+    for number in range(8):
+        factories.make_record(
+            space,
+            title=f"Certificate {number} expired",
+            notes="The certificate expired and was renewed.",
+            date=datetime.now(UTC) - timedelta(hours=number),
+        )
+    return space
+
+
+@pytest.fixture
+def missed(space: Space) -> Record:
+    """The record that nobody sees in the answer: it is older and says less than the others."""
+    old = datetime.now(UTC) - timedelta(days=9)
+    return factories.make_record(space, title="Wildcard renewal", notes="Renew by hand.", date=old)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_from_a_record_to_the_reason_and_the_remedy(
+    scheme: str,
+    width: int,
+    space: Space,
+    missed: Record,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    first = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Page, space, record").fill("wildcard")
+    page.get_by_role("option", name="Wildcard renewal").first.click()
+
+    # The record names the assembly that dropped it, the question, and why.
+    row = page.get_by_role("region", name="Assemblies").get_by_role("row", name=QUESTION)
+    expect(row).to_contain_text("dropped over the record limit")
+    check_accessibility(page)
+    row.get_by_role("link", name=str(first)).click()
+
+    # The Inspector says what came before it, and how its score adds up.
+    expect(page.locator(".outcome")).to_contain_text(f"{LIMIT} of 9 candidates entered")
+    page.locator("#ledger").get_by_role("link", name="Dropped").click()
+    expect(page.locator("#ledger tbody tr")).to_have_count(9 - LIMIT)
+    dropped = page.locator("#ledger tbody tr", has_text="Wildcard renewal")
+    expect(dropped).to_contain_text("over the record limit")
+    dropped.locator("summary").click()
+    expect(dropped.locator("li", has_text="Words: ")).to_contain_text("of 10 × weight")
+    check_accessibility(page)
+
+    publish_a_higher_limit(page, space, first)
+    page.go_back()
+    second = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
+    compare(page, first, second)
+    check_accessibility(page)
+
+
+def publish_a_higher_limit(page: Page, space: Space, first: int) -> None:
+    """Change the limit, see that the last question gets more records, and save."""
+    page.goto(f"/spaces/{space.slug}/settings/")
+    effect = page.get_by_role("row", name=str(first))
+    expect(effect.locator("td").last).to_have_text(str(LIMIT))
+    page.get_by_label("Question record limit", exact=True).fill("9")
+    expect(effect.locator("td").last).to_have_text("9")
+    page.get_by_role("button", name="Save as a new version").click()
+    expect(page.get_by_role("status")).to_contain_text("Version 3 is saved and active.")
+
+
+def compare(page: Page, first: int, second: int) -> None:
+    page.goto(f"/assemblies/{second}/")
+    page.get_by_role("link", name="Compare with previous").click()
+    expect(page).to_have_url(re.compile(rf"/compare/\?id={first}&id={second}$"))
+    row = page.get_by_role("row", name="Wildcard renewal")
+    expect(row.locator(".tag")).to_have_text("now in")

@@ -1,0 +1,116 @@
+"""Open pages that are told of changes by the real web server, also after it was killed."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from urllib.request import urlopen
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from playwright.sync_api import Browser, Page, expect
+from psycopg.conninfo import make_conninfo
+
+from benchmarks.service.server import free_port
+from contextopt.models import Space, Team, User
+from dashboard.management.commands.up import collect_static_files, web_command
+from tests import factories
+from tests.concurrency import wait_until
+
+HOST = "127.0.0.1"
+START_MS = 60_000
+# A machine that runs other tests beside this one needs longer than the second that people see.
+TOLD_MS = 5_000
+
+
+class Web:
+    """One web process on the tests' database."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://{HOST}:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        asked = {
+            name: connection.settings_dict[name.upper()] for name in ("user", "password", "host", "port")
+        }
+        given = {name: value for name, value in asked.items() if value}
+        address = make_conninfo(dbname=connection.settings_dict["NAME"], **given)
+        self._process = subprocess.Popen(
+            web_command(HOST, self.port, 1),
+            cwd=settings.BASE_DIR,
+            env=os.environ | {"DATABASE_URL": address},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(self.answers)
+
+    def answers(self) -> bool:
+        with suppress(OSError), urlopen(f"{self.url}/healthz", timeout=5):
+            return True
+        return False
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=20)
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    space = factories.make_space(team)
+    factories.make_record(space, date=datetime.now(UTC))
+    factories.make_assembly(space, as_of=datetime.now(UTC))
+    return space
+
+
+@pytest.fixture
+def web(space: Space) -> Iterator[Web]:
+    collect_static_files()
+    web = Web()
+    yield web
+    web.stop()
+
+
+@pytest.fixture
+def open_live(browser: Browser, web: Web, owner: User) -> Iterator[Callable[[str], Page]]:
+    """Open a page as the owner, and wait until it is told of changes."""
+    client = Client()
+    client.force_login(owner)
+    context = browser.new_context(base_url=web.url)
+    session = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": web.url}
+    context.add_cookies([session])
+
+    def get(address: str) -> Page:
+        page = context.new_page()
+        page.goto(address)
+        expect(page.locator("html")).to_have_attribute("data-is-live", "", timeout=START_MS)
+        return page
+
+    yield get
+    context.close()
+
+
+def test_pages_follow_what_is_written(space: Space, open_live: Callable[[str], Page]) -> None:
+    overview, listed = open_live("/"), open_live("/assemblies/?live=on")
+    expect(overview.locator("#tile-assemblies .value")).to_have_text("1")
+    made = factories.make_assembly(space, as_of=datetime.now(UTC))
+    # The page in front is told; one behind it asks once it comes to the front.
+    expect(listed.locator(f"a[data-row][href='/assemblies/{made.id}/']")).to_be_visible(timeout=TOLD_MS)
+    overview.bring_to_front()
+    expect(overview.locator("#tile-assemblies .value")).to_have_text("2", timeout=TOLD_MS)
+
+
+def test_a_page_catches_up_after_the_server_was_away(
+    space: Space, web: Web, open_live: Callable[[str], Page]
+) -> None:
+    page = open_live("/")
+    web.stop()
+    expect(page.locator("html")).not_to_have_attribute("data-is-live", "")
+    factories.make_assembly(space, as_of=datetime.now(UTC))
+    web.start()
+    expect(page.locator("html")).to_have_attribute("data-is-live", "", timeout=START_MS)
+    expect(page.locator("#tile-assemblies .value")).to_have_text("2", timeout=TOLD_MS)
