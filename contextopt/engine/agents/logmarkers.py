@@ -34,7 +34,7 @@ _TRIGGERS = (
     "unauthorized", "mismatch", "invalid", "unexpected", "unresolved", "conflict", "exit", "expected",
     "received",
     "actual", "✕", "✖", "✗", "✘", "❌", "●", "***", "-->", "no tests", "problem", "unrecognized", "not ok",
-    "×", "went wrong", "issue",
+    "×", "went wrong", "issue", "[e]",
 )  # fmt: skip
 _SHAPES = re.compile(
     r"""^(?:
@@ -44,6 +44,7 @@ _SHAPES = re.compile(
       | [ \t]+(?:at[ ].*:\d+|File[ ]".*",[ ]line[ ]\d+)
       | _{3,}[ ].+[ ]_{3,}$                     # pytest's heading of one failure
       | [ \t]*\d{1,3}\)[ ]+\S | [eE]:[ ]\S
+      | [ \t]*[Ii]n[ ]"?[\w./-]++"?,?[ ]line[ ]\d   # in "file.yaml", line 12
       | [ \t#]*(?:got|want|left|right|got:.*|Got|Want|-|\+)[ ]*:.*
     )""",
     re.MULTILINE | re.VERBOSE,
@@ -83,7 +84,7 @@ _SUMMARY = re.compile(
     r"""[\d,](?<![\d,][\d,])(?>(?<=\b[1-9])|(?<=,)[1-9]|[\d,]*?,[1-9])[\d,]*+   # from a number's start
           \s+(?:\w+\s+)?(?:failed|fails?|failures?|errors?|failing|problems?|broken)\b
       | ^\W*[1-9]\d*\ issues?\b | ^[\Wℹ]*fail\ [1-9]\d*\s*$ | \b[1-9]\d*\ files?\ would\ be\ \w
-      | \berrors?\ occurred\b | ^Result:\ FAIL
+      | \berrors?\ occurred\b | ^Result:\ FAIL | ^\W*(?:Failed|Failing)\ \w+:\s*$
       | \b(?:(?:failed|failures?|errors?|failing)(?:\s+tests?)?\s*[:=]\s*[1-9]
           | test\ result:\ FAILED | BUILD\ FAIL | COMPILATION\ ERROR
           | Build\ failed | Some\ tests\ failed | No\ tests\ (?:were\ )?found
@@ -115,7 +116,7 @@ _ERROR = re.compile(
         )
       | \.(?:\.\.\s*(?:FAILED|ERROR|mismatch)\b | \.{3}\s*Failed\b) | :\s+FAILED\b
       | \S\s++(?:\*\*\*\s)?(?:FAILED|FAILURE!?|ERROR!)(?:\s\*\*\*)?\s*$   # a test or a task that failed
-      | \[\s*FAIL(?:ED|URE)?\s*\] | \bwent\ wrong\b | \b[Aa]ssertion\b.{0,100}\ failed\b
+      | \[\s*FAIL(?:ED|URE)?\s*\] | \s\[E\]\s*$ | \bwent\ wrong\b | \b[Aa]ssertion\b.{0,100}\ failed\b
       | ^\s*Failed\s+(?!(?:to|with|due|in|at|on|after|tests)\b)\w.*\s[\[(][<\d]
     """,
     re.VERBOSE,
@@ -152,7 +153,9 @@ _WORD = re.compile(
 )
 """An error word that stands for itself, and is no part of a name or path."""
 _NAMED = re.compile(r"error|fail|fatal|exception|fault", re.IGNORECASE)
-_PLACE = re.compile(r"^\s*+(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?(?::|:?\s+)\S")
+_PLACE = re.compile(
+    r"""^\s*+(?:(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?(?::|:?\s+)\S|[Ii]n "?[\w./-]++"?,? line \d)"""
+)
 _DETAIL = re.compile(
     r"""^\s*-->\s | ^\s+at\s.*:\d+ | ^\s*File\ ".*",\ line\ \d+ | ^_{3,}\ .+\ _{3,}$
       | ^\s*+(?:[-+\#]\s*+)?(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:

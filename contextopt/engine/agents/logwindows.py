@@ -46,7 +46,8 @@ _COMPARES = re.compile(
     re.IGNORECASE,
 )
 _FRAME = re.compile(
-    r"""^\s+(?:at\s | ❯\s | \d+:\s | File\ " | \S+:\d+(?:\s\+0x|:|\)?\s*$)) | ^goroutine\ | ^created\ by\
+    r"""^\s+(?:at\s | ❯\s | \d+:\s | File\ " | \S+\.\w+\ \d+:\d+\b | \S+:\d+(?:\s\+0x|:|\)?\s*$))
+      | ^goroutine\s | ^created\ by\s | ^\S+:\d+:in\s
       | ^[\w./*-]++\(.*\)\s*$""",
     re.VERBOSE,
 )

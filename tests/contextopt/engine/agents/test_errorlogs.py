@@ -61,6 +61,9 @@ def bury(*failure: str) -> str:
         "Warning, treated as error:",
         "lib.c:4: main: Assertion `x > 0' failed.",
         "remote: Permission to acme/deploy.git denied to ci.",
+        "00:12 +41 -1: login_test.dart: Login disables the button [E]",
+        '  in "deploy/values.yaml", line 14, column 11',
+        "Failing Scenarios:",
     ],
 )
 def test_the_first_error_line_is_never_lost(line: str) -> None:
