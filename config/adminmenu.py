@@ -25,6 +25,7 @@ GROUPS = (
             ("contextopt.contextconfig", "tune"),
             ("contextopt.phaseprofile", "filter_alt"),
             ("contextopt.handoffsettings", "sync_alt"),
+            ("contextopt.retrysettings", "difference"),
             ("memory.memorypolicy", "psychology"),
             ("memory.halflife", "hourglass_bottom"),
             ("memory.reviewrules", "rule"),

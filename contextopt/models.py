@@ -13,6 +13,7 @@ from contextopt.agents.models import (
     Task,
     TaskState,
 )
+from contextopt.agents.retrysettings import RetrySettings
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.people.models import (
@@ -91,6 +92,7 @@ __all__ = [
     "Repository",
     "RepositoryFile",
     "RepositoryHistory",
+    "RetrySettings",
     "Role",
     "Scope",
     "SearchCorpus",

@@ -21,8 +21,12 @@ from contextopt.engine.agents.deltas import (
     fully_sent,
     is_binary,
 )
+from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryPlan, plan_retry
+from contextopt.engine.text.counters import RenderedCounter
 
 MAX_SHARE = 0.08
+PLAN = "Read the file\nChange it\nRun the tests"
+ERROR = "FAILED tests/test_change.py::test_it - AssertionError: assert 1 == 2"
 MAX_FILE_BYTES = 1_000_000
 PATHOLOGICAL_LINES = 50_000
 _GENERATED = re.compile(r"(?:\.lock|-lock\.(?:json|yaml)|PKG-INFO|/SOURCES\.txt)$")
@@ -43,7 +47,7 @@ def measure_deltas(
     """Measure over git checkouts and folders of released source packages (`NAME-VERSION.tar.gz`)."""
     counter = tokenizer or get_tokenizer("cl100k_base")
     changes = [change for source in sources for change in itertools.islice(find_changes(source), limit)]
-    deltas, fulls, cut, milliseconds = [], [], [], []
+    deltas, fulls, cut, sent, milliseconds = [], [], [], [], []
     restored = fallbacks = 0
     for change in changes:
         base, current = fully_sent({change.path: change.old}), {change.path: change.new}
@@ -55,6 +59,7 @@ def measure_deltas(
         fallbacks += uncut.diff.startswith(FULL_FILE)
         deltas.append(counter.count(uncut.diff))
         cut.append(counter.count(shown.diff))
+        sent.append(_plan_by_default(change, RenderedCounter(counter)))
         fulls.append(counter.count(change.new))
     share = sum(deltas) / max(1, sum(fulls))
     figures = (
@@ -62,6 +67,11 @@ def measure_deltas(
             "delta, uncut, of the full file's tokens", share, len(changes), at_most(MAX_SHARE, share, "≤ 8 %")
         ),
         _percent("delta at the default limits", sum(cut) / max(1, sum(fulls)), len(changes)),
+        _percent(
+            "a whole retry at the default limits, of the full context",
+            sum(plan.delta_tokens for plan in sent) / max(1, sum(plan.full_context_tokens for plan in sent)),
+            len(changes),
+        ),
         _percent(
             "applied back byte for byte",
             restored / max(1, len(changes)),
@@ -78,6 +88,13 @@ def measure_deltas(
         "Lock files and packaging metadata are left out, because agents are not sent them.",
     )
     return Section("Retry deltas", figures, notes)
+
+
+def _plan_by_default(change: Change, counter: RenderedCounter) -> RetryPlan:
+    failed = FailedAttempt(
+        f"Change {change.path}", PLAN, ERROR, Diagnosis("implementation_error", "It still fails."), 1
+    )
+    return plan_retry(failed, fully_sent({change.path: change.old}), {change.path: change.new}, counter)
 
 
 def find_changes(source: Path) -> Iterator[Change]:

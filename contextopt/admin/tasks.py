@@ -1,11 +1,12 @@
-"""Tasks of coding agents, read-only: the product itself maintains them."""
+"""Tasks of coding agents, read-only, and the limits that a team may set for retries."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest
 
-from contextopt.admin.base import ViewOnlyAdmin, display
-from contextopt.models import Attempt, Blob, ReceiverFile, Task
+from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
+from contextopt.models import Attempt, Blob, ReceiverFile, RetrySettings, Task
 
 ATTEMPT_TEXTS = ("diagnosis", "plan", "error", "retry_context")
 
@@ -79,3 +80,19 @@ class ReceiverFileAdmin(ViewOnlyAdmin):
             return "never sent whole"
         blob = Blob.objects.only("sha256", "size").get(pk=file.blob_id)
         return f"{blob.sha256}, {blob.size:,} bytes"
+
+
+@admin.register(RetrySettings)
+class RetrySettingsAdmin(RulesAdmin):
+    """A team's own limits. Deleting them restores the defaults."""
+
+    list_display = ("team", "error_tokens", "diff_lines", "diff_characters", "updated_by", "updated_at")
+    list_select_related = ("team",)
+    autocomplete_fields = ("team",)
+    ordering = ("team",)
+
+    def save_model(
+        self, request: HttpRequest, obj: RetrySettings, form: "ModelForm[RetrySettings]", change: bool
+    ) -> None:
+        obj.updated_by = actor(request)[:160]
+        super().save_model(request, obj, form, change)

@@ -5,11 +5,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 
 from contextopt.agents import models as limits
 from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX, PHASE_MAX
 from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext
+from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS
+from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
 from contextopt.engine.agents.plans import read_plan
 from contextopt.engine.agents.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
 from contextopt.engine.text.cleaning import flatten
@@ -216,6 +226,22 @@ class TaskIn(Input):
     receiver: Receiver = DEFAULT_RECEIVER
 
 
+class RetryLimitsIn(Input):
+    """How much of the error and of each file's change is sent. The team's settings apply to what you omit."""
+
+    error_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_ERROR_TOKENS), NUMBER] | None = None
+    diff_lines: Annotated[int, Field(ge=1, le=MAX_DIFF_LINES), NUMBER] | None = None
+    diff_characters: Annotated[int, Field(ge=MIN_CHARS, le=MAX_DIFF_CHARS), NUMBER] | None = None
+    uncut: bool = False
+
+    @field_validator("uncut")
+    @classmethod
+    def refuse_other_limits(cls, uncut: bool, info: ValidationInfo) -> bool:
+        if uncut and any(info.data.get(name) is not None for name in ("diff_lines", "diff_characters")):
+            raise ValueError("shows whole changes, so it excludes diff_lines and diff_characters")
+        return uncut
+
+
 class FailureIn(Input):
     """The facts known after an attempt failed."""
 
@@ -237,7 +263,7 @@ class FailureIn(Input):
         return None if self.context is None else self.context.to_value()
 
 
-class AttemptIn(FailureIn):
+class AttemptIn(FailureIn, RetryLimitsIn):
     """A failed attempt and the current state of all files. A missing file counts as deleted.
 
     `before` lists files that the receiver was sent in full by other means than this API. `attempt` is the
@@ -262,7 +288,7 @@ class RetryIn(FailureIn):
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] = 1
 
 
-class CountedRetryIn(RetryIn):
+class CountedRetryIn(RetryIn, RetryLimitsIn):
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from contextopt.agents.inputs import AttemptIn, FailureIn, RetryIn, TaskIn, present
 from contextopt.agents.models import Attempt, AttemptState, Task, TaskState, files_expiry
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
+from contextopt.agents.retrysettings import limits_in_force
 from contextopt.agents.tasks import lock_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
@@ -23,6 +24,7 @@ from contextopt.engine.agents.retries import (
     FullReplan,
     FullRetry,
     RetryContext,
+    RetryLimits,
     RetryPlan,
     plan_retry,
 )
@@ -44,6 +46,7 @@ class Retry:
     failed: FailedAttempt
     plan: RetryPlan
     counter: Counter
+    limits: RetryLimits
     assembly_ms: float
 
     @property
@@ -115,6 +118,7 @@ class Retry:
                 "attempt": self.failed.attempt_number,
                 "root_cause": self.failed.diagnosis.root_cause,
                 "action": self.plan.action,
+                **self.limits.to_json(),
                 **request,
             },
         )
@@ -169,7 +173,7 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
     return task
 
 
-def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
+def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter) -> Retry:
     """Plan a retry without a stored task."""
     return _plan(
         data,
@@ -177,6 +181,7 @@ def plan_delta(*, data: RetryIn, counter: Counter) -> Retry:
         number=data.attempt,
         base=fully_sent(present(data.before)),
         current=present(data.after),
+        limits=limits,
         counter=counter,
     )
 
@@ -211,6 +216,7 @@ def record_attempt(
             number=number,
             base=known | fully_sent(present(data.before)),
             current=present(data.files),
+            limits=limits_in_force(team_id, data),
             counter=counter,
         )
         store_receiver_files(task, data.receiver, known, retry.plan.receiver_files)
@@ -238,6 +244,7 @@ def _plan(
     number: int,
     base: ReceiverFiles,
     current: dict[str, str],
+    limits: RetryLimits,
     counter: Counter,
 ) -> Retry:
     started = perf_counter()
@@ -250,8 +257,8 @@ def _plan(
         attempt_number=number,
         context=context,
     )
-    plan = plan_retry(failed, base, current, counter)
-    return Retry(failed, plan, counter, (perf_counter() - started) * 1_000)
+    plan = plan_retry(failed, base, current, counter, limits=limits)
+    return Retry(failed, plan, counter, limits, (perf_counter() - started) * 1_000)
 
 
 def _context_of(files: dict[str, str]) -> AgentContext:

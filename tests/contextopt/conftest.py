@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from contextopt.models import HandoffSettings, RepositoryHistory, Space, StoredResponse, User
+from contextopt.models import HandoffSettings, RepositoryHistory, RetrySettings, Space, StoredResponse, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from contextopt.search import registry
@@ -46,6 +46,7 @@ def make_world(space: Space) -> Space:
     factories.make_finding(task)
     factories.make_advance(task)
     HandoffSettings.objects.create(team=space.team, phase="analysis")
+    RetrySettings.objects.create(team=space.team)
     repository = factories.make_repository(space.team)
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)

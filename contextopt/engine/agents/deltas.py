@@ -37,6 +37,8 @@ MAX_RENAME_WORK = 1_000_000
 """Maximum lines compared to find renames, about half a second. Files that need more are not renamed."""
 MIN_CHARS = 100
 """Room for the note that says how much was left out."""
+MAX_DIFF_LINES = 100_000
+MAX_DIFF_CHARS = 1_000_000
 MIN_LINE_CHARS = 60
 """Characters kept of each long line when many have changed."""
 _LOOKED_AT = 20

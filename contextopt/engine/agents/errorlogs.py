@@ -4,21 +4,26 @@ It holds the lines around the first error, the summary, the exit, further errors
 of the log, in the order of the log with gaps marked. The start is never included for its own sake.
 """
 
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, islice
 
 from contextopt.engine.agents.logmarkers import Marker, classify, find_candidates
+from contextopt.engine.agents.logwindows import find_surroundings
 from contextopt.engine.briefs.repeats import rank_with_repeats
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
 
 ERROR_CHARS = 1_000
 MIN_CHARS = 100
+ERROR_TOKENS = 450
 MIN_TOKENS = 50
+MAX_ERROR_TOKENS = 20_000
+"""Above it the excerpt is as long as most logs, and choosing its lines takes seconds."""
 GAP = "…"
 
 _ANSI = re.compile(
@@ -40,7 +45,11 @@ _VARIABLE = re.compile(
 _COMMAND = re.compile(r"^(?:\[command\]|\$ \S|\+ \S|> \S[^\s@]*+@\S++ \w)")
 _RUN = re.compile(r"^##\[group\]Run ")
 _JOB = re.compile(r"^Complete job name: \S")
-_FINAL = re.compile(r"^##\[error\]|^ERROR: Job failed|^The command .* exited with [1-9]")
+_FINAL = re.compile(
+    r"^##\[error\]|^ERROR: (?:Job failed|script returned exit code)|^The command .* exited with [1-9]"
+    r"|^Exited with code exit status [1-9]"
+)
+_EXITED = re.compile(r"^##\[error\].*\b(?:exit(?:ed)?|returned) (?:with )?(?:code|status)\b")
 
 _VALUES = {
     Marker.ERROR: 10.0,
@@ -51,18 +60,18 @@ _VALUES = {
     Marker.MENTION: 1.0,
 }
 _PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.DETAIL, Marker.MENTION)
-_AROUND = {
-    Marker.ERROR: ((0.6, 0.35, 0.2), (0.75, 0.65, 0.55, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15)),
-    Marker.SUMMARY: ((), (0.55, 0.5, 0.45, 0.4, 0.35)),
-    Marker.TROUBLE: ((0.35, 0.2), (0.45, 0.4, 0.35, 0.25)),
-}
-"""Shares of a marker's value for the lines before and after it, nearest first."""
 _REPEATED = 0.45
 """Value of each further line of one kind, relative to the one before."""
 _OUTSIDE = 0.25
 """Value of a line outside the failed step."""
 _STEP_END, _LOG_END = 6.0, 2.0
 """Value of the last line. In a failed step it is near the cause; otherwise it is often clean-up."""
+_NEAR_LINES, _FALL, _FAR = 20, 0.06, 0.5
+"""Lines from the end after which a failure counts less, its loss for each doubling, and the least factor."""
+_SPREAD = 20
+"""Failures of a list, from its start and from its end, whose surroundings count."""
+_LIKE = 12
+"""Characters of their kind by which failures belong to one list, which is as near as its last one."""
 _MUST = 1_000.0
 _CHARS_PER_END_LINE = 40
 _MIN_END_LINES = 30
@@ -76,7 +85,7 @@ def latest_error(text: str, max_chars: int = ERROR_CHARS) -> str:
 
 
 def latest_error_within(text: str, budget_tokens: int, tokenizer: Tokenizer) -> str:
-    """Return the lines that explain the failure, in at most `max_tokens` tokens of the exact text."""
+    """Return the lines that explain the failure, in at most `budget_tokens` tokens of the exact text."""
     check_int("budget_tokens", budget_tokens, MIN_TOKENS, MAX_INT)
     return _cut_log(text, budget_tokens, tokenizer.count, budget_tokens * 4)
 
@@ -143,6 +152,11 @@ def _shorten(line: str, limit: int) -> str:
     return f"{line[: limit - tail - 3]} {GAP} {line[-tail:]}"
 
 
+def _nearness(lines_to_end: int) -> float:
+    """Return a factor that falls slowly with the distance: a step ends soon after what made it fail."""
+    return max(_FAR, 1.0 - _FALL * math.log2(1 + lines_to_end / _NEAR_LINES))
+
+
 def _kind(line: str) -> str:
     """Return the part that a line shares with lines that differ only in a name, a path or a number."""
     kind = _VARIABLE.sub("#", line).strip()[:80]
@@ -158,9 +172,11 @@ class _Lines:
     end_lines: int
     texts: list[str] = field(init=False)
     markers: dict[int, Marker] = field(init=False)
+    kinds: Callable[[str], str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.texts = self.log.split("\n")
+        self.kinds = cache(_kind)
         self.markers = self._mark()
 
     def _mark(self) -> dict[int, Marker]:
@@ -189,10 +205,10 @@ class _Lines:
 
     def by_value(self) -> Iterator[int]:
         """Return line numbers by value, the highest first. Further lines of the same kind count less."""
-        kind_of = cache(_kind)
-        return rank_with_repeats(
-            self._values(), lambda index: kind_of(self.texts[index][:300]), _REPEATED, _MUST
-        )
+        return rank_with_repeats(self._values(), self._kind_of, _REPEATED, _MUST)
+
+    def _kind_of(self, index: int) -> str:
+        return self.kinds(self.texts[index][:300])
 
     def with_blanks(self, chosen: dict[int, str]) -> list[tuple[int, str]]:
         """Return the lines in order. If only a blank line is missing between two, add it."""
@@ -208,12 +224,17 @@ class _Lines:
         step = range(start, end + 1)
         values: dict[int, float] = {}
         for index, marker in self.markers.items():
-            inside = index in step
-            value = _VALUES[marker] * (1.0 if inside else _OUTSIDE)
-            if inside:
-                self._spread(values, index, value, step)
-            else:
+            if index not in step:
+                values[index] = _VALUES[marker] * _OUTSIDE
+        for listed in self._lists(step):
+            nearness = _nearness(end - listed[-1])
+            for index in listed:
+                value = _VALUES[self.markers[index]] * nearness
                 values[index] = max(values.get(index, 0.0), value)
+            for index in {*listed[:_SPREAD], *listed[-_SPREAD:]}:
+                value = _VALUES[self.markers[index]] * nearness
+                for near_index, share in find_surroundings(self.texts, self.markers, index, step):
+                    values[near_index] = max(values.get(near_index, 0.0), value * share)
         near = _STEP_END if self.texts[end].startswith("##[error]") else _LOG_END
         for index in range(max(0, end - self.end_lines), end + 1):
             if self.texts[index].strip():
@@ -222,21 +243,19 @@ class _Lines:
             values[index] = values.get(index, 0.0) + _MUST
         return values
 
-    def _spread(self, values: dict[int, float], index: int, value: float, within: range) -> None:
-        """Give the lines around an error a share of its value."""
-        values[index] = max(values.get(index, 0.0), value)
-        around = _AROUND.get(self.markers[index])
-        if around is None:
-            return
-        for step, shares in ((-1, around[0]), (1, around[1])):
-            for distance, share in enumerate(shares, 1):
-                near = index + step * distance
-                if near in within and self.texts[near].strip():
-                    values[near] = max(values.get(near, 0.0), value * share)
+    def _lists(self, step: range) -> Iterable[list[int]]:
+        """Return the failures of the step in lists whose lines begin alike."""
+        lists: dict[str, list[int]] = {}
+        for index in self.markers:
+            if index in step:
+                lists.setdefault(self._kind_of(index)[:_LIKE], []).append(index)
+        return lists.values()
 
     def _failed_step(self) -> tuple[int, int]:
         """Return the first and last line of the failed step, or the whole log if there are no steps."""
-        end = next((index for index in self.markers if _FINAL.match(self.texts[index])), len(self.texts) - 1)
+        finals = [index for index in self.markers if _FINAL.match(self.texts[index])]
+        exits = (index for index in finals if _EXITED.match(self.texts[index]))
+        end = next(exits, finals[0] if finals else len(self.texts) - 1)
         start = next((index for index in range(end, -1, -1) if _RUN.match(self.texts[index])), 0)
         while end > start and not self.texts[end].strip():
             end -= 1

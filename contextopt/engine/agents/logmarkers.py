@@ -34,16 +34,18 @@ _TRIGGERS = (
     "unauthorized", "mismatch", "invalid", "unexpected", "unresolved", "conflict", "exit", "expected",
     "received",
     "actual", "✕", "✖", "✗", "✘", "❌", "●", "***", "-->", "no tests", "problem", "unrecognized", "not ok",
-    "×",
+    "×", "went wrong", "issue", "[e]",
 )  # fmt: skip
 _SHAPES = re.compile(
     r"""^(?:
         E[ ]{2,}\S                              # pytest's explanation
       | (?:\./)?[\w./\\@+-]+\.\w+:\d+:\d+:?\s   # file.go:12:5: …, as most compilers and linters print
-      | (?:\./)?[\w./\\@+-]+\.\w+:\d+:\s        # file.py:12: …
+      | [ \t]*+(?:\./)?[\w./\\@+-]+\.\w+:\d+:[^\d\n]  # file.py:12: …, indented under a test by Go
       | [ \t]+(?:at[ ].*:\d+|File[ ]".*",[ ]line[ ]\d+)
       | _{3,}[ ].+[ ]_{3,}$                     # pytest's heading of one failure
-      | [ \t]*(?:got|want|left|right|got:.*|Got|Want|-|\+)[ ]*:.*
+      | [ \t]*\d{1,3}\)[ ]+\S | [eE]:[ ]\S
+      | [ \t]*[Ii]n[ ]"?[\w./-]++"?,?[ ]line[ ]\d   # in "file.yaml", line 12
+      | [ \t#]*(?:got|want|left|right|got:.*|Got|Want|-|\+)[ ]*:.*
     )""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -52,28 +54,38 @@ _SHAPES = re.compile(
 _QUIET = re.compile(
     r"""^(?:\s*+(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | \s*+[✓✔√]\s
           | \s*+(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b
-          | \s*+[\w./\\-]+::[\w:]+(?:\[.*\])?\s*$ | \s*+\[(?:DEBUG|INFO|TRACE)\]
+          | \s*+[\w./\\-]+::[\w:]+(?:\[.*\])?\s*$
+          | \s*+\[(?:DEBUG|INFO|TRACE)\](?!.*\b(?:(?-i:FAILED)|failed\ [1-9])\b)
           | \#\#\[(?:group|endgroup|debug|section|warning)\]
           | ::(?:group|debug|warning)
           | \s*+(?:shell|env|with):\s | \s*+set\s-[a-z]+\b
           | \s*+(?:Downloading|Downloaded|Collecting|Installing|Compiling|Linking|Fetching|Unpacking)\b
           | \s*+(?:Requirement|Get:\d)\b
-          | \s*+(?=[\w.-]*(?:error|fail|exception))[\w.-]*+\s*+[:=]\s*+
+          | >\ Task\ :\S++(?:\s(?:UP-TO-DATE|FROM-CACHE|NO-SOURCE|SKIPPED))?\s*$   # names of Gradle tasks
+          | \s*+(?!(?-i:(?:\w++\.)*+[A-Z]\w*+:\s*$))(?=[\w.-]*(?:error|fail|exception))[\w.-]*+\s*+[:=]\s*+
               (?:true|false|null|none|\d+|(?>\S*://\S*))?\s*$
         )
+      | ^\W*(?:\[\w+\]\s*+)?   # advice
+          (?:Run\ with\ --|Re-run\ |For\ more\ (?:info|details|on)|To\ see\ the\ full\ |\[Help\ \d)
       | (?:\.\.\.\s*ok|\sPASSED(?:\s+\[\s*\d+%\])?)\s*$ | \bpipefail\b
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WARNING = re.compile(r"^\W*(?:npm )?warn(?:ing)?\b|\b(?:warning:|deprecat)|\[warn(?:ing)?\]", re.IGNORECASE)
+_WARNING = re.compile(
+    r"^\W*(?:npm )?warn(?:ing)?\b(?!.*treated as error)|\b(?:warning:|deprecat)|\[warn(?:ing)?\]",
+    re.IGNORECASE,
+)
 _CODE = re.compile(
-    r"^\s*(?:echo|printf|if|elif|raise|throw|print|except|catch|return|assert|\#|//|\*)\b|^\s*[#*]\s"
+    r"^\s*(?:echo|printf|if|elif|raise|throw|print|except|catch|return|assert|\#|//|\*)\b"
+    r"|^\s*[#*]\s(?!\s*(?:Failed test|got:|expected:))"
 )
 
 _SUMMARY = re.compile(
     r"""[\d,](?<![\d,][\d,])(?>(?<=\b[1-9])|(?<=,)[1-9]|[\d,]*?,[1-9])[\d,]*+   # from a number's start
-          \s+(?:\w+\s+)?(?:failed|failures?|errors?|failing|problems?|broken)\b
-      | \b(?:(?:failed|failures?|errors?)\s*[:=]\s*[1-9]
+          \s+(?:\w+\s+)?(?:failed|fails?|failures?|errors?|failing|problems?|broken)\b
+      | ^\W*[1-9]\d*\ issues?\b | ^[\Wℹ]*fail\ [1-9]\d*\s*$ | \b[1-9]\d*\ files?\ would\ be\ \w
+      | \berrors?\ occurred\b | ^Result:\ FAIL | ^\W*(?:Failed|Failing)\ \w+:\s*$
+      | \b(?:(?:failed|failures?|errors?|failing)(?:\s+tests?)?\s*[:=]\s*[1-9]
           | test\ result:\ FAILED | BUILD\ FAIL | COMPILATION\ ERROR
           | Build\ failed | Some\ tests\ failed | No\ tests\ (?:were\ )?found
         )
@@ -90,10 +102,11 @@ _EXIT = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _ERROR = re.compile(
-    r"""^(?:\W*(?:ERROR|FATAL|CRITICAL|SEVERE|ERR!?|Error)\b(?!\S) | \W*(?:error|fatal)\s | \#\#\[error\]
+    r"""^(?:\W*(?:ERROR|FATAL|CRITICAL|SEVERE|ERR!?|Error)\b(?!\S)
+          | \W*\[(?:ERROR|FATAL|CRITICAL|SEVERE)\]\s+\S | \W*(?:error|fatal)\s | \#\#\[error\]
           | ::error | E[ ]{2,}\S | \s*panic: | Traceback\ \( | \s*Caused\ by: | \s*Failure/Error:
           | \s*\*\*\ \( | \W*(?:FAIL|FAILED|FAILURE)\b(?!\s*$) | \s*not\ ok\ \d+ | \s*[✕✖✗✘❌×]\s
-          | \s*●\s(?!Console) | \s+\d+:\d+\s+error\s | \s*Error\s+from\s
+          | \s*●\s(?!Console) | \#\s+Failed\ test\b | [eE]:\s\S | \s+\d+:\d+\s+error\s | \s*Error\s+from\s
         )
       | (?:^|[\s\]>|:(│])(?:fatal\ error|fatal|error|panic)(?:\[[\w-]+\]|\s+[A-Z]{1,6}\d+)?\s*:(?=\s|$)
       | \b(?:npm\ (?:ERR!|error)\s | error\s+(?:TS|CS|C|LNK|MSB|NU|FS|BC)\d+ | ERR_\w+
@@ -102,6 +115,9 @@ _ERROR = re.compile(
           | (?:Segmentation\ fault|core\ dumped|Out\ of\ memory|OOMKilled|stack\ overflow)\b
         )
       | \.(?:\.\.\s*(?:FAILED|ERROR|mismatch)\b | \.{3}\s*Failed\b) | :\s+FAILED\b
+      | \S\s++(?:\*\*\*\s)?(?:FAILED|FAILURE!?|ERROR!)(?:\s\*\*\*)?\s*$   # a test or a task that failed
+      | \[\s*FAIL(?:ED|URE)?\s*\] | \s\[E\]\s*$ | \bwent\ wrong\b | \b[Aa]ssertion\b.{0,100}\ failed\b
+      | ^\s*Failed\s+(?!(?:to|with|due|in|at|on|after|tests)\b)\w.*\s[\[(][<\d]
     """,
     re.VERBOSE,
 )
@@ -109,7 +125,7 @@ _ANY_CASE_ERROR = re.compile(
     r"(?:^|[\s\]>|:(│])(?:fatal error|fatal|error)(?:\[[\w-]+\])?\s*:(?=\s|$)", re.IGNORECASE
 )
 _TROUBLE = re.compile(
-    r"""\b(?:(?:permission|access)\ denied\b | command\ not\ found\b | no\ such\ (?:file|module|package)\b
+    r"""\b(?:denied\b | command\ not\ found\b | no\ such\ (?:file|module|package)\b
           | (?:could|can|did|does|was|were|is|are)\s?n(?:o|')t\ (?:\w+\ )?(?:find|found|resolve|open|connect|
               load|read|install|accessible|exist|import|be\ \w+|compile|complete)
           | cannot\ (?:find|resolve|open|connect|load|read|access|import|be|use|assign|borrow|move)\b
@@ -121,14 +137,28 @@ _TROUBLE = re.compile(
           | (?:unauthorized|forbidden)\b | did\ not\ complete\b | code\ style\ issues\b
           | would\ (?:be\ )?reformat | session\ \S+\ failed\b | Failed\ asserting\b
         )
-      | ^undefined: | ^\s*\d{1,3}\)\s+\S*[:\\#]{1,2}\w
+      | ^undefined: | ^\s*\d{1,3}\)\s+\S   # the heading of one failure among several
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_PLACE = re.compile(r"^(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?:?\s+\S")
+_GOES_ON = re.compile(
+    r"\b(?:retry|retrying|retried|ignored|ignoring|(?:attempt|try)\s\d+\s?(?:/|of)\s?\d+|falling back"
+    r"|skipping|used instead|handled|allowed to fail|non-?fatal)\b",
+    re.IGNORECASE,
+)
+"""The work goes on in spite of it."""
+_WORD = re.compile(
+    r"(?<![\w./\\-])(?:errors?|err|fail(?:s|ed|ing|ures?)?|fatal|exceptions?|faults?)(?![\w/\\-])",
+    re.IGNORECASE,
+)
+"""An error word that stands for itself, and is no part of a name or path."""
+_NAMED = re.compile(r"error|fail|fatal|exception|fault", re.IGNORECASE)
+_PLACE = re.compile(
+    r"""^\s*+(?:(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?(?::|:?\s+)\S|[Ii]n "?[\w./-]++"?,? line \d)"""
+)
 _DETAIL = re.compile(
     r"""^\s*-->\s | ^\s+at\s.*:\d+ | ^\s*File\ ".*",\ line\ \d+ | ^_{3,}\ .+\ _{3,}$
-      | ^\s*+(?:[-+]\s*+)?(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:
+      | ^\s*+(?:[-+\#]\s*+)?(?:Expected|Received|Actual|Got|Want|Left|Right)\b[^:\n]{0,24}:
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -150,9 +180,14 @@ def find_candidates(text: str) -> list[int]:
     return sorted(offsets)
 
 
+def is_quiet(line: str) -> bool:
+    """Return whether a line reports a success or gives general advice, whatever words it has."""
+    return _QUIET.search(line) is not None
+
+
 def classify(line: str) -> Marker:
     """Return the kind of failure that a log line reports, `Marker.NONE` if it reports none."""
-    if _QUIET.search(line):
+    if is_quiet(line):
         return Marker.NONE
     if _SUMMARY.search(line):
         return Marker.SUMMARY
@@ -162,11 +197,16 @@ def classify(line: str) -> Marker:
     if _CODE.search(line):
         return Marker.MENTION
     if _ERROR.search(line) or _ANY_CASE_ERROR.search(line):
-        return Marker.DETAIL if is_warning and not line.startswith("E  ") else Marker.ERROR
-    if is_warning:
-        return Marker.MENTION
+        is_mild = _GOES_ON.search(line) or (is_warning and not line.startswith("E  "))
+        return Marker.DETAIL if is_mild else Marker.ERROR
     if _TROUBLE.search(line):
-        return Marker.TROUBLE
+        return Marker.DETAIL if is_warning or _GOES_ON.search(line) else Marker.TROUBLE
+    return Marker.MENTION if is_warning else _classify_rest(line)
+
+
+def _classify_rest(line: str) -> Marker:
     if _PLACE.match(line):
         return Marker.TROUBLE
-    return Marker.DETAIL if _DETAIL.search(line) else Marker.MENTION
+    if _DETAIL.search(line):
+        return Marker.DETAIL
+    return Marker.NONE if _NAMED.search(line) and not _WORD.search(line) else Marker.MENTION

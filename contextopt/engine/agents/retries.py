@@ -16,10 +16,17 @@ from contextopt.engine.agents.deltas import (
     fully_sent,
     is_binary,
 )
-from contextopt.engine.agents.errorlogs import ERROR_CHARS, latest_error
+from contextopt.engine.agents.errorlogs import (
+    ERROR_CHARS,
+    ERROR_TOKENS,
+    MAX_ERROR_TOKENS,
+    MIN_TOKENS,
+    latest_error,
+    latest_error_within,
+)
 from contextopt.engine.agents.plans import summarise_plan
 from contextopt.engine.text.cleaning import flatten, flatten_to
-from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.counters import Counter, RenderedCounter
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import marked_block
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
@@ -180,6 +187,27 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryLimits:
+    """How much of the error and of each file's change is sent."""
+
+    error_tokens: int = ERROR_TOKENS
+    deltas: DeltaLimits = DEFAULT_LIMITS
+
+    def __post_init__(self) -> None:
+        check_int("error_tokens", self.error_tokens, MIN_TOKENS, MAX_ERROR_TOKENS)
+
+    def to_json(self) -> dict[str, int | None]:
+        return {
+            "error_tokens": self.error_tokens,
+            "diff_lines": self.deltas.max_changed_lines,
+            "diff_characters": self.deltas.max_chars,
+        }
+
+
+DEFAULT_RETRY_LIMITS = RetryLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class FullRetry:
     """The text of a retry without deltas: the context, the plan and the error, uncut."""
 
@@ -269,8 +297,7 @@ def plan_retry(
     current: Mapping[str, Content],
     counter: Counter,
     *,
-    limits: DeltaLimits = DEFAULT_LIMITS,
-    error_chars: int = ERROR_CHARS,
+    limits: RetryLimits = DEFAULT_RETRY_LIMITS,
 ) -> RetryPlan:
     """Choose the next action by root cause, and the text sent for it.
 
@@ -295,11 +322,11 @@ def plan_retry(
     context = replace(
         context,
         plan_summary=summarise_plan(attempt.plan),
-        latest_error=latest_error(attempt.error, error_chars),
+        latest_error=_cut_error(attempt.error, limits.error_tokens, counter),
     )
     task = retry_task(attempt)
     if action == "retry":
-        deltas = build_delta(receiver, current, counter.count_text, limits)
+        deltas = build_delta(receiver, current, counter.count_text, limits.deltas)
         context = replace(context, changed_files=deltas.changed_files)
         delta = _counted(context, counter)
         if delta.estimated_tokens <= full_tokens:
@@ -313,6 +340,13 @@ def retry_task(attempt: FailedAttempt) -> str:
     """Return the task with a line that explains the failure."""
     line = f"[RETRY {attempt.attempt_number}] Diagnosis: {attempt.diagnosis}"
     return f"{attempt.task}\n\n{line}" if attempt.task else line
+
+
+def _cut_error(error: str, tokens: int, counter: Counter) -> str:
+    """Return the lines that explain the failure. A counter of characters has 1,000 of them for 450 tokens."""
+    if isinstance(counter, RenderedCounter):
+        return latest_error_within(error, tokens, counter.tokenizer)
+    return latest_error(error, tokens * ERROR_CHARS // ERROR_TOKENS)
 
 
 def _everything(attempt: FailedAttempt, current: Mapping[str, Content]) -> FullRetry:

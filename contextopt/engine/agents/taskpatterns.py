@@ -2,7 +2,8 @@
 
 Words, their inflections and compounds count, but never parts of other words: "rapid" is no API and "require"
 no UI. A word that means something else next to its neighbours ("the server side", "handler om") does not
-count. If several kinds match, the first in `PATTERNS` wins.
+count. If several kinds match, the first in `PATTERNS` wins. The prefix of a conventional commit, such as
+`perf(core)!: `, decides before the words do.
 """
 
 import re
@@ -225,15 +226,35 @@ PATTERNS = (
 )  # fmt: skip
 
 
+_PREFIX = re.compile(r"\s*([a-z]{2,8})(?:\(([^()\n]{0,80})\))?!?:(?=\s+\S)", re.IGNORECASE)
+_FEATURE = frozenset(("feat", "feature"))
+_PREFIXES = {
+    "fix": "fix bug", "bugfix": "fix bug", "hotfix": "fix bug", "refactor": "refactoring",
+    "style": "refactoring", "test": "add tests", "tests": "add tests", "docs": "documentation",
+    "doc": "documentation", "perf": "performance optimization", "build": "configuration",
+    "ci": "configuration", "chore": "configuration",
+}  # fmt: skip
+_NO_FEATURE = frozenset(("fix bug", "refactoring", "add tests", "documentation"))
+"""A commit of one of these kinds has a prefix of its own."""
+
+
 def detect_task_pattern(description: str) -> str:
     """Return the kind of task. If no kind matches, return the first three words longer than three letters.
 
     An empty description, or one with short words only, is a `general task`.
     """
     text = description[:READ_CHARS]
+    prefix = _PREFIX.match(text)
+    kind = prefix[1].lower() if prefix else ""
+    if kind in _PREFIXES:
+        return _PREFIXES[kind]
+    excluded: frozenset[str] = frozenset()
+    if prefix and kind in _FEATURE:
+        # The scope, such as "api", says what the feature is about.
+        excluded, text = _NO_FEATURE, f"{prefix[2] or ''} {text[prefix.end() :]}"
     words = task_words(text)
     for pattern in PATTERNS:
-        if pattern.matches(words):
+        if pattern.name not in excluded and pattern.matches(words):
             return pattern.name
     long = [word for word in flatten(text).lower().split() if sum(map(str.isalnum, word)) >= OWN_WORD_CHARS]
     own = [stripped for word in long[: 2 * OWN_WORDS] if (stripped := word.strip("\"'`“”«».,;:!?()[]{}<>*#"))]

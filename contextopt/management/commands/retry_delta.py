@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from contextopt.agents.inputs import RetryIn
+from django.core.management.base import CommandParser
+
+from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
-from contextopt.management.base import ACTOR, DONE, team_of
+from contextopt.agents.retrysettings import limits_in_force
+from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, counter_of, read_document
 
 
@@ -17,9 +20,27 @@ class Command(DocumentCommand):
         "otherwise get."
     )
 
+    def add_options(self, parser: CommandParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--error-tokens", metavar="N", help="maximum tokens of the error (default: the team's, or 450)"
+        )
+        parser.add_argument(
+            "--diff-lines",
+            metavar="N",
+            help="maximum changed lines of each file (default: the team's, or 20)",
+        )
+        parser.add_argument(
+            "--diff-characters", metavar="N",
+            help="maximum characters of each file's change (default: the team's, or 500)",
+        )  # fmt: skip
+        parser.add_argument("--uncut", action="store_true", help="show whole changes, which can be applied")
+
     def run(self, options: Mapping[str, Any]) -> int:
-        retry = plan_delta(data=read_document(RetryIn, options["file"]), counter=counter_of(options))
+        asked = parse_input(RetryLimitsIn, {name: options[name] for name in RetryLimitsIn.model_fields})
+        data, counter = read_document(RetryIn, options["file"]), counter_of(options)
         team = team_of(options)
+        retry = plan_delta(data=data, limits=limits_in_force(team.pk, asked), counter=counter)
         if not options["no_log"]:
             log_delta(team_id=team.pk, retry=retry, actor=ACTOR)
         if options["json"]:

@@ -4,7 +4,16 @@ import pytest
 from django.utils import timezone
 
 from contextopt.agents.handoffs.budgets import default_budgets
-from contextopt.models import AuditEvent, HandoffPhase, HandoffSettings, Membership, Role, Team, User
+from contextopt.models import (
+    AuditEvent,
+    HandoffPhase,
+    HandoffSettings,
+    Membership,
+    RetrySettings,
+    Role,
+    Team,
+    User,
+)
 from memory.models import HalfLife, MemoryPolicy
 from tests import factories
 from tests.adminpages import page
@@ -91,6 +100,16 @@ class TestRulesAreWrittenDown:
         form["rating_weight"] = 0.25
         assert root.post(page(MemoryPolicy, "change", team.pk), form).status_code == 302
         assert noted(team)[1][2:] == ({"rating_weight": 0.5}, {"rating_weight": 0.25})
+
+    def test_limits_of_retries(self, root, team):
+        form = {"team": team.pk, "error_tokens": 900, "diff_lines": 40, "diff_characters": 2_000}
+        for wrong in ({"error_tokens": 49}, {"diff_lines": 0}, {"diff_characters": 99}):
+            assert root.post(page(RetrySettings, "add"), form | wrong).status_code == 200
+        assert root.post(page(RetrySettings, "add"), form).status_code == 302
+        assert RetrySettings.objects.get().updated_by == "user:root"
+        form["diff_lines"] = 50
+        assert root.post(page(RetrySettings, "change", team.pk), form).status_code == 302
+        assert noted(team)[1][2:] == ({"diff_lines": 40}, {"diff_lines": 50})
 
     def test_sizes_of_hand_offs(self, root, team):
         sizes = default_budgets(HandoffPhase.DESIGN).to_json()

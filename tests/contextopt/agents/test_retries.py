@@ -1,6 +1,6 @@
 import threading
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import structlog
@@ -15,8 +15,18 @@ from contextopt.agents.retries import end_waits
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import FullRetry
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Attempt, Blob, ReceiverFile, Task, Team
+from contextopt.models import (
+    Assembly,
+    AssemblyPayload,
+    Attempt,
+    Blob,
+    ReceiverFile,
+    RetrySettings,
+    Task,
+    Team,
+)
 from tests.concurrency import at_once
 from tests.factories import make_agent_context, make_attempt, make_task, make_team
 
@@ -304,14 +314,54 @@ class TestContents:
         assert ReceiverFile.objects.filter(task__team=other_team).count() == ReceiverFile.objects.count() == 2
 
 
+class TestLimits:
+    ERROR = "\n".join(f"src/m{number}.py:{number}: error: bad {number}" for number in range(400))
+    CHANGED: ClassVar = {**BEFORE, "cart.py": "".join(f"cost_{number} = {number}\n" for number in range(80))}
+
+    def send(self, task: Task, **asked: Any) -> tuple[int, str]:
+        """Return the tokens of the error that is sent, and the diff of the cart."""
+        context = make_attempt(task, files=self.CHANGED, error=self.ERROR, **asked).retry.plan.context
+        [cart] = context.changed_files
+        return get_tokenizer("cl100k_base").count(context.latest_error), cart.diff
+
+    def test_are_those_asked_for_then_the_teams_then_the_defaults(self, team: Team) -> None:
+        RetrySettings.objects.create(team=make_team("other"), error_tokens=50)
+        tokens, diff = self.send(make_task(team, files=BEFORE))
+        assert 350 < tokens <= 450
+        assert "more changed lines left out" in diff
+        RetrySettings.objects.create(team=team, error_tokens=200, diff_lines=3, diff_characters=2_000)
+        tokens, diff = self.send(make_task(team, files=BEFORE))
+        assert 150 < tokens <= 200
+        assert diff.endswith("[… 157 more changed lines left out]")
+        tokens, diff = self.send(make_task(team, files=BEFORE), error_tokens=1_000, diff_lines=5)
+        assert 800 < tokens <= 1_000
+        assert diff.endswith("[… 155 more changed lines left out]")
+
+    def test_uncut_is_whole_and_becomes_the_base(self, team: Team) -> None:
+        task = make_task(team, files=BEFORE)
+        _, diff = self.send(task, uncut=True)
+        assert "left out" not in diff
+        assert memory(task)["cart.py"] == SentFile(self.CHANGED["cart.py"])
+
+    def test_are_kept_with_the_logged_retry(self, team: Team) -> None:
+        make_attempt(make_task(team, files=BEFORE), files=AFTER, error_tokens=90)
+        request = AssemblyPayload.objects.get().request
+        assert (request["error_tokens"], request["diff_lines"], request["diff_characters"]) == (90, 20, 500)
+
+    def test_are_checked_by_the_database(self, team: Team) -> None:
+        for wrong in ({"error_tokens": 49}, {"diff_lines": 0}, {"diff_characters": 1_000_001}):
+            with pytest.raises(DatabaseError), transaction.atomic():
+                RetrySettings.objects.create(team=team, **wrong)
+
+
 @pytest.mark.parametrize("files", [2, 20])
 def test_the_statements_do_not_grow_with_the_files(team: Team, files: int, django_assert_num_queries) -> None:
     before = {f"m{number}.py": f"a = {number}\n" * 30 for number in range(files)}
     after = {path: content + "b = 1\n" for path, content in before.items()}
     task = make_task(team, files=before)
-    # savepoint, team and task held, number, memory, contents found and stored, memory stored; the log's
-    # savepoint, row, payload and release; the task, the attempt, release
-    with django_assert_num_queries(15):
+    # savepoint, team and task held, number, memory, the team's limits, contents found and stored, memory
+    # stored; the log's savepoint, row, payload and release; the task, the attempt, release
+    with django_assert_num_queries(16):
         make_attempt(task, files=after)
 
 

@@ -231,12 +231,13 @@ def tell_of_retries(story: Story) -> None:
         "files": {"shop/cart.py": CART},
     }, task="id")  # fmt: skip
     ask("get", "/tasks", query={"state": "open", "repository": "shop", "external_id": "CART-17"})
-    ask("post", "/tasks/{task}/attempts", {"files": {"shop/cart.py": ROUNDED}, **FAILURE})
+    limits = {"error_tokens": 450, "diff_lines": 20, "diff_characters": 500, "uncut": False}
+    ask("post", "/tasks/{task}/attempts", {"files": {"shop/cart.py": ROUNDED}, **limits, **FAILURE})
     ask("get", "/tasks/{task}/attempts", query={"receiver": "agent"})
     ask("get", "/tasks/{task}/attempts/1")
     ask("post", "/retry-delta", {
         "task": "Round prices to cents", "attempt": 1, "before": {"shop/cart.py": CART},
-        "after": {"shop/cart.py": ROUNDED}, "context": CONTEXT, **FAILURE,
+        "after": {"shop/cart.py": ROUNDED}, "context": CONTEXT, **limits, **FAILURE,
     })  # fmt: skip
 
 

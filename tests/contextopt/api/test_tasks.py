@@ -1,5 +1,8 @@
+import subprocess
+
 import pytest
 
+from benchmarks.agents.patches import apply_diff
 from contextopt.engine.text.marks import mark
 from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
@@ -183,6 +186,15 @@ def test_binary_files_are_told_of(api, attempts):
         ({"counter": "fingers"}, "counter"),
         ({"encoding": "klingon"}, "encoding"),
         ({"answer": 42}, "answer"),
+        ({"error_tokens": 49}, "error_tokens"),
+        ({"error_tokens": 20_001}, "error_tokens"),
+        ({"error_tokens": True}, "error_tokens"),
+        ({"diff_lines": 0}, "diff_lines"),
+        ({"diff_lines": 100_001}, "diff_lines"),
+        ({"diff_characters": 99}, "diff_characters"),
+        ({"diff_characters": 1_000_001}, "diff_characters"),
+        ({"uncut": True, "diff_lines": 5}, "uncut"),
+        ({"uncut": True, "diff_characters": 500}, "uncut"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -253,3 +265,42 @@ def test_a_retry_without_a_task(api):
     assert answer["saved_tokens"] == answer["full_context_tokens"] - answer["delta_tokens"] > 0
     assert Assembly.objects.get(pk=answer["assembly_id"]).kind == "retry"
     assert fields_of(api.post("/retry-delta", {**data, "attempt": 0})) == {"attempt"}
+
+
+LONG = "".join(f"line {number}\n" for number in range(400))
+REWRITTEN = "".join(f"line {number}{' and more' * (number % 9 == 0)}\n" for number in range(400)) + "the end"
+
+
+def retry(api, **asked):
+    data = {
+        "task": "Fix", "error": "\n".join(f"a{n}.py:{n}: error: bad {n}" for n in range(300)),
+        "before": {"a.py": LONG, "gone.py": "x\n"}, "after": {"a.py": REWRITTEN, "new.py": LONG},
+        "diagnosis": DIAGNOSIS, "context": {"tree": "src/\n" * 9_000},
+    }  # fmt: skip
+    return api.post("/retry-delta", {**data, **asked}).json()["retry_context"]
+
+
+def test_the_limits_of_a_retry(api):
+    short, long = retry(api, error_tokens=60)["latest_error"], retry(api)["latest_error"]
+    assert len(short) < len(long) / 4
+    lines = retry(api, diff_lines=3)["changed_files"][0]
+    assert lines["diff"].endswith("more changed lines left out]")
+    assert lines["diff"].count("\n-") + lines["diff"].count("\n+") == 3
+    wide = retry(api, diff_lines=1_000, diff_characters=3_000)["changed_files"][0]
+    assert 2_000 < len(wide["diff"]) <= 3_000
+
+
+def test_an_uncut_retry_applies(api):
+    changed, gone, new = retry(api, uncut=True)["changed_files"]
+    assert not any(file["is_truncated"] for file in (changed, gone, new))
+    assert apply_diff(LONG, changed["diff"]) == REWRITTEN
+    assert (gone["kind"], new["diff"]) == ("deleted", f"[NEW FILE]\n{LONG}")
+
+
+def test_git_applies_an_uncut_diff(api, tmp_path):
+    [changed, *_] = retry(api, uncut=True)["changed_files"]
+    (tmp_path / "a.py").write_text(LONG)
+    patch = f"--- a/a.py\n+++ b/a.py\n{changed['diff']}"
+    git = ["git", "-C", str(tmp_path), "apply", "-"]
+    subprocess.run(git, input=patch.encode(), check=True)
+    assert (tmp_path / "a.py").read_text() == REWRITTEN

@@ -11,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from benchmarks.agents.patches import apply_diff
 from contextopt.models import Assembly, Attempt, Team
 from tests.factories import make_agent_context, make_profile
 
@@ -258,6 +259,41 @@ class TestRetryDelta:
         assert (row.kind, row.tokens_saved) == ("retry", answer["saved_tokens"])
         assert not Attempt.objects.exists()
         assert run("verify_savings", "--json")[0] == 0
+
+    def test_the_limits(self, run: Run, write: Callable[[object], Path]) -> None:
+        error = "\n".join(f"src/m{number}.py:{number}: error: bad {number}" for number in range(400))
+        before = {**BEFORE, "cart.py": BEFORE["cart.py"] * 9}
+        after = {**BEFORE, "cart.py": before["cart.py"].replace("price_7", "cost_7")}
+        path = write(
+            RETRY | {"error": error, "before": before, "after": after, "context": {"tree": "src/\n" * 5_000}}
+        )
+        default = self.ask(run, path)
+        assert default["changed_files"][0]["is_truncated"]
+        short = self.ask(run, path, "--error-tokens", "100", "--diff-lines", "2", "--diff-characters", "150")
+        assert len(short["latest_error"]) < len(default["latest_error"]) / 3
+        assert "[… 196 more changed lines left out]" in short["changed_files"][0]["diff"]
+        heuristic = self.ask(run, path, "--counter", "heuristic")
+        assert 800 < len(heuristic["latest_error"]) <= 1_000
+        [whole] = self.ask(run, path, "--uncut")["changed_files"]
+        assert apply_diff(before["cart.py"], whole["diff"]) == after["cart.py"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--error-tokens", "49"), "--error-tokens: "),
+            (("--error-tokens", "many"), "--error-tokens: "),
+            (("--diff-lines", "0"), "--diff-lines: "),
+            (("--diff-characters", "2000000"), "--diff-characters: "),
+            (("--uncut", "--diff-lines", "5"), "--uncut: "),
+        ],
+    )
+    def test_a_wrong_limit_names_the_option(
+        self, run: Run, write: Callable[[object], Path], options: tuple[str, ...], message: str
+    ) -> None:
+        code, out, err = run("retry_delta", write(RETRY), "--json", *options)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert not Assembly.objects.exists()
 
     def test_for_people(self, run: Run, write: Callable[[object], Path]) -> None:
         out = run("retry_delta", write(RETRY))[1]

@@ -47,6 +47,23 @@ def bury(*failure: str) -> str:
         "FAILED tests/test_cart.py::test_total - assert 5 == 6",
         "Error from server (Forbidden): pods is forbidden",
         "ModuleNotFoundError: No module named 'shop'",
+        "     ArgumentError:",
+        "java.lang.AssertionError:",
+        "> Task :core:test FAILED",
+        "- keeps its balance *** FAILED ***",
+        "[  FAILED  ] RetryPolicy.CapsAtMax (2 ms)",
+        "  Failed Shop.Tests.AppliesTier(units: 120) [12 ms]",
+        "e: file:///src/Repo.kt:31:17 Type mismatch: String? but String was expected",
+        "E: Unable to locate package libfoo",
+        "[ERROR] templates/ingress.yaml:18:24: nil pointer",
+        "#   Failed test 'rate is rounded'",
+        "    cart_test.go:31: Total() = 6, want 7",
+        "Warning, treated as error:",
+        "lib.c:4: main: Assertion `x > 0' failed.",
+        "remote: Permission to acme/deploy.git denied to ci.",
+        "00:12 +41 -1: login_test.dart: Login disables the button [E]",
+        '  in "deploy/values.yaml", line 14, column 11',
+        "Failing Scenarios:",
     ],
 )
 def test_the_first_error_line_is_never_lost(line: str) -> None:
@@ -66,6 +83,11 @@ def test_the_first_error_line_is_never_lost(line: str) -> None:
         "[INFO] error-prone annotations loaded",
         "PASS src/errors.test.ts",
         "  ✓ requireHooks throws an error if there are two finders (7 ms)",
+        "> Task :api:generateErrors",
+        "> Task :api:collectValidationErrors UP-TO-DATE",
+        "CC src/error_table.o",
+        "[ERROR] Re-run Maven using the -X switch to enable full debug logging.",
+        "  fail-fast:",
     ],
 )
 def test_what_only_sounds_like_an_error_is_none(line: str) -> None:
@@ -174,10 +196,19 @@ def repeat_line(line: str) -> str:
         "> " + "@" * 100_000 + "\nerror: x\n" + "y" * 800_000,
         "error: " + "a b/" * 250_000,
         "'" * 300_000 + "\n" + "error " * 100_000,
+        repeat_line("Failed " + "a" * 1_900),
+        repeat_line("A" * 1_900 + "Error:"),
+        repeat_line("a." * 900 + "Error"),
+        repeat_line("error\n" + "a(" * 240),
+        repeat_line("Assertion " * 190),
+        repeat_line("error " + " " * 1_900 + "x"),
+        "error:" + "\n" * 990_000,
+        "error: a\n\n\n" * 90_000,
     ],
     ids=[
         *("one kind", "one test", "many", "short", "numbers", "word", "address", "dots", "blanks"),
         *("quotes", "letters", "signs", "command", "one line", "two lines"),
+        *("failed", "capitals", "packages", "calls", "assertions", "spaces", "blank lines", "gaps"),
     ],
 )
 def test_a_million_characters_are_quick(log: str) -> None:
@@ -198,6 +229,16 @@ def test_a_million_characters_are_quick(log: str) -> None:
         ("error.url: https://example.com/a b", Marker.MENTION),
         ("test_cart .......Failed", Marker.ERROR),
         ("  - Expected: 3", Marker.DETAIL),
+        ("Failed tests:  2", Marker.SUMMARY),
+        ("ℹ fail 1", Marker.SUMMARY),
+        ("ℹ fail 0", Marker.MENTION),
+        ("61 files would be reformatted", Marker.SUMMARY),
+        ("-- Configuring incomplete, errors occurred!", Marker.SUMMARY),
+        ("2 issues:", Marker.SUMMARY),
+        ("ERROR: connection refused (attempt 1/5), retrying", Marker.DETAIL),
+        ("[info] Tests: succeeded 330, failed 1, canceled 0", Marker.SUMMARY),
+        ("[info] Tests: succeeded 330, failed 0, canceled 0", Marker.NONE),
+        ("[warn] Could not resolve 2 files.", Marker.DETAIL),
     ],
 )
 def test_numbers_addresses_and_signs_are_told_apart(line: str, marker: Marker) -> None:
@@ -245,3 +286,91 @@ def test_limits_are_checked() -> None:
         latest_error_within("x", 0, TOKENIZER)
     with pytest.raises(InvalidValue):
         latest_error("\ud800")
+
+
+NOISE = [f"10:00:{number % 60:02} fetched page {number}, errors so far: 0" for number in range(800)]
+HANDLED = [
+    'ERROR:  relation "schema_migrations" does not exist at character 14',
+    "acme.QueueEmpty: no message within 1 s",
+    "PASS tests/queue.test.js",
+]
+
+
+def bury_among_handled(*failure: str) -> str:
+    """Put a failure at the end of a step in which other errors were handled before."""
+    return "\n".join(
+        [*START, *HANDLED, *NOISE, *HANDLED, *NOISE, *failure, "##[error]Process completed with exit code 1."]
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "wanted"),
+    [
+        (
+            [
+                "InvoiceIT > voids an invoice FAILED", "    java.lang.AssertionError:",
+                "    Expecting actual:", '      "OPEN"', "    to be equal to:", '      "VOID"',
+                *[f"        at org.junit.jupiter.api.Step{step}.run(Step.java:{step})" for step in range(9)],
+                "        at no.acme.InvoiceIT.voids(InvoiceIT.java:73)", "", "> Task :billing:test FAILED",
+                "", "FAILURE: Build failed with an exception.", "", "* Where:",
+                "Build file 'build.gradle' line: 88", "",
+                "* What went wrong:", "Execution failed for task ':billing:test'.", "", "* Try:",
+                "> Run with --scan to get full insights.", "", "BUILD FAILED in 2m 9s",
+            ],
+            [
+                "voids an invoice FAILED", '"OPEN"', '"VOID"', "InvoiceIT.java:73",
+                "Execution failed for task ':billing:test'", "BUILD FAILED in 2m 9s",
+            ],
+        ),
+        (
+            ["src/ui/cart.js", *[f"  {n}:5  warning  'a{n}' is never used  no-unused-vars" for n in range(9)],
+             "  90:9  error  'foo' is not defined  no-undef", "", "✖ 10 problems (1 error, 9 warnings)"],
+            ["src/ui/cart.js", "'foo' is not defined", "10 problems"],
+        ),
+        (
+            ["--- FAIL: TestPut (0.00s)", "panic: assignment to entry in nil map [recovered]", "",
+             "goroutine 7 [running]:", "testing.tRunner.func1.2({0x508ec0, 0x551d00})",
+             "\t/usr/lib/go-1.19/src/testing/testing.go:1396 +0x24e", "panic({0x508ec0, 0x551d00})",
+             "\t/usr/lib/go-1.19/src/runtime/panic.go:884 +0x212",
+             "example.com/ledger/store.(*Store).Put(...)",
+             "\t/src/ledger/store/store.go:5 +0x45", "FAIL\texample.com/ledger/store\t0.2s"],
+            ["TestPut", "assignment to entry in nil map", "/src/ledger/store/store.go:5"],
+        ),
+        (
+            ["Traceback (most recent call last):", '  File "/srv/sync/main.py", line 91, in <module>',
+             "    run()",
+             '  File "/srv/sync/main.py", line 77, in run', "    assert page.cursor", "AssertionError"],
+            ["line 77, in run", "assert page.cursor", "AssertionError"],
+        ),
+        (
+            ["#12 [build 5/9] RUN pip install -r requirements.txt", "#12 2.1 Collecting fastapi",
+             "#12 5.3 ERROR: No matching distribution found for torchaudio==9",
+             '#12 ERROR: process "/bin/sh -c pip install" did not complete successfully: exit code: 1'],
+            ["RUN pip install -r requirements.txt", "No matching distribution found for torchaudio==9"],
+        ),
+    ],
+    ids=["announced", "heading", "own frame", "frame above", "same step"],
+)  # fmt: skip
+def test_a_failure_keeps_its_details_among_handled_errors(failure: list[str], wanted: list[str]) -> None:
+    text = latest_error_within(bury_among_handled(*failure), 450, TOKENIZER)
+    assert [part for part in wanted if part not in text] == []
+
+
+def test_of_many_alike_the_first_is_kept() -> None:
+    errors = [f"src/m{number}.py:{number}: error: Module has no attribute x  [attr]" for number in range(300)]
+    text = latest_error_within(bury_among_handled(*errors, "Found 300 errors in 9 files"), 450, TOKENIZER)
+    assert errors[0] in text
+    assert "Found 300 errors in 9 files" in text
+
+
+def test_annotations_do_not_end_a_step() -> None:
+    log = "\n".join(
+        [
+            "##[group]Run make check", "##[endgroup]", *START,
+            "##[error]src/a.ts(1,2): error TS2322: no", *NOISE,
+            "Error: the last check failed", "##[error]Process completed with exit code 2.", *END,
+        ]
+    )  # fmt: skip
+    text = latest_error_within(log, 450, TOKENIZER)
+    assert "the last check failed" in text
+    assert "exit code 2" in text

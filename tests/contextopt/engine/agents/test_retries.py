@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.agents.patches import apply_change
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.agents.deltas import ChangedFile, SentFile, fully_sent
+from contextopt.engine.agents.deltas import UNCUT, ChangedFile, SentFile, fully_sent
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.engine.agents.retries import (
     Diagnosis,
@@ -15,6 +16,7 @@ from contextopt.engine.agents.retries import (
     FullReplan,
     FullRetry,
     RetryContext,
+    RetryLimits,
     RetryPlan,
     plan_retry,
 )
@@ -275,6 +277,40 @@ def test_a_wrong_attempt_is_named(overrides: dict[str, Any], field: str) -> None
     with pytest.raises(InvalidValue) as caught:
         make_attempt(**overrides)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("tokens", [50, 450, 900])
+def test_the_error_has_its_own_limit(tokens: int) -> None:
+    attempt = make_attempt(error="\n".join(f"a{n}.py:{n}: error: bad {n}" for n in range(900)))
+    limits = RetryLimits(error_tokens=tokens)
+    exact = plan_retry(attempt, {}, {}, EXACT, limits=limits).context.latest_error
+    assert 0.7 * tokens < EXACT.count_text(exact) <= tokens
+    chars = tokens * 1_000 // 450
+    heuristic = plan_retry(attempt, {}, {}, HEURISTIC, limits=limits).context.latest_error
+    assert 0.6 * chars < len(heuristic) <= chars
+
+
+@PROFILE
+@given(before=clean_texts, after=clean_texts)
+def test_an_uncut_plan_applies(before: str, after: str) -> None:
+    context = AgentContext(tree="src/\n" * 5_000)
+    outcome = plan_retry(
+        make_attempt(context=context), fully_sent({"a": before}), {"a": after}, EXACT,
+        limits=RetryLimits(deltas=UNCUT),
+    )  # fmt: skip
+    for change in outcome.context.changed_files:
+        if "\0" in before + after:
+            assert not change.is_truncated
+            continue
+        assert apply_change(change, before) == after
+    assert outcome.context.changed_files or before == after or outcome.everything
+
+
+def test_a_wrong_limit_is_named() -> None:
+    for tokens in (49, 20_001):
+        with pytest.raises(InvalidValue) as caught:
+            RetryLimits(error_tokens=tokens)
+        assert caught.value.field == "error_tokens"
 
 
 def test_as_json() -> None:

@@ -53,6 +53,38 @@ def test_what_only_looks_like_it(word: str) -> None:
     assert detect_task_pattern(f"Nytt {word}") not in NAMES
 
 
+@pytest.mark.parametrize(
+    ("description", "pattern"),
+    [
+        ("fix: the migration of prices", "fix bug"),
+        ("Fix(api): Handle an empty page", "fix bug"),
+        ("hotfix: show the documentation", "fix bug"),
+        ("perf(core)!: read the SQL once", "performance optimization"),
+        ("docs: describe the API's errors", "documentation"),
+        ("test: cover the bug in the handler", "add tests"),
+        ("refactor(ui): split the page", "refactoring"),
+        ("style: sort the imports of the tests", "refactoring"),
+        ("build(deps): fix the lock file", "configuration"),
+        ("ci: run the tests in parallel", "configuration"),
+        ("chore: fiks feil versjon", "configuration"),
+        ("feat: vis feilmeldinger på siden", "frontend change"),
+        ("feat(api): list the failed tasks", "new api endpoint"),
+        ("feat(parser)!: accept trailing commas everywhere", "parser accept trailing"),
+        ("\n docs!: rydd i migrasjonene", "documentation"),
+    ],
+)
+def test_the_prefix_of_a_commit_decides(description: str, pattern: str) -> None:
+    assert detect_task_pattern(description) == pattern
+
+
+@pytest.mark.parametrize(
+    "description",
+    ["The fix: migrate a table by SQL", "docs:// is a migration", "test:", "perf(a(b)): an SQL query"],
+)
+def test_other_colons_are_no_prefix(description: str) -> None:
+    assert detect_task_pattern(description) in {"database migration", "add tests"}
+
+
 def test_other_tasks_are_named_by_their_first_words() -> None:
     assert detect_task_pattern("Implementer fancy widget system med konfetti") == "implementer fancy widget"
     assert detect_task_pattern('The "Big" Green, Heron!') == "green heron"

@@ -1,0 +1,69 @@
+"""How much of the error and of the changes a retry is sent: the team's settings, or else the defaults."""
+
+from typing import Any, ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from contextopt.agents.inputs import RetryLimitsIn
+from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS, UNCUT, DeltaLimits
+from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
+from contextopt.engine.agents.retries import RetryLimits
+from contextopt.people.models import Team
+
+_DEFAULTS = RetryLimits()
+
+
+def _limit(default: int | None, low: int, high: int, help_text: str) -> Any:
+    limits = [MinValueValidator(low), MaxValueValidator(high)]
+    return models.PositiveIntegerField(default=default, validators=limits, help_text=help_text)
+
+
+class RetrySettings(models.Model):
+    """A team's limits for retries; a team without a row has the defaults.
+
+    They can be edited, because each logged retry keeps the limits it was made with.
+    """
+
+    team = models.OneToOneField(Team, models.DB_CASCADE, related_name="retry_settings", primary_key=True)
+    error_tokens = _limit(
+        _DEFAULTS.error_tokens, MIN_TOKENS, MAX_ERROR_TOKENS, "Maximum tokens of the error in a retry."
+    )
+    diff_lines = _limit(
+        _DEFAULTS.deltas.max_changed_lines, 1, MAX_DIFF_LINES, "Maximum changed lines shown of each file."
+    )
+    diff_characters = _limit(
+        _DEFAULTS.deltas.max_chars, MIN_CHARS, MAX_DIFF_CHARS, "Maximum characters of each file's change."
+    )
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "retry settings"
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(
+                    error_tokens__range=(MIN_TOKENS, MAX_ERROR_TOKENS),
+                    diff_lines__range=(1, MAX_DIFF_LINES),
+                    diff_characters__range=(MIN_CHARS, MAX_DIFF_CHARS),
+                ),
+                name="retry_settings_range",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"retries of {self.team}"
+
+    def to_value(self) -> RetryLimits:
+        return RetryLimits(self.error_tokens, DeltaLimits(self.diff_lines, self.diff_characters))
+
+
+def limits_in_force(team_id: int, asked: RetryLimitsIn) -> RetryLimits:
+    """Return the limits of a retry: those asked for, else the team's, else the defaults."""
+    stored = RetrySettings.objects.filter(team_id=team_id).first()
+    limits = stored.to_value() if stored else _DEFAULTS
+    deltas = DeltaLimits(
+        asked.diff_lines or limits.deltas.max_changed_lines, asked.diff_characters or limits.deltas.max_chars
+    )
+    return RetryLimits(asked.error_tokens or limits.error_tokens, UNCUT if asked.uncut else deltas)
