@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.engine.briefs.findings import CRITICAL_TAG, Finding, render_finding
-from contextopt.engine.briefs.selection import MENTIONS, Selection, Selector
+from contextopt.engine.briefs.selection import MENTIONED_KINDS, MENTIONS, Selection, Selector
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
@@ -29,6 +29,7 @@ CRITICAL_OVER_BUDGET = "critical_over_budget"
 FINDINGS_OVER_BUDGET = "findings_over_budget"
 OPEN_DECISIONS = "open_decisions"
 
+MAX_FILLS = 4
 _ALTERNATIVES = ("alternatives", "alternative")
 _CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
 _OPEN = "open"
@@ -194,7 +195,14 @@ def _write_brief(
     weights = [_weight(priorities.get(each.finding.category)) for each in drafts]
     headings = [flatten(each.finding.category) for each in drafts]
     selector = Selector(drafts, weights, headings, limits.budget_tokens, tokenizer)
-    selector.run()
+    selector.prepare()
+    used = 0
+    # The parts joined take fewer tokens than they do alone, which leaves room for more.
+    for _ in range(MAX_FILLS):
+        if not selector.fill(used):
+            break
+        used = tokenizer.count(_render(selector.selection(), drafts)[0])
+    selector.mention(used)
     while True:
         selection = selector.selection()
         brief, kept = _render(selection, drafts)
@@ -241,7 +249,7 @@ def _list(names: Sequence[str]) -> str:
 def _why_unsaid(each: Draft, brief: str) -> str:
     if not each.text.strip():
         return NOTHING_SAID
-    return NAMES_ONLY if any(name in brief for name in each.names) else OVER_BUDGET
+    return NAMES_ONLY if any(name in brief for name in each.names_of(MENTIONED_KINDS)) else OVER_BUDGET
 
 
 def _warnings(

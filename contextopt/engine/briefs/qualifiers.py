@@ -1,0 +1,97 @@
+"""Words that take something back: denials, exceptions, conditions, doubts, statuses.
+
+Sentences are never cut, so these words only decide which sentences of a text belong together. Too many words
+make a brief longer; a missing one could separate a sentence from its exception.
+"""
+
+import re
+
+# A stem that ends in "*" matches all words that begin with it.
+_LIMITING = """
+no not never none nothing nobody neither nor cannot without unable fail fails failed failing lack lacks
+lacking missing nowhere hardly barely few rarely seldom
+ikke ingen ingenting intet aldri uten hverken verken mangler sjelden icke inte aldrig utan ikkje nicht kein*
+nie niemals ohne ne pas jamais aucun* sans nunca jamás sin ningun* não nem sem niet geen nooit zonder не нет
+ни никогда без
+
+except* exempt* exclud* excl omit* besides barring minus aside apart differ* otherwise another unlike
+unntatt unntak* utenom utelat* utelukk* utenfor ekskl derimot annerledes ellers außer ausgenommen sauf
+excepto кроме
+
+unless until only provided providing assuming subject pending depends depending condition* caveat* restrict* limit*
+bare kun inntil forutsatt forutset* forutsetning* betinge* vilkår* forbehold* begrens* såfremt såframt nur
+sofern seulement sólo solo только
+
+but however although though instead rather yet still despite merely men imidlertid likevel selv istedenfor
+istedet aber sondern jedoch mais pero но однако
+
+false untrue incorrect wrong mistake* myth* refut* disprov* disproved debunk* doubt* unverified unconfirmed
+unproven untested invalid bogus retract* revert* outdated obsolete deprecated rejected reject* declined
+postponed deferred abandon* dropped withdrawn cancel* blocked forbidden disabled off
+usann* uriktig* galt feil motbevis* tilbakevist* tvil* myte* ubekreftet avvis* avvist* forkast* utsatt
+avlyst trukket skrinlagt blokkert forbudt* utdatert* foreldet abgelehnt* veraltet* rejeté*
+
+لا لم لن ليس ليست غير بدون دون إلا لكن فقط مرفوض مؤجل ولا ولم ولن وليس ولكن לא אין בלי אבל רק नहीं मत लेकिन
+केवल
+"""
+_HEDGING = """
+if when where while once whenever given hvis dersom når hvor mens wenn falls si если إذا אם यदि
+may might could would can should possibly perhaps maybe probably likely unlikely apparently presumably
+allegedly supposedly seem* appear* suggest* assum* suppos* unclear unknown uncertain roughly approximately
+about around nearly almost mostly usually often sometimes partly suspect* believe* think guess* estimated
+potential* claim* rumour* rumor* kan kanskje muligens trolig sannsynligvis antakelig antagelig visstnok
+virker tilsynelatende omtrent cirka ca nesten ofte kunne ville burde uklar* ukjent* usikker* anta* påstå*
+vielleicht möglicherweise wahrscheinlich vermutlich könnte* kann etwa fast unklar peut probablement pourrait
+environ semble* quizá quizás podría* puede* aproximadamente parece* возможно вероятно может примерно
+must shall require* optional* mandatory open unresolved resolved planned draft experimental todo wip proposed
+proposal status verdict verified valid holds true confirmed må skal bør valgfri* åpen uavklart avklart
+planlagt utkast foreslått forslag gyldig bekreft* sann gjelder applies apply scope applicable
+قد ربما يمكن يحتمل وقد وربما אולי ייתכן शायद
+"""
+_PHRASES = (
+    "save for", "other than", "as long as", "so long as", "in case", "with the exception", "at least", "in theory",
+    "so lenge", "så lenge", "med mindre", "bortsett fra", "sett bort fra", "så nær som", "i tilfelle",
+    "i det minste", "i teorien", "stemmer ikke",
+)  # fmt: skip
+# Scripts that do not separate words.
+_JOINED = re.compile(
+    "[不没沒无無未非勿别別]|可能|也许|也許|或许|或許|大概|大约|大約|似乎|好像|除非|如果|但是|但|只有|仅|必须|必須|应该|應該"
+    "|除外|例外|ない|なく|ません|かもしれ|おそらく|たぶん|않|없|못"
+)
+_WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+(?:[’'][^\W\d_]+)?")
+
+
+def _pattern(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    every = words.split()
+    return (
+        frozenset(word for word in every if not word.endswith("*")),
+        tuple(word[:-1] for word in every if word.endswith("*")),
+    )
+
+
+_LIMITS = _pattern(_LIMITING)
+_HEDGES = _pattern(_HEDGING)
+
+
+def takes_back(text: str) -> bool:
+    """Return whether the text denies, excepts, restricts, contrasts or rejects something."""
+    return _has(text, _LIMITS) or _has_phrase(text) or bool(_JOINED.search(text))
+
+
+def qualifies(text: str) -> bool:
+    """Return whether the text takes something back, or is a condition, a doubt or a status."""
+    return takes_back(text) or _has(text, _HEDGES)
+
+
+def _has(text: str, words: tuple[frozenset[str], tuple[str, ...]]) -> bool:
+    plain, stems = words
+    for match in _WORD.finditer(text):
+        word = match.group().lower()
+        if word in plain or word.endswith(("n't", "n’t")) or word.startswith(stems):
+            return True
+    return False
+
+
+def _has_phrase(text: str) -> bool:
+    lower = text.lower()
+    return any(phrase in lower for phrase in _PHRASES)
