@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.engine.briefs.findings import CRITICAL_TAG, Finding, render_finding
-from contextopt.engine.briefs.selection import MENTIONED_KINDS, MENTIONS, Selection, Selector
+from contextopt.engine.briefs.selection import MENTIONS, Selection, Selector
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.entities import has_word
 from contextopt.engine.text.tokens import Tokenizer
 
 SPECULATION = "speculation"
@@ -247,9 +248,10 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _why_unsaid(each: Draft, brief: str) -> str:
-    if not each.text.strip():
+    if not each.has_something_to_say:
         return NOTHING_SAID
-    return NAMES_ONLY if any(name in brief for name in each.names_of(MENTIONED_KINDS)) else OVER_BUDGET
+    mentions = brief.rpartition(MENTIONS)[2].split() if MENTIONS in brief else []
+    return NAMES_ONLY if any(has_word(name, each.text) for name in mentions) else OVER_BUDGET
 
 
 def _warnings(

@@ -5,10 +5,12 @@ statement if it has enough words.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
-from contextopt.engine.text.entities import find_entities, words_of
+from contextopt.engine.text.entities import Entity, words_of
 from contextopt.engine.text.lexical import stem
+from contextopt.engine.text.speech import is_unfinished
 
 MIN_CONTENT = 2
 """Minimum words of a statement without names, apart from those that any sentence has."""
@@ -65,15 +67,13 @@ _NORWEGIAN_STEMS = frozenset(_NORWEGIAN)
 _NORWEGIAN_ENDING = re.compile(r"(?:eres|ere|ene|ert|er|es|et|te|de|dde|ne|e|t|r)$")
 _PAST = re.compile(r"[a-z]{2,}(?:[^e]ed|ised|ized|ied)$")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)?|['’][a-z]+")
-# Speech that broke off.
-_UNFINISHED = re.compile(r"(?:[,–—-]|\{\w+\}|\[\w+\])\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.I)
-_REFERENCE = re.compile(r"#\d+$|https?://")
+_REFERENCE = re.compile(r"#\d+$")
 _REFERRING = frozenset("close closes closed fixes fixed resolves resolved refs also commits changelog thanks issue".split())
 _EMPTY = frozenset(
     """
 that this these those there here with have from they them their what when where which will would could should
 about been being were your you're it's that's don't didn't isn't think know just like really okay yeah well good
-right something anything everything some more most much many very also into over only then than because want
+right alright something anything everything some more most much many very also into over only then than because want
 thing things going kind sort maybe probably actually basically mean sure make does doing done didn said says
 guess even still such other each yes gonna wanna dunno course fine nice great thank thanks sorry
 dette disse skal ville kunne være vært blir ble eller ikke også bare noen noe hvor hva mine dine deres veldig
@@ -90,33 +90,30 @@ _KNOWN = re.compile(
 
 def has_predicate(text: str) -> bool:
     """Return whether the text has a verb, as far as its language is known."""
-    words = [match.group().lower().replace("’", "'") for match in _WORD.finditer(text)]
-    if any(_is_verb(word) for word in words):
+    words = _WORD.findall(text.lower())
+    if any(map(_is_verb, words)):
         return True
     return not _LATIN.search(text) or (len(words) >= FOREIGN_WORDS and not _KNOWN.search(text))
 
 
-@lru_cache(maxsize=10_000)
-def tells(text: str) -> bool:
-    """Return whether the text is a statement: it has a verb, and says something with it.
+def tells(text: str, entities: Sequence[Entity]) -> bool:
+    """Return whether a text with these names is a statement: it has a verb, and says something with it.
 
     A name is enough for that, but a reference is not ("Closes #12"). Without a name it takes a few words that
     are not in every sentence.
     """
-    if _UNFINISHED.search(text) or not has_predicate(text):
+    if is_unfinished(text):
         return False
-    names, rest, after = False, [], 0
-    for entity in find_entities(text):
+    rest, after = [], 0
+    for entity in entities:
         rest.append(text[after : entity.start])
         after = entity.end
-        names = names or entity.kind in ("path", "identifier", "name") or not _REFERENCE.match(entity.text)
     besides = " ".join([*rest, text[after:]])
     if not has_predicate(besides):
         return False
-    content = content_words(besides)
-    if names:
+    if any(entity.kind != "address" and not _REFERENCE.match(entity.text) for entity in entities):
         return True
-    return len(content - _REFERRING) >= MIN_CONTENT
+    return len(content_words(besides) - _REFERRING) >= MIN_CONTENT
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -124,7 +121,9 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words_of(text)) - _EMPTY
 
 
+@lru_cache(maxsize=20_000)
 def _is_verb(word: str) -> bool:
+    word = word.replace("’", "'")
     if word in _AUXILIARIES or word.endswith(("n't", "'re", "'ve", "'ll", "'m", "'d")):
         return True
     if word in _STEMS or stem(word) in _STEMS or _PAST.match(word):

@@ -61,35 +61,40 @@ _JOINED = re.compile(
 _WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+(?:[’'][^\W\d_]+)?")
 
 
-def _pattern(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    every = words.split()
-    return (
-        frozenset(word for word in every if not word.endswith("*")),
-        tuple(word[:-1] for word in every if word.endswith("*")),
-    )
+class _Words:
+    """Words and stems to look for in a text."""
+
+    def __init__(self, words: str) -> None:
+        every = words.split()
+        self.plain = frozenset(word for word in every if not word.endswith("*"))
+        self.stems = tuple(word[:-1] for word in every if word.endswith("*"))
+        self.starts = frozenset(stem[:3] for stem in self.stems)
+
+    def are_in(self, words: frozenset[str]) -> bool:
+        if not self.plain.isdisjoint(words):
+            return True
+        return any(word[:3] in self.starts and word.startswith(self.stems) for word in words)
 
 
-_LIMITS = _pattern(_LIMITING)
-_HEDGES = _pattern(_HEDGING)
+_LIMITS = _Words(_LIMITING)
+_HEDGES = _Words(_HEDGING)
 
 
 def takes_back(text: str) -> bool:
     """Return whether the text denies, excepts, restricts, contrasts or rejects something."""
-    return _has(text, _LIMITS) or _has_phrase(text) or bool(_JOINED.search(text))
+    words = _words(text)
+    if _LIMITS.are_in(words) or any(word.endswith(("n't", "n’t")) for word in words):
+        return True
+    return _has_phrase(text) or bool(not text.isascii() and _JOINED.search(text))
 
 
 def qualifies(text: str) -> bool:
     """Return whether the text takes something back, or is a condition, a doubt or a status."""
-    return takes_back(text) or _has(text, _HEDGES)
+    return _HEDGES.are_in(_words(text)) or takes_back(text)
 
 
-def _has(text: str, words: tuple[frozenset[str], tuple[str, ...]]) -> bool:
-    plain, stems = words
-    for match in _WORD.finditer(text):
-        word = match.group().lower()
-        if word in plain or word.endswith(("n't", "n’t")) or word.startswith(stems):
-            return True
-    return False
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
 
 
 def _has_phrase(text: str) -> bool:

@@ -6,24 +6,30 @@ follow, and paths and identifiers that nothing mentions take the room that is le
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.bonds import opens_in_the_air
-from contextopt.engine.briefs.slots import Body, Draft
+from contextopt.engine.briefs.slots import Draft
 from contextopt.engine.text.entities import find_entities, has_word
+from contextopt.engine.text.speech import count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
-WORD_VALUE = 0.1
-"""Value of a word that no statement contains yet, relative to a name."""
-FIRST_VALUE = 0.5
+WORD_VALUE, MAX_TIMES = 0.03, 4
+"""Value of a word that no statement contains yet, relative to a name, for each finding that contains it, up to
+a maximum.
+"""
+FIRST_VALUE = 0.25
 """Value of mentioning a finding at all."""
 SLOT_VALUE = 1.5
 """Extra value of a finding's known fields, which a brief is meant to carry."""
 UNCLEAR_SHARE = 0.5
 """Share of its value that a statement has if it begins with a reference to something outside of its finding."""
-STATEMENT_TOKENS = 4
+QUESTION_SHARE = 0.5
+"""Share of its value that a question has in free text."""
+CLARITY_POWER = 2
+STATEMENT_TOKENS = 6
 """Added to the price of a statement when its value per token is compared, so that a few full ones go before
 many short ones.
 """
@@ -31,18 +37,27 @@ MENTIONS = "also: "
 MENTIONED_KINDS = ("address", "path", "identifier")
 """Kinds of names that mean something by themselves."""
 _HEAD = -1
+_FINAL = (".", "!", "?")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Some text of a draft (by number). `place` is that of the body; -1 is the head."""
+    """Some text of a draft (by number). `place` is that of the body; -1 is the head.
+
+    `mentionable` are the names that mean something by themselves.
+    """
 
     draft: int
     place: int
     text: str
-    names: frozenset[str]
-    words: frozenset[str]
     tokens: int
+    names: frozenset[str]
+    mentionable: frozenset[str]
+    words: frozenset[str]
+    is_telling: bool
+    stumbles: int
+    is_named: bool
+    """Return whether there are other names than numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +90,14 @@ class Selector:
     covered: set[str] = field(default_factory=set)
     said: set[str] = field(default_factory=set)
     opened: set[str] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
     chosen: dict[tuple[int, int], Statement] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
     terse: list[Choice] = field(default_factory=list)
     order: list[Choice] = field(default_factory=list)
     mentions: list[str] = field(default_factory=list)
     statements: dict[tuple[int, int], Statement] = field(default_factory=dict)
+    word_values: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def prepare(self) -> None:
@@ -89,6 +106,9 @@ class Selector:
             self.statements[number, _HEAD] = self._statement(number, _HEAD, draft.head)
             for place, body in enumerate(draft.bodies):
                 self.statements[number, place] = self._statement(number, place, body.text)
+        findings = {(statement.draft, word) for statement in self.statements.values() for word in statement.words}
+        times = Counter(word for _, word in findings)
+        self.word_values = {word: WORD_VALUE * min(count, MAX_TIMES) for word, count in times.items()}
         numbers = range(len(self.drafts))
         self.choices = [choice for number in numbers for choice in self._choices(number)]
         self.terse = [choice for number in numbers for choice in self._terse_choices(number)]
@@ -121,95 +141,147 @@ class Selector:
         draft = self.drafts[number]
         if draft.head and draft.stands_alone:
             yield from self._choice(number, draft.head_needs)
-        telling = [place for place, body in enumerate(draft.bodies) if _is_telling(body)]
+        telling = self._telling(number)
         for place in telling:
             yield from self._choice(number, draft.bodies[place].needs | draft.head_needs)
         if not draft.head and not telling:
             return
         for place, body in enumerate(draft.bodies):
-            if body.kind == "sentence" and place not in telling:
+            if place not in telling and self._is_reference(number, place):
                 anchor = max((each for each in telling if each < place), default=telling[0] if telling else place)
                 needs = body.needs if draft.head else body.needs | draft.bodies[anchor].needs
                 yield from self._choice(number, needs | draft.head_needs)
 
+    def _telling(self, number: int) -> list[int]:
+        return [
+            place
+            for place, body in enumerate(self.drafts[number].bodies)
+            if body.kind == "field" or (body.kind == "sentence" and self.statements[number, place].is_telling)
+        ]
+
+    def _is_reference(self, number: int, place: int) -> bool:
+        """Return whether a text without a statement adds names to one."""
+        body = self.drafts[number].bodies[place]
+        return (
+            body.kind == "sentence"
+            and not is_unfinished(body.text)
+            and bool(self.statements[number, place].names)
+        )
+
     def _terse_choices(self, number: int) -> Iterator[Choice]:
         """Yield the texts of a draft that makes no statement."""
         draft = self.drafts[number]
-        if not draft.head and not any(map(_is_telling, draft.bodies)):
-            for body in draft.bodies:
+        if draft.head or self._telling(number):
+            return
+        for place, body in enumerate(draft.bodies):
+            is_speech = body.text.endswith(_FINAL) and not self.statements[number, place].is_named
+            if not is_speech and not is_unfinished(body.text):
                 yield from self._choice(number, body.needs)
 
     def _choice(self, number: int, needs: frozenset[int]) -> Iterator[Choice]:
         draft = self.drafts[number]
         if not all(draft.bodies[place].is_whole for place in needs):
             return
-        is_clear = bool(draft.head) or not opens_in_the_air(draft.bodies[min(needs)].text)
-        places = (_HEAD, *sorted(needs)) if draft.head else tuple(sorted(needs))
-        yield Choice(number, places, self.weights[number] * (1.0 if is_clear else UNCLEAR_SHARE))
+        places = sorted(needs)
+        if draft.head:
+            yield Choice(number, (_HEAD, *places), self.weights[number])
+        else:
+            share = self._clarity([self.statements[number, place] for place in places])
+            yield Choice(number, tuple(places), share * self.weights[number])
+
+    def _clarity(self, statements: Sequence[Statement]) -> float:
+        """Return the share of its value that free text keeps, by how well it reads on its own."""
+        first, last = statements[0].text, statements[-1].text
+        stumbles = sum(statement.stumbles for statement in statements)
+        words = sum(len(statement.text.split()) for statement in statements)
+        share = max(0.0, 1.0 - 2 * stumbles / max(1, words)) ** CLARITY_POWER
+        if opens_in_the_air(first) or (first[0].islower() and first.endswith(_FINAL)):
+            is_named = any(statement.is_named for statement in statements)
+            share *= UNCLEAR_SHARE if is_named else UNCLEAR_SHARE**2
+        return share * QUESTION_SHARE if last.endswith("?") else share
 
     def _statement(self, number: int, place: int, text: str) -> Statement:
-        names = frozenset(entity.text for entity in find_entities(text))
-        tokens = self._count(f" {text}") + 1 if text else 0
-        return Statement(number, place, text, names, content_words(text), tokens)
+        entities = list(find_entities(text))
+        return Statement(
+            draft=number,
+            place=place,
+            text=text,
+            tokens=self._count(f" {text}") + 1 if text else 0,
+            names=frozenset(entity.text for entity in entities),
+            mentionable=frozenset(entity.text for entity in entities if entity.kind in MENTIONED_KINDS),
+            words=content_words(text),
+            is_telling=tells(text, entities),
+            stumbles=count_stumbles(text),
+            is_named=any(entity.kind != "number" for entity in entities),
+        )
 
     def _choose(self, choices: Sequence[Choice]) -> None:
         """Take choices while they fit, the highest value per token first. Values only fall, so check lazily."""
         by_draft: dict[int, list[int]] = {}
         for index, choice in enumerate(choices):
             by_draft.setdefault(choice.draft, []).append(index)
-        heap = [(-self._density(choice), index) for index, choice in enumerate(choices)]
-        heapq.heapify(heap)
+        heap: list[tuple[float, int]] = []
+        self._push(heap, choices, range(len(choices)))
         while heap:
             before, index = heapq.heappop(heap)
-            choice = choices[index]
-            density = self._density(choice)
+            density = self._density(choices[index])
             if density <= 0:
                 continue
             if density < -before:
                 heapq.heappush(heap, (-density, index))
-            elif self.used + self._price(choice) <= self.budget_tokens:
-                self._take(choice)
+            else:
+                self._take(choices[index])
                 # Sentences that go with the one taken cost less from now on.
-                for other in by_draft[choice.draft]:
-                    heapq.heappush(heap, (-self._density(choices[other]), other))
+                self._push(heap, choices, by_draft[choices[index].draft])
+
+    def _push(self, heap: list[tuple[float, int]], choices: Sequence[Choice], indexes: Iterable[int]) -> None:
+        for index in indexes:
+            if (density := self._density(choices[index])) > 0:
+                heapq.heappush(heap, (-density, index))
 
     def _missing(self, choice: Choice) -> list[Statement]:
-        keys = ((choice.draft, place) for place in choice.places)
+        keys = [(choice.draft, place) for place in choice.places]
         return [self.statements[key] for key in keys if key not in self.chosen]
 
-    def _price(self, choice: Choice) -> int:
+    def _price(self, choice: Choice, missing: Sequence[Statement]) -> int:
         heading = self.headings[choice.draft]
-        return sum(each.tokens for each in self._missing(choice)) + (
-            0 if heading in self.opened else self._count(f"{heading}:\n")
-        )
+        price = 0 if heading in self.opened else self._count(f"{heading}:\n")
+        for statement in missing:
+            price += statement.tokens
+        return price
 
     def _density(self, choice: Choice) -> float:
+        """Return the value per token, or zero for what is said already or does not fit."""
         missing = self._missing(choice)
-        if not missing:
+        price = self._price(choice, missing)
+        if not missing or self.used + price > self.budget_tokens:
             return 0.0
-        names = frozenset[str]().union(*(each.names for each in missing))
-        words = frozenset[str]().union(*(each.words for each in missing))
-        gain = len(names - self.covered) + WORD_VALUE * len(words - self.said)
-        if not self._is_told(choice.draft):
+        names, words = missing[0].names, missing[0].words
+        for statement in missing[1:]:
+            names, words = names | statement.names, words | statement.words
+        gain = len(names - self.covered) + sum([self.word_values[word] for word in words - self.said])
+        if not gain:
+            return 0.0
+        if choice.draft not in self.told:
             gain += FIRST_VALUE + (SLOT_VALUE if self.drafts[choice.draft].head else 0.0)
-        return gain * choice.value_share / (self._price(choice) + STATEMENT_TOKENS)
-
-    def _is_told(self, number: int) -> bool:
-        return any(choice.draft == number for choice in self.order)
+        return gain * choice.value_share / (price + STATEMENT_TOKENS)
 
     def _take(self, choice: Choice) -> None:
-        self.used += self._price(choice)
-        for statement in self._missing(choice):
+        missing = self._missing(choice)
+        self.used += self._price(choice, missing)
+        for statement in missing:
             self.covered |= statement.names
             self.said |= statement.words
             self.chosen[choice.draft, statement.place] = statement
         self.opened.add(self.headings[choice.draft])
+        self.told.add(choice.draft)
         self.order.append(choice)
 
     def mention(self, used: int) -> None:
         """Mention names that no statement contains, the cheapest first, names of several findings before that."""
         text = "\n".join(statement.text for statement in self.chosen.values())
-        times = Counter(name for draft in self.drafts for name in draft.names_of(MENTIONED_KINDS))
+        findings = {(each.draft, name) for each in self.statements.values() for name in each.mentionable}
+        times = Counter(name for _, name in findings)
         prices = {name: self._count(f" {name}") for name in times if not has_word(name, text)}
         left = self.budget_tokens - used - self._count(f"\n{MENTIONS}")
         for name in sorted(prices, key=lambda name: (prices[name] / (1 + 0.1 * (times[name] - 1)), name)):
@@ -223,6 +295,3 @@ class Selector:
             count = self.counts[text] = self.tokenizer.count(text)
         return count
 
-
-def _is_telling(body: Body) -> bool:
-    return body.kind == "field" or (body.kind == "sentence" and tells(body.text))

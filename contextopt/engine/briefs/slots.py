@@ -7,7 +7,7 @@ an exception or a status, is part of its head.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from contextopt.engine.briefs.bonds import find_bonds
 from contextopt.engine.briefs.findings import Finding
 from contextopt.engine.briefs.qualifiers import takes_back
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.entities import EntityKind, find_entities
 from contextopt.engine.text.sentences import Sentence, split_sentences
 
 SHORT_CHARS = 100
@@ -80,12 +79,12 @@ class Draft:
 
     @property
     def text(self) -> str:
-        return " ".join([self.head, *(body.text for body in self.bodies if body.kind != "verbose")])
+        """Return everything that the finding says, verbose or not."""
+        return " ".join([self.head, *(body.text for body in self.bodies)])
 
-    def names_of(self, kinds: Collection[EntityKind]) -> set[str]:
-        """Return the names of these kinds in everything that the finding says, verbose or not."""
-        texts = (self.head, *(body.text for body in self.bodies))
-        return {entity.text for text in texts for entity in find_entities(text) if entity.kind in kinds}
+    @property
+    def has_something_to_say(self) -> bool:
+        return bool(self.head) or any(body.kind != "verbose" for body in self.bodies)
 
 
 @dataclass

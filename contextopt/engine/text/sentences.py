@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.speech import trim_sounds
 
 MAX_SENTENCES = 400
 """Maximum sentences read from a text."""
@@ -62,7 +63,10 @@ def split_sentences(text: str) -> list[Sentence]:
             heading = intro = None
         elif block.kind != "item":
             intro = None
-        for part, is_whole in _sentences(block.text):
+        for whole, is_whole in _sentences(block.text):
+            part = trim_sounds(whole)
+            if not part:
+                continue
             if len(sentences) == MAX_SENTENCES:
                 sentences[-1] = replace(sentences[-1], is_whole=False)
                 return sentences
