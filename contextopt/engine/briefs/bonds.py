@@ -9,40 +9,43 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from contextopt.engine.briefs.predicates import has_predicate
-from contextopt.engine.briefs.qualifiers import qualifies, takes_back
+from contextopt.engine.briefs.predicates import content_words, has_predicate
+from contextopt.engine.briefs.qualifiers import excepts, qualifies, takes_back
 from contextopt.engine.text.sentences import Sentence
 
 MAX_FRAGMENT_WORDS = 12
+MAX_REMARK_WORDS = 6
 MAX_BONDED = 40
 """Maximum sentences before one that it is compared with."""
 
+# Words at the beginning of a sentence. Those that point speak of all that was said before; all of them refer to
+# the sentence before.
 _POINTING = """
 this that these those such both neither none nor or same former latter exception exceptions
 dette disse slik slike slikt sånn sånt begge ingen samme unntak unntaket
 """
 _PRONOUNS = """
-it its he his she her they them their one some others another each either all
-de dem deres hun han hans hennes noen andre en ett
+it its he his she her they them their det den de dem deres hun han hans hennes
 """
 _CONNECTING = """
-but and cause seems then thus hence therefore otherwise else instead however although though yet still except excepting
-unless save barring besides only not no never also again because since until provided assuming if when where
-once while meanwhile nevertheless nonetheless conversely contrary unlike apart other which who whose
-men og da derfor dermed ellers istedenfor imidlertid likevel derimot unntatt bortsett med bare kun ikke nei nja
-aldri også fordi siden inntil forutsatt hvis dersom når der mens utenom eller som
+but and cause seems so then thus hence therefore otherwise else instead however although though yet still except
+excepting unless save barring besides only not no never also again because until provided assuming at meanwhile
+nevertheless nonetheless conversely contrary unlike apart which who whose
+men så da derfor dermed ellers istedenfor imidlertid likevel derimot omvendt unntatt bortsett med bare kun ikke
+nei nja aldri også fordi inntil forutsatt utenom eller som
 """
 _OPENING = re.compile(r"[^\w]*(?:(?:and|og|yes|yeah|well|the|an?)\s+)?([^\W\d_]+)", re.IGNORECASE)
 _POINTS = frozenset(_POINTING.split())
 _REFERS = _POINTS | frozenset(_PRONOUNS.split()) | frozenset(_CONNECTING.split())
 _ANNOUNCES = re.compile(
     r"\b(?:following|follows|below|next|suppose|supposing|assume|assuming|imagine|consider|følgende|følger|nedenfor"
-    r"|neste|anta|tenk|gitt)\b|[:：]$",
+    r"|neste|anta|tenk|gitt|(?:punktene|forslagene|ideene|påstandene|det|de|alt) under)\b|[:：]$",
     re.IGNORECASE,
 )
+# A label of plain words, and a value that is no name.
+_VERDICT = re.compile(r"[^\W\d_][^\W\d_]*(?: [^\W\d_]+)?: [a-zæøå]{2,}")
 # A word that is not a name, after the label if there is one.
 _PLAIN = re.compile(r"^(?:[^:]*:)?.*?(?<!\w)[a-zæøå]{2,}")
-_FINAL = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*$")
 
 
 
@@ -56,34 +59,60 @@ class _Read:
         opening = match[1].lower() if match else ""
         self.points, self.refers = opening in _POINTS, opening in _REFERS
         self.takes_back = takes_back(self.text)
-        self.is_final = bool(_FINAL.search(self.text))
+        self.words = len(self.text.split())
+        self.is_final = sentence.is_final
 
     @cached_property
     def qualifies(self) -> bool:
         return self.takes_back or qualifies(self.text)
 
     @cached_property
+    def reaches_far(self) -> bool:
+        """Return whether the sentence may limit more than the one before."""
+        return self.refers or excepts(self.text)
+
+    @cached_property
     def is_fragment(self) -> bool:
         """Return whether the sentence is a few words without a verb."""
-        return len(self.text.split()) <= MAX_FRAGMENT_WORDS and not has_predicate(self.text)
+        return self.words <= MAX_FRAGMENT_WORDS and not has_predicate(self.text)
+
+    @cached_property
+    def is_interjection(self) -> bool:
+        return self.words <= MAX_REMARK_WORDS and not self.qualifies and not content_words(self.text)
+
+    @cached_property
+    def is_verdict(self) -> bool:
+        """Return whether the line is a label and a few words ("Status: unfounded")."""
+        return self.kind == "label" and self.words <= MAX_REMARK_WORDS and bool(_VERDICT.match(self.text))
+
+    @cached_property
+    def is_remark(self) -> bool:
+        """Return whether the sentence is too short to be about anything but the one before ("It was shelved.")."""
+        return self.words <= (MAX_REMARK_WORDS if self.refers else MAX_REMARK_WORDS // 2) and bool(
+            content_words(self.text)
+        )
 
     def limits(self, before: "_Read") -> bool:
         """Return whether the sentence may take back something of the one before."""
         if self.kind == "heading":
             return False
+        if self.kind == "aside":
+            return self.takes_back and self.refers
         if self.takes_back or self.points or self.continues(before):
             return True
         if (self.kind == "label" or self.refers) and self.qualifies:
             return True
         if self.block != before.block and not (before.is_final and _PLAIN.search(self.text)):
             return False
-        return self.is_fragment
+        return self.is_fragment or self.is_verdict or (self.block == before.block and self.is_remark)
 
     def refers_back(self, before: "_Read") -> bool:
         """Return whether the sentence says little without the one before."""
         if self.continues(before):
             return True
         if self.kind == "item" and self.block != before.block:
+            return False
+        if before.is_interjection:
             return False
         return self.refers or (self.block == before.block and self.is_fragment)
 
@@ -103,7 +132,7 @@ def find_bonds(sentences: Sequence[Sentence]) -> tuple[frozenset[int], ...]:
             needs[place].add(read.sentence.intro)
         if place and read.limits(reads[place - 1]):
             for earlier in range(_reach_back(reads, place), place):
-                needs[earlier].add(place)
+                needs[earlier].update(range(earlier + 1, place + 1))
         if place and read.refers_back(reads[place - 1]):
             needs[place].add(place - 1)
         for later in range(place + 1, _reach_on(reads, place)):
@@ -138,9 +167,9 @@ def _reach_on(reads: Sequence[_Read], place: int) -> int:
 def _reach_back(reads: Sequence[_Read], place: int) -> int:
     """Return the first sentence that the one at this place may limit."""
     read, first = reads[place], max(0, place - MAX_BONDED)
-    if not read.takes_back and not (read.qualifies and read.points):
+    is_for_all = read.qualifies and (read.kind == "label" or read.points)
+    if read.kind == "aside" or not (is_for_all or (read.takes_back and read.reaches_far)):
         return place - 1
-    is_for_all = read.kind == "label" or read.points
     while first < place - 1 and not _is_within_reach(reads[first].sentence, read.sentence, is_for_all):
         first += 1
     return first

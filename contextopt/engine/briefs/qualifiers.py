@@ -7,29 +7,30 @@ make a brief longer; a missing one could separate a sentence from its exception.
 import re
 
 # A stem that ends in "*" matches all words that begin with it.
-_LIMITING = """
-no not never none nothing nobody neither nor cannot without unable fail fails failed failing lack lacks
-lacking missing nowhere hardly barely few rarely seldom
-ikke ingen ingenting intet aldri uten hverken verken mangler sjelden icke inte aldrig utan ikkje nicht kein*
-nie niemals ohne ne pas jamais aucun* sans nunca jamás sin ningun* não nem sem niet geen nooit zonder не нет
-ни никогда без
-
+_EXCEPTING = """
 except* exempt* exclud* excl omit* besides barring minus aside apart differ* otherwise another unlike
 unntatt unntak* utenom utelat* utelukk* utenfor ekskl derimot annerledes ellers außer ausgenommen sauf
 excepto кроме
+
+but however although though instead rather yet still despite merely men imidlertid likevel selv istedenfor
+istedet aber sondern jedoch mais pero но однако
+"""
+_LIMITING = """
+no nope not never none nothing nobody neither nor cannot without unable fail fails failed failing lack lacks
+lacking missing nowhere hardly barely few rarely seldom
+ikke nei ingen ingenting intet aldri uten hverken verken mangler sjelden icke inte aldrig utan ikkje nicht kein*
+nie niemals ohne ne pas jamais aucun* sans nunca jamás sin ningun* não nem sem niet geen nooit zonder не нет
+ни никогда без
 
 unless until only provided providing assuming subject pending depends depending condition* caveat* restrict* limit*
 bare kun inntil forutsatt forutset* forutsetning* betinge* vilkår* forbehold* begrens* såfremt såframt nur
 sofern seulement sólo solo только
 
-but however although though instead rather yet still despite merely men imidlertid likevel selv istedenfor
-istedet aber sondern jedoch mais pero но однако
-
 false untrue incorrect wrong mistake* myth* refut* disprov* disproved debunk* doubt* unverified unconfirmed
 unproven untested invalid bogus retract* revert* outdated obsolete deprecated rejected reject* declined
-postponed deferred abandon* dropped withdrawn cancel* blocked forbidden disabled off
+postponed deferred abandon* dropped withdrawn cancel* shelv* scrap* overturn* overrul* supersed* unfounded baseless blocked forbidden disabled off
 usann* uriktig* galt feil motbevis* tilbakevist* tvil* myte* ubekreftet avvis* avvist* forkast* utsatt
-avlyst trukket skrinlagt blokkert forbudt* utdatert* foreldet abgelehnt* veraltet* rejeté*
+avlyst trukket skrinlagt skrot* droppet grunnløs* blokkert forbudt* utdatert* foreldet abgelehnt* veraltet* rejeté*
 
 لا لم لن ليس ليست غير بدون دون إلا لكن فقط مرفوض مؤجل ولا ولم ولن وليس ولكن לא אין בלי אבל רק नहीं मत लेकिन
 केवल
@@ -51,7 +52,7 @@ planlagt utkast foreslått forslag gyldig bekreft* sann gjelder applies apply sc
 _PHRASES = (
     "save for", "other than", "as long as", "so long as", "in case", "with the exception", "at least", "in theory",
     "so lenge", "så lenge", "med mindre", "bortsett fra", "sett bort fra", "så nær som", "i tilfelle",
-    "i det minste", "i teorien", "stemmer ikke",
+    "mind that", "note that", "beware", "ruled out", "that is.", "det vil si.", "i alle fall", "the other way round", "merk at", "lagt bort", "i det minste", "i teorien", "stemmer ikke",
 )  # fmt: skip
 # Scripts that do not separate words.
 _JOINED = re.compile(
@@ -76,8 +77,14 @@ class _Words:
         return any(word[:3] in self.starts and word.startswith(self.stems) for word in words)
 
 
-_LIMITS = _Words(_LIMITING)
+_EXCEPTIONS = _Words(_EXCEPTING)
+_LIMITS = _Words(_EXCEPTING + _LIMITING)
 _HEDGES = _Words(_HEDGING)
+
+
+def excepts(text: str) -> bool:
+    """Return whether the text makes an exception or a contrast, which may be to more than the sentence before."""
+    return _EXCEPTIONS.are_in(_words(text)) or _has_phrase(text)
 
 
 def takes_back(text: str) -> bool:

@@ -154,7 +154,7 @@ class _Parts:
 
     def bodies(self, head: str) -> tuple[tuple[Body, ...], frozenset[int]]:
         """Return the bodies, and the places of those that must come with the head."""
-        chain = [*self.said, *self.verbose]
+        chain = [*self.said, *(replace(each, kind="aside", intro=None) for each in self.verbose)]
         if head:
             chain = [Sentence(head, -1), *(_moved(each, 1) for each in chain)]
         bonds = find_bonds(chain)

@@ -13,7 +13,7 @@ MAX_SENTENCES = 400
 MAX_SENTENCE_CHARS = 1_000
 """A longer sentence is read in pieces, none of which is whole."""
 
-type BlockKind = Literal["paragraph", "item", "heading", "label", "code"]
+type BlockKind = Literal["paragraph", "item", "heading", "label", "code", "aside"]
 
 _BULLET = re.compile(r"^\s*(?:[-*+•‣]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^\s*#{1,6}\s+")
@@ -23,6 +23,7 @@ _LABEL = re.compile(r"^[^\W\d_a-z][\w'’-]*(?: [\w'’-]+)?:(?:\s|$)")
 _ENDS = re.compile(
     r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[`]*[^\W_a-z])|(?<=[。！？])\s*|(?<=[؟۔।])\s+|(?<=[.!?])\s+(?=[\u0590-\u08ff\u0900-\u0dff])"
 )
+_FINAL = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*$")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|ca|approx|no|nr|excl|incl|resp|max|min|al|fig|sec|ch|inc|ltd|f\.eks"
     r"|bl\.a|dvs|ekskl|inkl|osv|m\.m|mht|ift|jf|evt|ev|kl|pkt|z\.B|d\.h|Mr|Mrs|Ms|Dr|Prof|St|[A-Z])\.$",
@@ -32,7 +33,8 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a text. `block` numbers its paragraph, list item, heading, labelled line or line of code.
+    """One sentence of a text. `block` numbers its paragraph, list item, heading, labelled line or line of code. An
+    aside is a sentence of a long explanation.
 
     `intro` is the place of the line that introduces its list or section, if there is one.
     """
@@ -44,8 +46,8 @@ class Sentence:
     is_whole: bool = True
 
     @property
-    def has_words(self) -> bool:
-        return any(map(str.isalnum, self.text))
+    def is_final(self) -> bool:
+        return bool(_FINAL.search(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,17 @@ def split_sentences(text: str) -> list[Sentence]:
             intro = None
         for whole, is_whole in _sentences(block.text):
             part = trim_sounds(whole)
-            if not part:
+            if not part or (sentences and part == sentences[-1].text):
                 continue
             if len(sentences) == MAX_SENTENCES:
+                # The next sentence might belong to this one.
                 sentences[-1] = replace(sentences[-1], is_whole=False)
                 return sentences
             place = intro if intro is not None else heading
             sentences.append(Sentence(part, number, block.kind, place, is_whole))
         if sentences and block.kind == "heading":
             heading = len(sentences) - 1
-        elif sentences and block.text.endswith(":") and block.kind != "item":
+        elif sentences and block.kind != "item" and not _FINAL.search(block.text):
             intro = len(sentences) - 1
     return sentences
 
