@@ -1,4 +1,4 @@
-"""Ten briefs that a person has read, with a judgement of each: kept in `readings.json`, and part of the results.
+"""Ten briefs that a person has read, with a judgement of each, kept in `readings.json` and in the results.
 
 The judgements are written by hand. The briefs are written by the engine, and each run counts how many still
 come out as they were read.
@@ -70,14 +70,18 @@ def main() -> None:
     parser.add_argument("--commits", type=Path, nargs="*", default=[])
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])
     given = parser.parse_args()
-    found = {(reading.source, reading.window): window for reading, window in _found(given.commits, given.dialogues)}
+    found = {
+        (reading.source, reading.window): window for reading, window in _found(given.commits, given.dialogues)
+    }
     readings = [
         replace(reading, brief=compress_window(window).brief)
         if (window := found.get((reading.source, reading.window)))
         else reading
         for reading in load_readings()
     ]
-    KEPT.write_text(json.dumps([asdict(reading) for reading in readings], ensure_ascii=False, indent=2) + "\n")
+    KEPT.write_text(
+        json.dumps([asdict(reading) for reading in readings], ensure_ascii=False, indent=2) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,15 @@ from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from contextopt.engine import Compression, get_tokenizer
 from contextopt.engine.briefs.findings import render_finding
 
+NOTES = (
+    f"Windows of {WINDOW} commits, or of about as many tokens of a conversation with its turns as findings.",
+    f"Briefs have {BUDGET_TOKENS} tokens. Names are distinct, figures are means over the windows.",
+    "Prose means titles and notes without the paths that each commit changed.",
+    "A statement is a line with a verb, one more word or name, and at most three names for each other word.",
+    "Headings and the closing list of names are no statements.",
+    "Strict names are paths, identifiers, references, versions and numbers.",
+    "Lenient names are also all words with a capital, proper names only those within a sentence.",
+)
 RIVAL_WINDOWS = 5
 """Windows per file, evenly spread, because some of the others take seconds for one."""
 TALK_WINDOWS = 40
@@ -35,7 +44,7 @@ MIN_SURVIVAL = 0.95
 MAX_P95_MS = 50.0
 
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*[-*+] )|\n(?=[A-Z][\w-]*:)")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(])")
 _HEDGE = re.compile(
     r"\b(?:not|no|never|none|without|cannot|\w+n't|may|might|could|would|perhaps|maybe|probably|likely|possibly|"
     r"seems?|appears?|unless|except|only|unclear|should)\b",
@@ -66,13 +75,7 @@ def measure_briefs(files: Sequence[Path], dialogues: Sequence[Path]) -> Section:
         "Briefs",
         tuple(figures),
         (
-            f"Windows of {WINDOW} commits, or of about as many tokens of a conversation whose turns are the "
-            f"findings; {BUDGET_TOKENS} tokens; distinct names, means over the windows.",
-            "Prose means titles and notes without the paths that each commit changed.",
-            "A statement is a line with a verb, at least one more word or name, and at most three times as many "
-            "names as other words. Headings and the closing list of names are none.",
-            "Strict names are paths, identifiers, references, versions and numbers; lenient ones also all words "
-            "with a capital; proper ones only those within a sentence.",
+            *NOTES,
             "The most that fits is a plain list of the strict names, the shortest first.",
             "Plain greedy coverage is given the strict names; the engine has its own definition of a name.",
             *notes,
@@ -105,6 +108,8 @@ def surviving(compression: Compression, window: Window) -> Iterator[bool]:
     """Yield, for each kept statement from a hedging or denying sentence, whether it keeps that qualifier."""
     texts = dict(zip((finding.id for finding in window.findings), window.texts, strict=True))
     for kept in compression.kept:
+        if " " not in kept.text:
+            continue
         source = next((each for each in _sentences(texts[kept.finding_id]) if kept.text in each), "")
         if hedges := _HEDGE.findall(source):
             said = _HEDGE.findall(kept.text)

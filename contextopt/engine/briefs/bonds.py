@@ -18,21 +18,21 @@ MAX_REMARK_WORDS = 6
 MAX_BONDED = 40
 """Maximum sentences before one that it is compared with."""
 
-# Words at the beginning of a sentence. Those that point speak of all that was said before; all of them refer to
-# the sentence before.
+# Words at the beginning of a sentence. All refer to the sentence before, and those that point may speak of
+# everything before.
 _POINTING = """
-this that these those such both neither none nor or same former latter exception exceptions
-dette disse slik slike slikt sånn sånt begge ingen samme unntak unntaket
+this that these those such both neither none nor or same former latter exception exceptions dette disse
+slik slike slikt sånn sånt begge ingen samme unntak unntaket
 """
 _PRONOUNS = """
 it its he his she her they them their det den de dem deres hun han hans hennes
 """
 _CONNECTING = """
-but and cause seems so then thus hence therefore otherwise else instead however although though yet still except
-excepting unless save barring besides only not no never also again because until provided assuming at meanwhile
-nevertheless nonetheless conversely contrary unlike apart which who whose
-men så da derfor dermed ellers istedenfor imidlertid likevel derimot omvendt unntatt bortsett med bare kun ikke
-nei nja aldri også fordi inntil forutsatt utenom eller som
+but and cause seems so then thus hence therefore otherwise else instead however although though yet still
+except excepting unless save barring besides only not no never also again because until provided assuming
+at meanwhile nevertheless nonetheless conversely contrary unlike apart which who whose men så da derfor
+dermed ellers istedenfor imidlertid likevel derimot omvendt unntatt bortsett med bare kun ikke nei nja
+aldri også fordi inntil forutsatt utenom eller som
 """
 _OPENING = re.compile(r"[^\w]*(?:(?:and|og|yes|yeah|well|the|an?)\s+)?([^\W\d_]+)", re.IGNORECASE)
 _POINTS = frozenset(_POINTING.split())
@@ -46,7 +46,6 @@ _ANNOUNCES = re.compile(
 _VERDICT = re.compile(r"[^\W\d_][^\W\d_]*(?: [^\W\d_]+)?: [a-zæøå]{2,}")
 # A word that is not a name, after the label if there is one.
 _PLAIN = re.compile(r"^(?:[^:]*:)?.*?(?<!\w)[a-zæøå]{2,}")
-
 
 
 class _Read:
@@ -87,7 +86,7 @@ class _Read:
 
     @cached_property
     def is_remark(self) -> bool:
-        """Return whether the sentence is too short to be about anything but the one before ("It was shelved.")."""
+        """Return whether the sentence is too short to be about anything else ("It was shelved.")."""
         return self.words <= (MAX_REMARK_WORDS if self.refers else MAX_REMARK_WORDS // 2) and bool(
             content_words(self.text)
         )
@@ -147,7 +146,7 @@ def opens_in_the_air(text: str) -> bool:
 
 
 def _reach_on(reads: Sequence[_Read], place: int) -> int:
-    """Return the end of the sentences after the one at this place for which it sets a condition or a denial."""
+    """Return the end of the sentences that the one at this place denies or puts a condition on."""
     read, end = reads[place], place + 1
     if read.kind == "heading" or end == len(reads):
         return end

@@ -9,23 +9,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.bonds import opens_in_the_air
+from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.slots import Draft
 from contextopt.engine.text.entities import find_entities, has_word
 from contextopt.engine.text.speech import count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
 WORD_VALUE, MAX_TIMES = 0.03, 4
-"""Value of a word that no statement contains yet, relative to a name, for each finding that contains it, up to
-a maximum.
+"""Value of a word that no statement contains yet, relative to a name. It counts for each finding that contains
+the word, up to a maximum.
 """
 FIRST_VALUE = 0.25
 """Value of mentioning a finding at all."""
 SLOT_VALUE = 1.5
 """Extra value of a finding's known fields, which a brief is meant to carry."""
 UNCLEAR_SHARE = 0.5
-"""Share of its value that a statement has if it begins with a reference to something outside of its finding."""
+"""Share of its value that a statement has if it begins with a reference to something outside its finding."""
 QUESTION_SHARE = 0.5
 """Share of its value that a question has in free text."""
 CLARITY_POWER = 2
@@ -58,6 +58,8 @@ class Statement:
     stumbles: int
     is_named: bool
     """Return whether there are other names than numbers."""
+    is_reference: bool
+    """Return whether there are other names than addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ class Selector:
             self.statements[number, _HEAD] = self._statement(number, _HEAD, draft.head)
             for place, body in enumerate(draft.bodies):
                 self.statements[number, place] = self._statement(number, place, body.text)
-        findings = {(statement.draft, word) for statement in self.statements.values() for word in statement.words}
+        findings = {
+            (statement.draft, word) for statement in self.statements.values() for word in statement.words
+        }
         times = Counter(word for _, word in findings)
         self.word_values = {word: WORD_VALUE * min(count, MAX_TIMES) for word, count in times.items()}
         numbers = range(len(self.drafts))
@@ -114,7 +118,7 @@ class Selector:
         self.terse = [choice for number in numbers for choice in self._terse_choices(number)]
 
     def fill(self, used: int) -> bool:
-        """Choose by the sum of the parts while `used` tokens leave room. Return whether anything was chosen."""
+        """Choose while `used` tokens leave room. Return whether anything was chosen."""
         before = len(self.order)
         self.used = used
         self._choose(self.choices)
@@ -137,7 +141,7 @@ class Selector:
         self.chosen = {key: each for key, each in self.chosen.items() if key in kept}
 
     def _choices(self, number: int) -> Iterator[Choice]:
-        """Yield the head, the fields and the statements of a draft. Terse texts go with a statement of theirs."""
+        """Yield the head, the fields and the statements of a draft. References go with a statement."""
         draft = self.drafts[number]
         if draft.head and draft.stands_alone:
             yield from self._choice(number, draft.head_needs)
@@ -148,7 +152,9 @@ class Selector:
             return
         for place, body in enumerate(draft.bodies):
             if place not in telling and self._is_reference(number, place):
-                anchor = max((each for each in telling if each < place), default=telling[0] if telling else place)
+                anchor = max(
+                    (each for each in telling if each < place), default=telling[0] if telling else place
+                )
                 needs = body.needs if draft.head else body.needs | draft.bodies[anchor].needs
                 yield from self._choice(number, needs | draft.head_needs)
 
@@ -165,7 +171,7 @@ class Selector:
         return (
             body.kind == "sentence"
             and not is_unfinished(body.text)
-            and bool(self.statements[number, place].names)
+            and self.statements[number, place].is_reference
         )
 
     def _terse_choices(self, number: int) -> Iterator[Choice]:
@@ -213,10 +219,11 @@ class Selector:
             is_telling=tells(text, entities),
             stumbles=count_stumbles(text),
             is_named=any(entity.kind != "number" for entity in entities),
+            is_reference=any(entity.kind != "address" for entity in entities),
         )
 
     def _choose(self, choices: Sequence[Choice]) -> None:
-        """Take choices while they fit, the highest value per token first. Values only fall, so check lazily."""
+        """Take what fits, the highest value per token first. Values only fall, so check lazily."""
         by_draft: dict[int, list[int]] = {}
         for index, choice in enumerate(choices):
             by_draft.setdefault(choice.draft, []).append(index)
@@ -278,7 +285,7 @@ class Selector:
         self.order.append(choice)
 
     def mention(self, used: int) -> None:
-        """Mention names that no statement contains, the cheapest first, names of several findings before that."""
+        """Mention names that no statement contains, the cheapest and those of several findings first."""
         text = "\n".join(statement.text for statement in self.chosen.values())
         findings = {(each.draft, name) for each in self.statements.values() for name in each.mentionable}
         times = Counter(name for _, name in findings)
@@ -294,4 +301,3 @@ class Selector:
         if count is None:
             count = self.counts[text] = self.tokenizer.count(text)
         return count
-

@@ -54,8 +54,8 @@ type BodyKind = Literal["sentence", "code", "field", "verbose"]
 class Body:
     """A sentence that may follow the head, or a named short field.
 
-    `needs` are the places of the bodies that must come with it, itself included. A verbose one is never chosen
-    for itself, and one that is not whole never at all.
+    `needs` are the places of the bodies that must come with it, itself included. A verbose one is never
+    chosen for itself, and one that is not whole never at all.
     """
 
     text: str
@@ -140,7 +140,7 @@ class _Parts:
         return "; ".join(filter(None, (" ".join(filter(None, (named, *self.places))), *self.heads)))
 
     def _lead_with(self, sentences: Sequence[Sentence]) -> None:
-        """Put the risk into the head: its first sentence with all that belongs to it, and short ones after."""
+        """Put the risk into the head: its first sentence, what belongs to it, and short ones after."""
         if not sentences:
             return
         bonds = find_bonds(sentences)
@@ -180,7 +180,8 @@ def draft(finding: Finding) -> Draft:
         parts.heads.append("decision: open")
     parts.say_something()
     if parts.is_unsayable:
-        return Draft(finding, "", stands_alone=False, bodies=())
+        endless = Body(parts.head(), "sentence", frozenset({0}), is_whole=False)
+        return Draft(finding, "", stands_alone=False, bodies=(endless,))
     head = parts.head()
     bodies, head_needs = parts.bodies(head)
     stands_alone = parts.is_telling or bool(parts.names) or not bodies

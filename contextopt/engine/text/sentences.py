@@ -33,8 +33,8 @@ _ABBREVIATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a text. `block` numbers its paragraph, list item, heading, labelled line or line of code. An
-    aside is a sentence of a long explanation.
+    """One sentence of a text. `block` numbers its paragraph, list item, heading, labelled line or line of
+    code. An aside is a sentence of a long explanation.
 
     `intro` is the place of the line that introduces its list or section, if there is one.
     """
@@ -59,7 +59,8 @@ class _Block:
 def split_sentences(text: str) -> list[Sentence]:
     """Return the sentences of a text, without bullets and line wraps."""
     sentences: list[Sentence] = []
-    heading = intro = None
+    heading: int | None = None
+    intro: int | None = None
     for number, block in enumerate(_blocks(text)):
         if block.kind == "heading":
             heading = intro = None
@@ -88,8 +89,9 @@ def _blocks(text: str) -> Iterator[_Block]:
     kind: BlockKind = "paragraph"
     for line in text.splitlines():
         if lines and _UNDERLINE.match(line):
-            kind = "heading"
-            line = ""
+            yield _Block(flatten(" ".join(lines)), "heading")
+            lines = []
+            continue
         starts = _kind_of(line, bool(lines) and kind == "item")
         if lines and (starts or not line.strip()):
             yield _Block(flatten(" ".join(lines)), kind)

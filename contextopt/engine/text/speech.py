@@ -3,17 +3,24 @@
 import re
 from itertools import pairwise
 
-_MARK = r"\{(?:disfmarker|vocalsound|nonvocalsound|pause|gap|comment)\}|\[(?:laughter|inaudible|crosstalk|pause)\]"
+_MARK = (
+    r"\{(?:disfmarker|vocalsound|nonvocalsound|pause|gap|comment)\}"
+    r"|\[(?:laughter|inaudible|crosstalk|pause)\]"
+)
 # "Um" is a word in other languages, so it takes a comma or an English word after it.
 _SOUND = (
-    r"(?:uh+|uh?m+(?=\s*,|\s+(?:I|so|and|the|we|yeah)\b)|eh+m*|erm+|ah+|oh+|h+m+|mm+\W?hmm*|uh\W?huh|øhm?)(?![\w'’])"
+    r"(?:uh+|uh?m+(?=\s*,|\s+(?:I|so|and|the|we|yeah)\b)|eh+m*|erm+|ah+|oh+|h+m+|mm+\W?hmm*|uh\W?huh|øhm?)"
+    r"(?![\w'’])"
 )
 _BEGINNING = re.compile(rf"(?:[\s,.;–—-]*(?:{_MARK}|{_SOUND}))+[\s,.;?!–—-]*", re.IGNORECASE)
 _END = re.compile(rf"(?:[\s,]*(?:{_MARK}))+$")
 _MARK_OR_SOUND = re.compile(rf"{_MARK}|(?<![\w'’]){_SOUND}", re.IGNORECASE)
 _WORD = re.compile(r"[\w'’]+")
 # Short words that may begin the next one ("the theme") or stand alone.
-_SHORT_WORDS = frozenset("a i an to in the is on for of it so no be re un at as or and det en er av på å e".split())
+_SHORT_WORDS_WORDS = """
+a i an to in the is on for of it so no be re un at as or and det en er av på å e
+"""
+_SHORT_WORDS = frozenset(_SHORT_WORDS_WORDS.split())
 _UNFINISHED = re.compile(
     rf"(?:[,–—-]|{_MARK})\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.IGNORECASE
 )

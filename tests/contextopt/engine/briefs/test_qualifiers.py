@@ -46,7 +46,8 @@ def read_cases() -> Iterator[Case]:
         elif line and not line.startswith("# Sentences") and not line.startswith("# [claim]"):
             marked = line.replace("\\n", "\n")
             claims, keeps = (
-                tuple(flatten(text).strip(" :;,.") for text in pattern.findall(marked)) for pattern in (CLAIM, KEEPS)
+                tuple(flatten(text).strip(" :;,.") for text in pattern.findall(marked))
+                for pattern in (CLAIM, KEEPS)
             )
             plain = re.sub(r"[\[\]{}]", "", marked)
             yield Case(group, {"description": plain}, claims, keeps)
@@ -110,7 +111,9 @@ def test_none_is_lost_among_others(budget: int) -> None:
     lost = [
         (case.group, brief)
         for case in CASES
-        if case.lost(brief := brief_of([make_finding(category="x", content=case.content), *others(12)], budget))
+        if case.lost(
+            brief := brief_of([make_finding(category="x", content=case.content), *others(12)], budget)
+        )
     ]
     assert lost == []
 
@@ -124,7 +127,9 @@ def test_none_is_lost_when_all_compete() -> None:
         ]
         settings = BriefSettings().with_budget("analysis", 450)
         compression = compress(findings, phase="analysis", settings=settings, tokenizer=TOKENIZER)
-        lines = dict(line.split(":\n", 1) for line in re.split(r"\n(?=c\d+:\n)", compression.brief) if ":\n" in line)
+        lines = dict(
+            line.split(":\n", 1) for line in re.split(r"\n(?=c\d+:\n)", compression.brief) if ":\n" in line
+        )
         lost = [
             (case.group, said)
             for place, case in enumerate(cases)
