@@ -76,6 +76,7 @@ close closes closed fixes fixed resolves resolved refs also commits changelog th
 """
 _REFERRING = frozenset(_REFERRING_WORDS.split())
 _EMPTY_WORDS = """
+disfmarker vocalsound nonvocalsound
 that this these those there here with have from they them their what when where which will would could
 should about been being were your you're it's that's don't didn't isn't think know just like really okay
 yeah well good right alright something anything everything some more most much many very also into over
@@ -84,6 +85,13 @@ does doing done didn said says guess even still such other each yes gonna wanna 
 great thank thanks sorry dette disse skal ville kunne være vært blir ble eller ikke også bare noen noe
 hvor hva mine dine deres veldig
 """
+_NUMBER_WORDS = """
+one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand point
+percent to tre fire fem seks syv sju åtte ni ti elleve tolv tjue tretti førti femti hundre tusen komma
+prosent
+"""
+_NUMBERS = frozenset(_NUMBER_WORDS.split())
 _EMPTY = frozenset(_EMPTY_WORDS.split())
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 # Frequent words of the two languages whose verbs are known.
@@ -123,8 +131,12 @@ def tells(text: str, entities: Sequence[Entity]) -> bool:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that are not in every text; single characters where none are separated."""
-    return frozenset(words_of(text)) - _EMPTY
+    """Return the words of a text that are not in every text; single characters where none are separated.
+
+    Numbers alone are none.
+    """
+    words = frozenset(words_of(text)) - _EMPTY
+    return words if words - _NUMBERS else frozenset()
 
 
 @lru_cache(maxsize=20_000)

@@ -52,7 +52,8 @@ applicable قد ربما يمكن يحتمل وقد وربما אולי ייתכ
 _PHRASES = (
     "save for", "other than", "as long as", "so long as", "in case", "with the exception",
     "at least", "in theory", "so lenge", "så lenge", "med mindre", "bortsett fra", "sett bort fra",
-    "så nær som", "i tilfelle", "mind that", "note that", "beware", "ruled out", "that is.",
+    "så nær som", "i tilfelle",
+    "mind that", "do so", "det er sagt", "note that", "beware", "ruled out", "that is.",
     "det vil si.", "i alle fall", "the other way round", "merk at", "lagt bort", "i det minste",
     "i teorien", "stemmer ikke",
 )  # fmt: skip

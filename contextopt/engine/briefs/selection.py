@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from contextopt.engine.briefs.bonds import opens_in_the_air
 from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.slots import Draft
-from contextopt.engine.text.entities import find_entities, has_word
+from contextopt.engine.text.entities import Entity, find_entities, has_word
 from contextopt.engine.text.speech import count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
 WORD_VALUE, MAX_TIMES = 0.03, 4
-"""Value of a word that no statement contains yet, relative to a name. It counts for each finding that contains
-the word, up to a maximum.
+"""Value of a word that no statement contains yet, relative to a name. It counts for each finding with
+that word, up to a maximum.
 """
 FIRST_VALUE = 0.25
 """Value of mentioning a finding at all."""
@@ -59,7 +59,7 @@ class Statement:
     is_named: bool
     """Return whether there are other names than numbers."""
     is_reference: bool
-    """Return whether there are other names than addresses."""
+    """Return whether there are other names than addresses and bare numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,9 @@ class Selector:
         if draft.head or self._telling(number):
             return
         for place, body in enumerate(draft.bodies):
-            is_speech = body.text.endswith(_FINAL) and not self.statements[number, place].is_named
-            if not is_speech and not is_unfinished(body.text):
+            statement = self.statements[number, place]
+            is_bare = not statement.is_named and (body.text.endswith(_FINAL) or not statement.words)
+            if not is_bare and not is_unfinished(body.text):
                 yield from self._choice(number, body.needs)
 
     def _choice(self, number: int, needs: frozenset[int]) -> Iterator[Choice]:
@@ -219,7 +220,7 @@ class Selector:
             is_telling=tells(text, entities),
             stumbles=count_stumbles(text),
             is_named=any(entity.kind != "number" for entity in entities),
-            is_reference=any(entity.kind != "address" for entity in entities),
+            is_reference=any(map(_is_reference, entities)),
         )
 
     def _choose(self, choices: Sequence[Choice]) -> None:
@@ -301,3 +302,7 @@ class Selector:
         if count is None:
             count = self.counts[text] = self.tokenizer.count(text)
         return count
+
+
+def _is_reference(entity: Entity) -> bool:
+    return entity.kind not in ("address", "number") or entity.text.startswith("#")

@@ -54,6 +54,8 @@ _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.k.a", "f.eks", "bl.a", "d.h", "z.b"
 _NAMELESS_WORDS = """
 i'm i've i'll i'd ok okay yeah yep yes no nope oh ah um uh hmm mm mm-hmm uh-huh well so and but the this
 that it it's you we they he she what how why when where who if is are do does ja nei jo og men det den
+one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy
+eighty ninety hundred
 """
 _NAMELESS = frozenset(_NAMELESS_WORDS.split())
 """Words that name nothing even if they are capitalised in mid-sentence, as in transcripts."""
