@@ -123,7 +123,7 @@ def tells(text: str, entities: Sequence[Entity]) -> bool:
         rest.append(text[after : entity.start])
         after = entity.end
     besides = " ".join([*rest, text[after:]])
-    if not has_predicate(besides):
+    if not any(map(str.isalpha, besides)) or not has_predicate(besides):
         return False
     if any(entity.kind != "address" and not _REFERENCE.match(entity.text) for entity in entities):
         return True
