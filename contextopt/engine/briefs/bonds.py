@@ -30,7 +30,7 @@ it its he his she her they them their det den de dem deres hun han hans hennes
 _CONNECTING = """
 but and cause seems so then thus hence therefore otherwise else instead however although though yet still
 except excepting unless save barring besides only not no never also again because until provided assuming
-at meanwhile nevertheless nonetheless conversely contrary unlike apart which who whose men så da derfor
+at nevertheless nonetheless conversely contrary unlike apart which who whose men så da derfor
 dermed ellers istedenfor imidlertid likevel derimot omvendt unntatt bortsett med bare kun ikke nei nja
 aldri også fordi inntil forutsatt utenom eller som
 """
