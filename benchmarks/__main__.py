@@ -49,7 +49,7 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         nargs="*",
         default=[],
-        help="conversations with questions (JSON as in LoCoMo), for recall and finding",
+        help="conversations with questions (JSON as in LoCoMo), for recall, finding and briefs",
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 from django.db import connection
 
+from benchmarks.agents.briefreadings import render_readings
 from benchmarks.figures import Figure, Section
 
 HEADINGS = ("what", "runs", "median", "p95", "ratio", "bar", "")
@@ -74,7 +75,7 @@ def render_markdown(sections: Sequence[Section], machine: Machine) -> str:
         parts.append(f"## {section.title}\n\n{_markdown_table(section.figures)}\n")
         parts += [f"- {note}" for note in section.notes]
         parts.append("")
-    parts.append(REPEAT)
+    parts += [render_readings(), REPEAT]
     return "\n".join(parts)
 
 

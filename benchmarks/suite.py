@@ -161,7 +161,9 @@ class Suite:
 
     def briefs(self) -> Section:
         commits = self.material.commits
-        return measure_briefs(commits) if commits else _not_given("briefs", "--commits")
+        if not commits:
+            return _not_given("briefs", "--commits")
+        return measure_briefs(commits, self.material.dialogues)
 
     def kills(self) -> Section:
         return measure_kills(self.scale.kills)

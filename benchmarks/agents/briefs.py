@@ -1,43 +1,50 @@
-"""Measure which names of the findings a brief keeps, next to other summarisers, at one budget.
+"""Measure which names of the findings a brief says something about, next to other summarisers, at one budget.
 
-The findings are windows of consecutive commits, with title and notes as the description. Names are defined
-here, in two ways, and not by the engine.
+The findings are windows of consecutive commits, with title and notes as the description, and of consecutive
+turns of conversations. Names and statements are defined in `briefmaterial`, and not by the engine.
 """
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.agents.briefmaterial import (
+    BUDGET_TOKENS,
+    EXTRACTORS,
+    WINDOW,
+    Window,
+    compress_window,
+    read_windows,
+    statements_in,
+    talk_windows,
+)
+from benchmarks.agents.briefreadings import count_unchanged
 from benchmarks.agents.briefrivals import Summarise, load_rivals
-from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
-from contextopt.engine import BriefSettings, Compression, Finding, compress, get_tokenizer, parse_findings
+from benchmarks.figures import Figure, Sample, Section, at_least, at_most
+from contextopt.engine import Compression, get_tokenizer
 from contextopt.engine.briefs.findings import render_finding
 
-BUDGET_TOKENS = 450
-WINDOW = 60
+NOTES = (
+    f"Windows of {WINDOW} commits, or of about as many tokens of a conversation with its turns as findings.",
+    f"Briefs have {BUDGET_TOKENS} tokens. Names are distinct, figures are means over the windows.",
+    "Prose means titles and notes without the paths that each commit changed.",
+    "A statement is a line with a verb, one more word or name, and at most three names for each other word.",
+    "Headings and the closing list of names are no statements.",
+    "Strict names are paths, identifiers, references, versions and numbers.",
+    "Lenient names are also all words with a capital, proper names only those within a sentence.",
+)
 RIVAL_WINDOWS = 5
 """Windows per file, evenly spread, because some of the others take seconds for one."""
-MIN_RECALL = 0.75
+TALK_WINDOWS = 40
+MIN_STATEMENTS = 0.5
 MIN_SURVIVAL = 0.95
 MAX_P95_MS = 50.0
-HEADING = "changes"
 
-_STRICT = (
-    r"(?:[\w.@~+-]*/)+[\w.@+-]*\w|\b\w+(?:\.\w+)+\b|\b\w*_\w+\b|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"
-    r"|#\d+|\b[vV]?\d+(?:\.\d+)*\b"
-)
-EXTRACTORS = {
-    "strict": re.compile(_STRICT),
-    "lenient": re.compile(_STRICT + r"|\b[A-Z][\w'-]+\b"),
-}
-"""Strict: paths, dotted and other identifiers, references, versions, numbers. Lenient: also capitals."""
-
-_PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*[-*+] )|\n(?=[A-Z][\w-]*:)")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(])")
 _HEDGE = re.compile(
     r"\b(?:not|no|never|none|without|cannot|\w+n't|may|might|could|would|perhaps|maybe|probably|likely|possibly|"
     r"seems?|appears?|unless|except|only|unclear|should)\b",
@@ -45,43 +52,30 @@ _HEDGE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Some consecutive commits: their texts, and the same as findings."""
-
-    texts: tuple[str, ...]
-    findings: tuple[Finding, ...]
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> "Window":
-        values = [{"category": HEADING, "content": {"description": text}} for text in texts]
-        return cls(tuple(texts), parse_findings(values, phase="analysis"))
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(self.texts)
-
-
-def measure_briefs(files: Sequence[Path]) -> Section:
+def measure_briefs(files: Sequence[Path], dialogues: Sequence[Path]) -> Section:
     whole = [window for path in files for window in read_windows(path)]
-    prose = [window for path in files for window in read_windows(path, with_paths=False)]
+    sets = {path.stem: list(read_windows(path, with_paths=False)) for path in files}
+    talks = {path.stem: _spread(list(talk_windows(path)), TALK_WINDOWS) for path in dialogues}
+    prose = [window for windows in sets.values() for window in windows]
     figures = [
-        *_recalls("prose", prose, bar=at_least_recall),
-        *_recalls("with lists of paths", whole, bar=None),
-        *_faithfulness([*prose, *whole]),
+        *_statements("strict", sets),
+        *_statements("proper", sets | talks),
+        *_recalls("prose", prose),
+        *_recalls("with lists of paths", whole),
+        *_faithfulness([*prose, *whole, *(window for windows in talks.values() for window in windows)]),
+        count_unchanged(files, dialogues),
         _speed(whole),
     ]
     rivals, notes = load_rivals(EXTRACTORS["strict"])
-    sample = [window for path in files for window in _spread(list(read_windows(path, with_paths=False)))]
-    figures += _recalls("prose, some windows", sample, bar=None)
+    sample = [window for windows in sets.values() for window in _spread(windows, RIVAL_WINDOWS)]
+    figures += _compared("ours", [compress_window(window).brief for window in sample], sample)
     for name, summarise in rivals.items():
         figures += _rival_figures(name, summarise, sample)
     return Section(
         "Briefs",
         tuple(figures),
         (
-            f"Windows of {WINDOW} commits, {BUDGET_TOKENS} tokens; distinct names, means over the windows.",
-            "Prose means titles and notes without the paths that each commit changed.",
+            *NOTES,
             "The most that fits is a plain list of the strict names, the shortest first.",
             "Plain greedy coverage is given the strict names; the engine has its own definition of a name.",
             *notes,
@@ -89,16 +83,19 @@ def measure_briefs(files: Sequence[Path]) -> Section:
     )
 
 
-def read_windows(path: Path, *, with_paths: bool = True) -> Iterator[Window]:
-    lines = path.read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    for start in range(0, len(records) - WINDOW + 1, WINDOW):
-        texts = [f"{each['title']}\n\n{each['notes']}".strip() for each in records[start : start + WINDOW]]
-        yield Window.of(texts if with_paths else [_PATH_LIST.sub("", text) for text in texts])
-
-
-def at_least_recall(share: float) -> Bar:
-    return at_least(MIN_RECALL, share, "≥ 75 %")
+def _statements(kind: str, sets: Mapping[str, Sequence[Window]]) -> Iterator[Figure]:
+    """Yield the share of names in statements for each set, and the mean of the sets."""
+    shares = {}
+    for name, windows in sets.items():
+        found = [
+            recall(EXTRACTORS[kind], window.text, statements_in(compress_window(window).brief))
+            for window in windows
+        ]
+        shares[name] = sum(found) / max(1, len(found))
+        yield Figure(f"{kind} names in statements: {name}", "%", len(found), 100 * shares[name])
+    mean = sum(shares.values()) / max(1, len(shares))
+    bar = at_least(MIN_STATEMENTS, mean, "≥ 50 %")
+    yield Figure(f"{kind} names in statements: mean of the sets", "%", len(shares), 100 * mean, bar=bar)
 
 
 def recall(pattern: re.Pattern[str], text: str, brief: str) -> float:
@@ -111,6 +108,8 @@ def surviving(compression: Compression, window: Window) -> Iterator[bool]:
     """Yield, for each kept statement from a hedging or denying sentence, whether it keeps that qualifier."""
     texts = dict(zip((finding.id for finding in window.findings), window.texts, strict=True))
     for kept in compression.kept:
+        if " " not in kept.text:
+            continue
         source = next((each for each in _sentences(texts[kept.finding_id]) if kept.text in each), "")
         if hedges := _HEDGE.findall(source):
             said = _HEDGE.findall(kept.text)
@@ -124,26 +123,19 @@ def foreign(compression: Compression, window: Window) -> Iterator[bool]:
         yield name not in source
 
 
-def _compress(window: Window) -> Compression:
-    return compress(
-        window.findings,
-        phase="analysis",
-        settings=BriefSettings().with_budget("analysis", BUDGET_TOKENS),
-        tokenizer=get_tokenizer("cl100k_base"),
-    )
+def _recalls(what: str, windows: Sequence[Window]) -> Iterator[Figure]:
+    briefs = [compress_window(window).brief for window in windows]
+    for name in ("strict", "lenient"):
+        mean = _mean_recall(name, briefs, windows)
+        yield Figure(f"{name} names kept, {what}: ours", "%", len(windows), 100 * mean)
+    mean = _mean_recall("strict", list(map(_bare_names, windows)), windows)
+    yield Figure(f"strict names kept, {what}: the most that fits", "%", len(windows), 100 * mean)
 
 
-def _recalls(what: str, windows: Sequence[Window], *, bar: Callable[[float], Bar] | None) -> Iterator[Figure]:
-    briefs = [_compress(window).brief for window in windows]
-    for name, pattern in EXTRACTORS.items():
-        shares = [recall(pattern, each.text, brief) for each, brief in zip(windows, briefs, strict=True)]
-        mean = sum(shares) / len(shares)
-        held = bar(mean) if bar and name == "strict" else None
-        yield Figure(f"{name} names kept, {what}: ours", "%", len(shares), 100 * mean, bar=held)
-    most = [recall(EXTRACTORS["strict"], window.text, _bare_names(window)) for window in windows]
-    yield Figure(
-        f"strict names kept, {what}: the most that fits", "%", len(most), 100 * sum(most) / len(most)
-    )
+def _mean_recall(kind: str, briefs: Sequence[str], windows: Sequence[Window]) -> float:
+    pairs = zip(windows, briefs, strict=True)
+    shares = [recall(EXTRACTORS[kind], window.text, brief) for window, brief in pairs]
+    return sum(shares) / max(1, len(shares))
 
 
 def _bare_names(window: Window) -> str:
@@ -158,7 +150,7 @@ def _bare_names(window: Window) -> str:
 
 
 def _faithfulness(windows: Sequence[Window]) -> Iterator[Figure]:
-    pairs = [(_compress(window), window) for window in windows]
+    pairs = [(compress_window(window), window) for window in windows]
     kept = [survives for compression, window in pairs for survives in surviving(compression, window)]
     share = sum(kept) / max(1, len(kept))
     yield Figure(
@@ -184,7 +176,7 @@ def _broken_criticals(window: Window) -> Iterator[bool]:
         replace(finding, tags=("critical",)) if place % 10 == 0 else finding
         for place, finding in enumerate(window.findings)
     ]
-    compression = _compress(replace(window, findings=tuple(findings)))
+    compression = compress_window(replace(window, findings=tuple(findings)))
     for finding in findings[::10]:
         content = json.loads(render_finding(finding).split("\n", 1)[1])
         yield finding.id not in compression.critical or content != finding.content
@@ -194,7 +186,7 @@ def _speed(windows: Sequence[Window]) -> Figure:
     times = []
     for window in windows:
         start = time.perf_counter()
-        _compress(window)
+        compress_window(window)
         times.append(1_000 * (time.perf_counter() - start))
     sample = Sample(tuple(times))
     bar = at_most(MAX_P95_MS, sample.p95, "p95 ≤ 50 ms")
@@ -208,15 +200,17 @@ def _rival_figures(name: str, summarise: Summarise, windows: Sequence[Window]) -
         start = time.perf_counter()
         briefs.append(summarise(sentences, BUDGET_TOKENS))
         times.append(1_000 * (time.perf_counter() - start))
-    for kind, pattern in EXTRACTORS.items():
-        shares = [recall(pattern, each.text, brief) for each, brief in zip(windows, briefs, strict=True)]
-        yield Figure(
-            f"{kind} names kept, prose, some windows: {name}",
-            "%",
-            len(shares),
-            100 * sum(shares) / len(shares),
-        )
+    yield from _compared(name, briefs, windows)
     yield Figure.of(f"time: {name}", Sample(tuple(times)))
+
+
+def _compared(name: str, briefs: Sequence[str], windows: Sequence[Window]) -> Iterator[Figure]:
+    said = list(map(statements_in, briefs))
+    for kind in ("strict", "proper"):
+        mean = _mean_recall(kind, said, windows)
+        yield Figure(f"{kind} names in statements, some windows: {name}", "%", len(windows), 100 * mean)
+    mean = _mean_recall("strict", briefs, windows)
+    yield Figure(f"strict names kept, some windows: {name}", "%", len(windows), 100 * mean)
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -225,5 +219,5 @@ def _sentences(text: str) -> Iterator[str]:
         yield from (sentence for sentence in _SENTENCE.split(flat) if sentence)
 
 
-def _spread(windows: Sequence[Window]) -> Sequence[Window]:
-    return windows[:: max(1, len(windows) // RIVAL_WINDOWS)][:RIVAL_WINDOWS]
+def _spread(windows: Sequence[Window], count: int) -> Sequence[Window]:
+    return windows[:: max(1, len(windows) // count)][:count]

@@ -14,6 +14,7 @@ from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.entities import has_word
 from contextopt.engine.text.tokens import Tokenizer
 
 SPECULATION = "speculation"
@@ -29,6 +30,7 @@ CRITICAL_OVER_BUDGET = "critical_over_budget"
 FINDINGS_OVER_BUDGET = "findings_over_budget"
 OPEN_DECISIONS = "open_decisions"
 
+MAX_FILLS = 4
 _ALTERNATIVES = ("alternatives", "alternative")
 _CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
 _OPEN = "open"
@@ -194,7 +196,14 @@ def _write_brief(
     weights = [_weight(priorities.get(each.finding.category)) for each in drafts]
     headings = [flatten(each.finding.category) for each in drafts]
     selector = Selector(drafts, weights, headings, limits.budget_tokens, tokenizer)
-    selector.run()
+    selector.prepare()
+    used = 0
+    # The parts joined take fewer tokens than they do alone, which leaves room for more.
+    for _ in range(MAX_FILLS):
+        if not selector.fill(used):
+            break
+        used = tokenizer.count(_render(selector.selection(), drafts)[0])
+    selector.mention(used)
     while True:
         selection = selector.selection()
         brief, kept = _render(selection, drafts)
@@ -239,9 +248,10 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _why_unsaid(each: Draft, brief: str) -> str:
-    if not each.text.strip():
+    if not each.has_something_to_say:
         return NOTHING_SAID
-    return NAMES_ONLY if any(name in brief for name in each.names) else OVER_BUDGET
+    mentions = brief.rpartition(MENTIONS)[2].split() if MENTIONS in brief else []
+    return NAMES_ONLY if any(has_word(name, each.text) for name in mentions) else OVER_BUDGET
 
 
 def _warnings(

@@ -1,47 +1,74 @@
-"""Choose the statements and names of a brief: greedy coverage of the names in the findings, per token.
+"""Choose the statements of a brief: greedy coverage of the names in the findings, per token.
 
-Statements come first, up to a share of the budget. Names that they leave uncovered follow as plain mentions,
-the cheapest first. Any room left goes to statements again.
+Statements come first, each with the sentences that it may not stand without. Terse texts without a verb
+follow, and paths and identifiers that nothing mentions take the room that is left.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from contextopt.engine.briefs.bonds import opens_in_the_air
+from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.slots import Draft
-from contextopt.engine.text.entities import find_entities, has_word, words_of
-from contextopt.engine.text.sentences import Sentence
+from contextopt.engine.text.entities import Entity, find_entities, has_word
+from contextopt.engine.text.speech import count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
-TEXT_SHARE, SLOT_SHARE = 0.4, 0.85
-"""Share of the budget for statements before names, for free-text findings and for slots. Free text names far
-more than a brief can repeat; slots hold the essentials.
+WORD_VALUE, MAX_TIMES = 0.03, 4
+"""Value of a word that no statement contains yet, relative to a name. It counts for each finding with
+that word, up to a maximum.
 """
-WORD_VALUE = 0.1
-"""Value of a word that no statement contains yet, relative to a name."""
-FIRST_VALUE = 0.5
+FIRST_VALUE = 0.25
 """Value of mentioning a finding at all."""
 SLOT_VALUE = 1.5
 """Extra value of a finding's known fields, which a brief is meant to carry."""
+UNCLEAR_SHARE = 0.5
+"""Share of its value that a statement has if it begins with a reference to something outside its finding."""
+QUESTION_SHARE = 0.5
+"""Share of its value that a question has in free text."""
+CLARITY_POWER = 2
+STATEMENT_TOKENS = 6
+"""Added to the price of a statement when its value per token is compared, so that a few full ones go before
+many short ones.
+"""
 MENTIONS = "also: "
-MAX_SHORTENINGS = 5
-"""Maximum shortened forms tried for one sentence."""
-MAX_STATEMENT_CHARS = 1_000
+MENTIONED_KINDS = ("address", "path", "identifier")
+"""Kinds of names that mean something by themselves."""
 _HEAD = -1
+_FINAL = (".", "!", "?")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A possible statement from a draft (by number). `place` is the sentence's; -1 is the head only."""
+    """Some text of a draft (by number). `place` is that of the body; -1 is the head.
+
+    `mentionable` are the names that mean something by themselves.
+    """
 
     draft: int
     place: int
     text: str
-    names: frozenset[str]
-    words: frozenset[str]
     tokens: int
-    weight: float
+    names: frozenset[str]
+    mentionable: frozenset[str]
+    words: frozenset[str]
+    is_telling: bool
+    stumbles: int
+    is_named: bool
+    """Return whether there are other names than numbers."""
+    is_reference: bool
+    """Return whether there are other names than addresses and bare numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Statements of one draft that are only taken together."""
+
+    draft: int
+    places: tuple[int, ...]
+    value_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +94,36 @@ class Selector:
     opened: set[str] = field(default_factory=set)
     told: set[int] = field(default_factory=set)
     chosen: dict[tuple[int, int], Statement] = field(default_factory=dict)
+    choices: list[Choice] = field(default_factory=list)
+    terse: list[Choice] = field(default_factory=list)
+    order: list[Choice] = field(default_factory=list)
     mentions: list[str] = field(default_factory=list)
-    heads: list[Statement] = field(default_factory=list)
+    statements: dict[tuple[int, int], Statement] = field(default_factory=dict)
+    word_values: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Choose by the sum of the parts. The rendered text may still need `shrink`."""
-        self.heads = [self._statement(number, _HEAD, draft.head) for number, draft in enumerate(self.drafts)]
-        statements = list(self._statements())
-        self._choose(statements, int(self.budget_tokens * self._statement_share()))
-        self._mention()
-        self._choose(statements, self.budget_tokens)
-        self._lengthen()
-        # Names that a statement has covered since need no mention. This frees room for others.
-        self._mention()
+    def prepare(self) -> None:
+        """Count the statements, and collect what may be chosen."""
+        for number, draft in enumerate(self.drafts):
+            self.statements[number, _HEAD] = self._statement(number, _HEAD, draft.head)
+            for place, body in enumerate(draft.bodies):
+                self.statements[number, place] = self._statement(number, place, body.text)
+        findings = {
+            (statement.draft, word) for statement in self.statements.values() for word in statement.words
+        }
+        times = Counter(word for _, word in findings)
+        self.word_values = {word: WORD_VALUE * min(count, MAX_TIMES) for word, count in times.items()}
+        numbers = range(len(self.drafts))
+        self.choices = [choice for number in numbers for choice in self._choices(number)]
+        self.terse = [choice for number in numbers for choice in self._terse_choices(number)]
 
-    def _statement_share(self) -> float:
-        filled = sum(bool(draft.head) for draft in self.drafts) / max(1, len(self.drafts))
-        return TEXT_SHARE + (SLOT_SHARE - TEXT_SHARE) * filled
+    def fill(self, used: int) -> bool:
+        """Choose while `used` tokens leave room. Return whether anything was chosen."""
+        before = len(self.order)
+        self.used = used
+        self._choose(self.choices)
+        self._choose(self.terse)
+        return len(self.order) > before
 
     def selection(self) -> Selection:
         statements: dict[int, tuple[Statement, ...]] = {}
@@ -93,109 +132,170 @@ class Selector:
         return Selection(statements, tuple(self.mentions))
 
     def shrink(self) -> None:
-        """Remove the last choice: a name, or else a statement."""
+        """Remove the last choice: a name, or else statements that were taken together."""
         if self.mentions:
             self.mentions.pop()
+            return
+        self.order.pop()
+        kept = {(choice.draft, place) for choice in self.order for place in choice.places}
+        self.chosen = {key: each for key, each in self.chosen.items() if key in kept}
+
+    def _choices(self, number: int) -> Iterator[Choice]:
+        """Yield the head, the fields and the statements of a draft. References go with a statement."""
+        draft = self.drafts[number]
+        if draft.head and draft.stands_alone:
+            yield from self._choice(number, draft.head_needs)
+        telling = self._telling(number)
+        for place in telling:
+            yield from self._choice(number, draft.bodies[place].needs | draft.head_needs)
+        if not draft.head and not telling:
+            return
+        for place, body in enumerate(draft.bodies):
+            if place not in telling and self._is_reference(number, place):
+                anchor = max(
+                    (each for each in telling if each < place), default=telling[0] if telling else place
+                )
+                needs = body.needs if draft.head else body.needs | draft.bodies[anchor].needs
+                yield from self._choice(number, needs | draft.head_needs)
+
+    def _telling(self, number: int) -> list[int]:
+        return [
+            place
+            for place, body in enumerate(self.drafts[number].bodies)
+            if body.kind == "field" or (body.kind == "sentence" and self.statements[number, place].is_telling)
+        ]
+
+    def _is_reference(self, number: int, place: int) -> bool:
+        """Return whether a text without a statement adds names to one."""
+        body = self.drafts[number].bodies[place]
+        return (
+            body.kind == "sentence"
+            and not is_unfinished(body.text)
+            and self.statements[number, place].is_reference
+        )
+
+    def _terse_choices(self, number: int) -> Iterator[Choice]:
+        """Yield the texts of a draft that makes no statement."""
+        draft = self.drafts[number]
+        if draft.head or self._telling(number):
+            return
+        for place, body in enumerate(draft.bodies):
+            statement = self.statements[number, place]
+            is_bare = not statement.is_named and (body.text.endswith(_FINAL) or not statement.words)
+            if not is_bare and not is_unfinished(body.text):
+                yield from self._choice(number, body.needs)
+
+    def _choice(self, number: int, needs: frozenset[int]) -> Iterator[Choice]:
+        draft = self.drafts[number]
+        if not all(draft.bodies[place].is_whole for place in needs):
+            return
+        places = sorted(needs)
+        if draft.head:
+            yield Choice(number, (_HEAD, *places), self.weights[number])
         else:
-            self.chosen.popitem()
+            share = self._clarity([self.statements[number, place] for place in places])
+            yield Choice(number, tuple(places), share * self.weights[number])
 
-    def _statements(self) -> Iterator[Statement]:
-        for number, draft in enumerate(self.drafts):
-            if draft.head and draft.stands_alone:
-                yield self.heads[number]
-            is_terse = not any(each.is_field or each.sentence.is_telling for each in draft.bodies)
-            for place, body in enumerate(draft.bodies):
-                if body.is_field or (is_terse and body.sentence.has_words):
-                    yield self._statement(number, place, body.sentence.text)
-                elif body.sentence.is_telling:
-                    for text, names in _shortenings(body.sentence):
-                        yield self._statement(number, place, text, names)
+    def _clarity(self, statements: Sequence[Statement]) -> float:
+        """Return the share of its value that free text keeps, by how well it reads on its own."""
+        first, last = statements[0].text, statements[-1].text
+        stumbles = sum(statement.stumbles for statement in statements)
+        words = sum(len(statement.text.split()) for statement in statements)
+        share = max(0.0, 1.0 - 2 * stumbles / max(1, words)) ** CLARITY_POWER
+        if opens_in_the_air(first) or (first[0].islower() and first.endswith(_FINAL)):
+            is_named = any(statement.is_named for statement in statements)
+            share *= UNCLEAR_SHARE if is_named else UNCLEAR_SHARE**2
+        return share * QUESTION_SHARE if last.endswith("?") else share
 
-    def _statement(
-        self, number: int, place: int, text: str, names: frozenset[str] | None = None
-    ) -> Statement:
-        if names is None:
-            names = frozenset(entity.text for entity in find_entities(text))
-        tokens = self._count(f" {text}") + 1 if text else 0
-        words = frozenset(words_of(text))
-        return Statement(number, place, text, names, words, tokens, self.weights[number])
+    def _statement(self, number: int, place: int, text: str) -> Statement:
+        entities = list(find_entities(text))
+        return Statement(
+            draft=number,
+            place=place,
+            text=text,
+            tokens=self._count(f" {text}") + 1 if text else 0,
+            names=frozenset(entity.text for entity in entities),
+            mentionable=frozenset(entity.text for entity in entities if entity.kind in MENTIONED_KINDS),
+            words=content_words(text),
+            is_telling=tells(text, entities),
+            stumbles=count_stumbles(text),
+            is_named=any(entity.kind != "number" for entity in entities),
+            is_reference=any(map(_is_reference, entities)),
+        )
 
-    def _choose(self, statements: Sequence[Statement], limit: int) -> None:
-        """Take statements while they fit, the highest value per token first. Values only fall, so check
-        lazily.
-        """
+    def _choose(self, choices: Sequence[Choice]) -> None:
+        """Take what fits, the highest value per token first. Values only fall, so check lazily."""
         by_draft: dict[int, list[int]] = {}
-        for index, statement in enumerate(statements):
-            by_draft.setdefault(statement.draft, []).append(index)
-        heap = [(-self._density(statement), index) for index, statement in enumerate(statements)]
-        heapq.heapify(heap)
+        for index, choice in enumerate(choices):
+            by_draft.setdefault(choice.draft, []).append(index)
+        heap: list[tuple[float, int]] = []
+        self._push(heap, choices, range(len(choices)))
         while heap:
             before, index = heapq.heappop(heap)
-            statement = statements[index]
-            if self._is_said(statement):
-                continue
-            density = self._density(statement)
+            density = self._density(choices[index])
             if density <= 0:
                 continue
             if density < -before:
                 heapq.heappush(heap, (-density, index))
-            elif self.used + self._price(statement) <= limit:
-                is_first = statement.draft not in self.told
-                self._take(statement)
-                # Once its head is included, more of the same finding costs less.
-                for other in (
-                    by_draft[statement.draft] if is_first and self.heads[statement.draft].text else ()
-                ):
-                    heapq.heappush(heap, (-self._density(statements[other]), other))
+            else:
+                self._take(choices[index])
+                # Sentences that go with the one taken cost less from now on.
+                self._push(heap, choices, by_draft[choices[index].draft])
 
-    def _is_said(self, statement: Statement) -> bool:
-        return (statement.draft, statement.place) in self.chosen or (
-            statement.place == _HEAD and statement.draft in self.told
-        )
+    def _push(self, heap: list[tuple[float, int]], choices: Sequence[Choice], indexes: Iterable[int]) -> None:
+        for index in indexes:
+            if (density := self._density(choices[index])) > 0:
+                heapq.heappush(heap, (-density, index))
 
-    def _price(self, statement: Statement) -> int:
-        price = statement.tokens
-        if statement.draft not in self.told:
-            price += self.heads[statement.draft].tokens if statement.place != _HEAD else 0
-            heading = self.headings[statement.draft]
-            price += 0 if heading in self.opened else self._count(f"{heading}:\n")
+    def _missing(self, choice: Choice) -> list[Statement]:
+        keys = [(choice.draft, place) for place in choice.places]
+        return [self.statements[key] for key in keys if key not in self.chosen]
+
+    def _price(self, choice: Choice, missing: Sequence[Statement]) -> int:
+        heading = self.headings[choice.draft]
+        price = 0 if heading in self.opened else self._count(f"{heading}:\n")
+        for statement in missing:
+            price += statement.tokens
         return price
 
-    def _density(self, statement: Statement) -> float:
-        names, words = statement.names, statement.words
-        first = 0.0
-        if statement.draft not in self.told:
-            head = self.heads[statement.draft]
-            names, words = names | head.names, words | head.words
-            first = FIRST_VALUE + (SLOT_VALUE if head.text else 0.0)
-        gain = len(names - self.covered) + WORD_VALUE * len(words - self.said) + first
-        return gain * statement.weight / max(1, self._price(statement))
+    def _density(self, choice: Choice) -> float:
+        """Return the value per token, or zero for what is said already or does not fit."""
+        missing = self._missing(choice)
+        price = self._price(choice, missing)
+        if not missing or self.used + price > self.budget_tokens:
+            return 0.0
+        names, words = missing[0].names, missing[0].words
+        for statement in missing[1:]:
+            names, words = names | statement.names, words | statement.words
+        gain = len(names - self.covered) + sum([self.word_values[word] for word in words - self.said])
+        if not gain:
+            return 0.0
+        if choice.draft not in self.told:
+            gain += FIRST_VALUE + (SLOT_VALUE if self.drafts[choice.draft].head else 0.0)
+        return gain * choice.value_share / (price + STATEMENT_TOKENS)
 
-    def _take(self, statement: Statement) -> None:
-        self.used += self._price(statement)
-        head = self.heads[statement.draft]
-        self.covered |= statement.names | head.names
-        self.said |= statement.words | head.words
-        self.told.add(statement.draft)
-        self.opened.add(self.headings[statement.draft])
-        self.chosen[statement.draft, statement.place] = statement
+    def _take(self, choice: Choice) -> None:
+        missing = self._missing(choice)
+        self.used += self._price(choice, missing)
+        for statement in missing:
+            self.covered |= statement.names
+            self.said |= statement.words
+            self.chosen[choice.draft, statement.place] = statement
+        self.opened.add(self.headings[choice.draft])
+        self.told.add(choice.draft)
+        self.order.append(choice)
 
-    def _mention(self) -> None:
-        """Mention names that no statement covers yet, the cheapest first, names of several findings before
-        that.
-        """
-        self.used -= self._mentions_price()
-        text = "\n".join(statement.text for statement in (*self.heads_said(), *self.chosen.values()))
-        times = Counter(name for draft in self.drafts for name in draft.names)
+    def mention(self, used: int) -> None:
+        """Mention names that no statement contains, the cheapest and those of several findings first."""
+        text = "\n".join(statement.text for statement in self.chosen.values())
+        findings = {(each.draft, name) for each in self.statements.values() for name in each.mentionable}
+        times = Counter(name for _, name in findings)
         prices = {name: self._count(f" {name}") for name in times if not has_word(name, text)}
-        left = self.budget_tokens - self.used - self._count(MENTIONS)
-        self.mentions = []
+        left = self.budget_tokens - used - self._count(f"\n{MENTIONS}")
         for name in sorted(prices, key=lambda name: (prices[name] / (1 + 0.1 * (times[name] - 1)), name)):
             if prices[name] <= left:
                 left -= prices[name]
                 self.mentions.append(name)
-        self.covered.update(self.mentions)
-        self.used += self._mentions_price()
 
     def _count(self, text: str) -> int:
         count = self.counts.get(text)
@@ -203,37 +303,6 @@ class Selector:
             count = self.counts[text] = self.tokenizer.count(text)
         return count
 
-    def _lengthen(self) -> None:
-        """Replace shortened sentences by full ones while there is room."""
-        for key, statement in sorted(self.chosen.items()):
-            number, place = key
-            if place == _HEAD:
-                continue
-            whole = self._statement(number, place, self.drafts[number].bodies[place].sentence.text)
-            if len(whole.text) > MAX_STATEMENT_CHARS or whole.tokens == statement.tokens:
-                continue
-            if self.used + whole.tokens - statement.tokens <= self.budget_tokens:
-                self.used += whole.tokens - statement.tokens
-                self.chosen[key] = whole
 
-    def _mentions_price(self) -> int:
-        if not self.mentions:
-            return 0
-        return self._count(MENTIONS) + sum(self._count(f" {name}") for name in self.mentions)
-
-    def heads_said(self) -> Iterator[Statement]:
-        return (self.heads[number] for number in sorted(self.told))
-
-
-def _shortenings(sentence: Sentence) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield shortened forms of a sentence: the shortest of its spans for each set of names."""
-    spans = [span for span in sentence.spans() if span[1] - span[0] <= MAX_STATEMENT_CHARS]
-    seen: set[frozenset[str]] = set()
-    for start, end in sorted(spans, key=lambda span: (span[1] - span[0], span)):
-        names = frozenset(entity.text for entity in sentence.within(start, end))
-        is_telling = names or not sentence.entities
-        if is_telling and names not in seen and sentence.says_something(start, end):
-            seen.add(names)
-            yield sentence.text[start:end], names
-            if len(seen) == MAX_SHORTENINGS:
-                return
+def _is_reference(entity: Entity) -> bool:
+    return entity.kind not in ("address", "number") or entity.text.startswith("#")

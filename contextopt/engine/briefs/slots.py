@@ -1,18 +1,21 @@
 """The parts of a finding for a brief: a head of short fields, and sentences that may follow it.
 
 Known fields fill the slots of their kind: the location and reusability of a pattern, a table and its columns,
-the severity of a risk. Other fields are shown under their own names.
+the severity of a risk. Other fields are shown under their own names. A field that limits the finding, such as
+an exception or a status, is part of its head.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+from contextopt.engine.briefs.bonds import find_bonds
 from contextopt.engine.briefs.findings import Finding
+from contextopt.engine.briefs.qualifiers import takes_back
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.entities import find_entities
-from contextopt.engine.text.sentences import Sentence, lead_of, shorten_sentence, split_sentences
+from contextopt.engine.text.sentences import Sentence, split_sentences
 
 SHORT_CHARS = 100
 LIST_CHARS = 160
@@ -29,43 +32,59 @@ _HEADED = (
     "severity", "likelihood", "probability", "impact", "status", "reusability", "reusable", "type", "columns",
     "fields", "keys", "primary_key", "indexes", "tables", "apis", "services", "packages", "dependencies",
 )  # fmt: skip
-_SAID = ("description", "summary", "statement", "text", "finding", "content")
+_SAID = ("description", "summary", "statement", "text", "finding", "content", "claim")
 _VERBOSE = frozenset({
     "explanation", "rationale", "reasoning", "details", "background", "discussion", "example", "examples",
     "alternatives_considered", "alternatives", "thoughts", "elaboration", "walkthrough",
 })  # fmt: skip
 _RISK, _RISKS = "risk", ("risk", "risks")
+_SEPARATORS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+_LIMITING_KEYS = re.compile(
+    r"\b(?:if|when|while|status|state|scope|appl\w+|valid\w*|verif\w+|verdict|certain\w*|confirmed|condition\w*"
+    r"|require\w*|hvis|når|dersom|gjelder|gyldig\w*|bekreftet|sikkerhet|krav|omfang)\b",
+    re.IGNORECASE,
+)
 _QUALIFYING = frozenset({"severity", "likelihood", "probability", "impact", "status", "type", "reusable"})
+
+
+type BodyKind = Literal["sentence", "code", "field", "verbose"]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A sentence that may follow the head, or a named short field, which is never shortened."""
+    """A sentence that may follow the head, or a named short field.
 
-    sentence: Sentence
-    is_field: bool = False
+    `needs` are the places of the bodies that must come with it, itself included. A verbose one is never
+    chosen for itself, and one that is not whole never at all.
+    """
+
+    text: str
+    kind: BodyKind
+    needs: frozenset[int]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything a brief may say about one finding. A head with severities only is not used alone."""
+    """Everything a brief may say about one finding. A head with severities only is not used alone.
+
+    `head_needs` are the places of the bodies that must come with the head.
+    """
 
     finding: Finding
     head: str
     stands_alone: bool
     bodies: tuple[Body, ...]
-    verbose: tuple[Sentence, ...]
-    """Long explanations: left out, except for the names in them."""
+    head_needs: frozenset[int] = frozenset()
 
     @property
     def text(self) -> str:
-        return " ".join([self.head, *(body.sentence.text for body in self.bodies)])
+        """Return everything that the finding says, verbose or not."""
+        return " ".join([self.head, *(body.text for body in self.bodies)])
 
     @property
-    def names(self) -> set[str]:
-        names = {entity.text for entity in find_entities(self.head)}
-        sentences = (*(body.sentence for body in self.bodies), *self.verbose)
-        return names.union(*({entity.text for entity in sentence.entities} for sentence in sentences))
+    def has_something_to_say(self) -> bool:
+        return bool(self.head) or any(body.kind != "verbose" for body in self.bodies)
 
 
 @dataclass
@@ -76,40 +95,43 @@ class _Parts:
     names: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
-    bodies: list[Body] = field(default_factory=list)
+    said: list[Sentence] = field(default_factory=list)
+    fields: list[str] = field(default_factory=list)
     verbose: list[Sentence] = field(default_factory=list)
     is_telling: bool = False
     """Return whether the head says more than severity, likelihood or status."""
+    is_unsayable: bool = False
+    """Return whether the risk is one endless sentence, so that no part of the finding may stand."""
 
     def add(self, key: str, text: str) -> None:
         slot = key.casefold()
         if slot in _VERBOSE:
-            self.verbose += split_sentences(text)
+            _append(self.verbose, text)
         elif slot == _RISK or (self.is_risk and not self.names and slot in _SAID):
-            self._add_risk(text)
-        elif slot in _SAID or not _is_short(text):
-            self.bodies += [Body(sentence) for sentence in split_sentences(text)]
-        elif slot in _NAMES:
+            self._lead_with(split_sentences(text))
+        elif slot in _SAID:
+            _append(self.said, text)
+        elif slot in _NAMES and _is_short(text):
             self.names.append(flatten(text))
-        elif slot in _PLACES:
+        elif slot in _PLACES and _is_short(text):
             self.places.append(f"({flatten(text)})")
-        elif slot in _HEADED:
+        elif slot in _HEADED and _is_short(text):
             self.heads.append(_labelled(key, text))
             self.is_telling = self.is_telling or slot not in _QUALIFYING
+        elif _limits_the_finding(key, text):
+            self.heads.append(_labelled(key, text))
+        elif _is_short(text):
+            self.fields.append(_labelled(key, text))
         else:
-            self.bodies.append(Body(Sentence.of(_labelled(key, text)), is_field=True))
+            _append(self.said, text)
 
     def say_something(self) -> None:
         """Use the long explanation if there is nothing else. A risk leads with it."""
-        if self.is_risk and not self.names:
-            told = next((body for body in self.bodies if not body.is_field), None)
-            lead = told.sentence if told else next(iter(self.verbose), None)
-            if lead is not None:
-                self.names.append(shorten_sentence(lead, LIST_CHARS))
-                self.bodies = [body for body in self.bodies if body is not told]
-                self.verbose = [each for each in self.verbose if each is not lead]
-        if not self.bodies and not self.names and not self.is_telling:
-            self.bodies, self.verbose = [Body(sentence) for sentence in self.verbose], []
+        if not self.said and not self.names and not self.is_telling and (self.is_risk or not self.fields):
+            self.said, self.verbose = self.verbose, []
+        if self.is_risk and not self.names and self.said:
+            said, self.said = self.said, []
+            self._lead_with(said)
 
     def head(self) -> str:
         named = " ".join(self.names)
@@ -117,11 +139,34 @@ class _Parts:
             named = named.removesuffix(".")
         return "; ".join(filter(None, (" ".join(filter(None, (named, *self.places))), *self.heads)))
 
-    def _add_risk(self, text: str) -> None:
-        """Put the risk into the head; the part that does not fit may follow it."""
-        lead, rest = lead_of(text, LIST_CHARS)
-        self.names.append(lead)
-        self.bodies += [Body(sentence) for sentence in rest]
+    def _lead_with(self, sentences: Sequence[Sentence]) -> None:
+        """Put the risk into the head: its first sentence, what belongs to it, and short ones after."""
+        if not sentences:
+            return
+        bonds = find_bonds(sentences)
+        size = max(bonds[0]) + 1
+        while size < len(sentences) and len(_joined(sentences[: size + 1])) <= LIST_CHARS:
+            size = max(bonds[size]) + 1
+        if not all(each.is_whole for each in sentences[:size]):
+            self.is_unsayable = True
+        self.names.append(_joined(sentences[:size]))
+        self.said += [replace(each, intro=None) for each in sentences[size:]]
+
+    def bodies(self, head: str) -> tuple[tuple[Body, ...], frozenset[int]]:
+        """Return the bodies, and the places of those that must come with the head."""
+        chain = [*self.said, *(replace(each, kind="aside", intro=None) for each in self.verbose)]
+        if head:
+            chain = [Sentence(head, -1), *(_moved(each, 1) for each in chain)]
+        bonds = find_bonds(chain)
+        first = len(chain) - len(self.said) - len(self.verbose)
+        needs = [frozenset(place - first for place in bond if place >= first) for bond in bonds]
+        bodies = [
+            Body(each.text, _body_kind(each, place >= len(self.said)), need, each.is_whole)
+            for place, (each, need) in enumerate(zip(chain[first:], needs[first:], strict=True))
+        ]
+        for text in self.fields:
+            bodies.append(Body(text, "field", frozenset({len(bodies)})))
+        return tuple(bodies), needs[0] if first else frozenset()
 
 
 def draft(finding: Finding) -> Draft:
@@ -134,8 +179,44 @@ def draft(finding: Finding) -> Draft:
     if finding.decision == "open":
         parts.heads.append("decision: open")
     parts.say_something()
-    stands_alone = parts.is_telling or bool(parts.names) or not parts.bodies
-    return Draft(finding, parts.head(), stands_alone, tuple(parts.bodies), tuple(parts.verbose))
+    if parts.is_unsayable:
+        endless = Body(parts.head(), "sentence", frozenset({0}), is_whole=False)
+        return Draft(finding, "", stands_alone=False, bodies=(endless,))
+    head = parts.head()
+    bodies, head_needs = parts.bodies(head)
+    stands_alone = parts.is_telling or bool(parts.names) or not bodies
+    return Draft(finding, head, stands_alone, bodies, head_needs)
+
+
+def _body_kind(sentence: Sentence, is_verbose: bool) -> BodyKind:
+    if is_verbose:
+        return "verbose"
+    return "code" if sentence.kind == "code" else "sentence"
+
+
+def _joined(sentences: Sequence[Sentence]) -> str:
+    return " ".join(each.text for each in sentences)
+
+
+def _append(sentences: list[Sentence], text: str) -> None:
+    """Add the sentences of another text of the same finding."""
+    block = sentences[-1].block + 1 if sentences else 0
+    sentences += [_moved(each, len(sentences), block) for each in split_sentences(text)]
+
+
+def _moved(sentence: Sentence, places: int, blocks: int = 0) -> Sentence:
+    intro = None if sentence.intro is None else sentence.intro + places
+    return replace(sentence, intro=intro, block=sentence.block + blocks)
+
+
+def _limits_the_finding(key: str, text: str) -> bool:
+    """Return whether a field is an exception, a condition or a status of all that the finding says."""
+    return _is_limiting(key) or text in ("true", "false") or (_is_short(text) and takes_back(text))
+
+
+def _is_limiting(key: str) -> bool:
+    words = _SEPARATORS.sub(" ", key)
+    return takes_back(words) or bool(_LIMITING_KEYS.search(words))
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -149,7 +230,7 @@ def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
     match value:
         case Mapping():
             for name, item in value.items():
-                yield from _leaves(str(name), item)
+                yield from _leaves(f"{key} {name}" if key and _is_limiting(key) else str(name), item)
         case list() | tuple():
             yield from _list_leaves(key, value)
         case None | "":

@@ -1,4 +1,4 @@
-"""Find names in a text, and the words that qualify its statements.
+"""Find names in a text.
 
 Names are recognised by their form, in any script: paths, identifiers, versions, numbers, references,
 addresses, and capitalised words that do not just start a sentence.
@@ -51,55 +51,14 @@ _WORD = re.compile(
 _SENTENCE_END = re.compile(r"(?:^|[.!?:。！？：；\n]|^\W+)\s*[\"'“‘(\[*#>-]*\s*$")
 
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.k.a", "f.eks", "bl.a", "d.h", "z.b", "p.ex"})
-
-# Denial, condition and contrast, doubt, status and duty, severity. A stem that ends in "*" matches all words
-# that begin with it.
-_QUALIFIERS = """
-no not never none nothing nobody neither nor cannot without unable fail fails failed failing lack
-lacks lacking missing nowhere hardly barely ikke ingen ingenting intet aldri uten hverken verken
-mangler icke inte aldrig utan ikkje nicht kein* nie niemals ohne ne pas jamais aucun* sans nunca
-jamás sin ningun* não nem sem niet geen nooit zonder не нет ни никогда без
-
-excepting excluding barring provided assuming false untrue incorrect usann* uriktig* galt
-if unless until only except but however although though instead rather otherwise depends depending
-hvis dersom bare kun unntatt men derimot istedenfor istedet wenn falls nur außer aber sondern jedoch
-si sauf seulement mais sólo solo pero excepto если только кроме но однако
-
-may might could would can possibly perhaps maybe probably likely unlikely apparently presumably
-seem* appear appears appeared suggest* assum* unclear unknown uncertain unverified untested roughly
-approximately about around nearly almost mostly usually often sometimes rarely partly suspect*
-believe* think guess* estimated potential* kan kanskje muligens trolig sannsynligvis antakelig
-antagelig visstnok virker tilsynelatende omtrent cirka ca nesten ofte sjelden kunne ville uklar*
-ukjent* usikker* vielleicht möglicherweise wahrscheinlich vermutlich könnte* kann etwa fast unklar
-peut probablement pourrait environ semble* quizá quizás podría* puede* aproximadamente parece*
-возможно вероятно может примерно
-
-must should shall require* optional* mandatory forbidden deprecated obsolete rejected declined
-postponed deferred blocked pending open unresolved resolved planned draft experimental todo wip må
-skal bør valgfri* forbudt* utdatert* avvist* forkastet utsatt blokkert åpen uavklart avklart
-planlagt muss soll* darf abgelehnt* offen veraltet* doit devrait obligat* rejeté* debe*
-
-critical severe high medium low minor major blocker kritisk* alvorlig* høy middels lav hoch mittel
-niedrig
-
-لا لم لن ليس ليست غير بدون دون قد ربما يمكن يحتمل إذا إلا لكن فقط يجب مرفوض مؤجل ولا ولم ولن وليس
-وقد وربما ولكن לא אין בלי אולי ייתכן אם אבל רק חייב नहीं मत शायद यदि लेकिन केवल
+_NAMELESS_WORDS = """
+i'm i've i'll i'd ok okay yeah yep yes no nope oh ah um uh hmm mm mm-hmm uh-huh well so and but the this
+that it it's you we they he she what how why when where who if is are do does ja nei jo og men det den
+one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy
+eighty ninety hundred
 """
-_WORDS = frozenset(word for word in _QUALIFIERS.split() if not word.endswith("*"))
-_STEMS = tuple(word[:-1] for word in _QUALIFIERS.split() if word.endswith("*"))
-_STEM_STARTS = frozenset(stem[:3] for stem in _STEMS)
-_PLAIN_WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]+(?:[’'][^\W\d_]+)?")
-# Exceptions and conditions of several words, none of which qualifies on its own.
-_PHRASE = re.compile(
-    r"\b(?:save for|apart from|other than|as long as|so long as|in case|med mindre|så lenge|bortsett fra|"
-    r"med unntak|forutsatt at|i tilfelle)\b",
-    re.IGNORECASE,
-)
-# Scripts that do not separate words.
-_JOINED = re.compile(
-    "[不没沒无無未非勿别別]|可能|也许|也許|或许|或許|大概|大约|大約|似乎|好像|除非|如果|但是|但|只有|仅|必须|必須|应该|應該"
-    "|ない|なく|ません|かもしれ|おそらく|たぶん|않|없|못"
-)
+_NAMELESS = frozenset(_NAMELESS_WORDS.split())
+"""Words that name nothing even if they are capitalised in mid-sentence, as in transcripts."""
 
 
 class Entity(NamedTuple):
@@ -119,27 +78,11 @@ def find_entities(text: str) -> Iterator[Entity]:
             continue
         if kind == "identifier" and match.group().casefold() in _ABBREVIATIONS:
             continue
+        if kind in ("name", "identifier") and match.group().lower().replace("’", "'") in _NAMELESS:
+            continue
         if kind == "name" and _SENTENCE_END.search(text, max(0, match.start() - 12), match.start()):
             continue
         yield Entity(match.start(), match.end(), match.group(), kind)
-
-
-def find_qualifiers(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the text denies, doubts, limits, or states a status or a severity."""
-    for match in _PLAIN_WORD.finditer(text):
-        if _qualifies(match.group().lower()):
-            yield match.span()
-    for match in _PHRASE.finditer(text):
-        yield match.span()
-    if not text.isascii():
-        for match in _JOINED.finditer(text):
-            yield match.span()
-
-
-def _qualifies(word: str) -> bool:
-    if word in _WORDS or word.endswith(("n't", "n’t")):
-        return True
-    return word[:3] in _STEM_STARTS and word.startswith(_STEMS)
 
 
 def words_of(text: str) -> set[str]:

@@ -211,14 +211,15 @@ class TestRisks:
         line = self.line(first + second + "It was seen in the logs of last week by three people. " * 9)
         assert line.startswith(f"{first}{second}".rstrip(". "))
 
-    def test_an_endless_sentence_is_cut_at_a_word(self) -> None:
-        line = self.line("The importer reads " + "every column of each table again and " * 12 + "again.")
-        said = line.partition(" (shop/")[0]
-        assert said.endswith("…")
-        assert len(said) <= 161
-        assert self.line("The importer reads " + "columns " * 60).startswith(
-            "The importer reads columns columns"
-        )
+    def test_a_long_sentence_stays_whole(self) -> None:
+        risk = "The importer reads " + "every column of each table again and " * 12 + "again."
+        assert self.line(risk).startswith(f"{risk[:-1]} (shop/cart.py:12)")
+
+    def test_an_endless_sentence_is_left_out_with_its_finding(self) -> None:
+        finding = make_finding(content={"risk": "columns " * 200, **self.PLACE})
+        result = compressed(finding)
+        assert (result.in_brief, reasons(result)) == ((), {"F-001": "names_only"})
+        assert result.brief == "also: shop/cart.py"
 
     @pytest.mark.parametrize(
         "exception",

@@ -1,0 +1,50 @@
+"""Hesitations, sounds and broken sentences in transcripts of speech."""
+
+import re
+from itertools import pairwise
+
+_MARK = (
+    r"\{(?:disfmarker|vocalsound|nonvocalsound|pause|gap|comment)\}"
+    r"|\[(?:laughter|inaudible|crosstalk|pause)\]"
+)
+# "Um" is a word in other languages, so it takes a comma or an English word after it.
+_SOUND = (
+    r"(?:uh+|uh?m+(?=\s*,|\s+(?:I|so|and|the|we|yeah)\b)|eh+m*|erm+|ah+|oh+|h+m+|mm+\W?hmm*|uh\W?huh|øhm?)"
+    r"(?![\w'’])"
+)
+_BEGINNING = re.compile(rf"(?:[\s,.;–—-]*(?:{_MARK}|{_SOUND}))+[\s,.;?!–—-]*", re.IGNORECASE)
+_END = re.compile(rf"(?:[\s,]*(?:{_MARK}))+$")
+_MARK_OR_SOUND = re.compile(rf"{_MARK}|(?<![\w'’]){_SOUND}", re.IGNORECASE)
+_WORD = re.compile(r"[\w'’]+")
+# Short words that may begin the next one ("the theme") or stand alone.
+_SHORT_WORDS_WORDS = """
+a i an to in the is on for of it so no be re un at as or and det en er av på å e
+"""
+_SHORT_WORDS = frozenset(_SHORT_WORDS_WORDS.split())
+_UNFINISHED = re.compile(
+    rf"(?:[,–—-]|{_MARK})\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.IGNORECASE
+)
+
+
+def trim_sounds(sentence: str) -> str:
+    """Return the sentence without the sounds at its ends; an empty text if it is nothing else."""
+    if beginning := _BEGINNING.match(sentence):
+        sentence = sentence[beginning.end() :]
+    # The mark of a sentence that broke off stays, because it says so.
+    return sentence if sentence.rstrip().endswith("{disfmarker}") else _END.sub("", sentence)
+
+
+def count_stumbles(text: str) -> int:
+    """Count sounds, marks, words said twice, and beginnings of words before the word."""
+    words = _WORD.findall(text.lower())
+    twice = sum(
+        1
+        for word, after in pairwise(words)
+        if after.startswith(word) and (word == after or word not in _SHORT_WORDS) and not word.isdigit()
+    )
+    return twice + sum(1 for _ in _MARK_OR_SOUND.finditer(text))
+
+
+def is_unfinished(sentence: str) -> bool:
+    """Return whether the sentence broke off."""
+    return bool(_UNFINISHED.search(sentence))
