@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const TOPICS = ["assemblies", "votes"];
+  const TOPICS = ["assemblies", "votes", "keys"];
   const AT_MOST_EACH_MS = 1000;
   const AGAIN_AFTER_MS = 60000;
   const root = document.documentElement;
