@@ -76,5 +76,9 @@ def _next_step(team: Team) -> Step | None:
             4, "Create an API key", "Your own application asks with it for contexts.", connect, "Connect"
         )
     return Step(
-        5, "Send the first request", "Copy it from Connect, which notices when it arrives.", connect, "Connect"
+        5,
+        "Send the first request",
+        "Copy it there. The page notices when it arrives.",
+        connect,
+        "Connect",
     )

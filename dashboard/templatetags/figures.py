@@ -37,15 +37,6 @@ def to_the_second(moment: datetime) -> str:
 
 
 @register.filter
-def ago(moment: datetime, now: datetime) -> str:
-    """Return the time since a moment: "12 s ago"; the moment itself if it is older than an hour."""
-    seconds = max(0, int((now - moment).total_seconds()))
-    if seconds < 60:
-        return f"{seconds} s ago"
-    return f"{seconds // 60} min ago" if seconds < 3600 else f"on {to_the_second(moment)}"
-
-
-@register.filter
 def setting_words(value: object, name: str = "") -> str:
     """Return a setting as text: a dash for None, or "all" for settings where None means that."""
     if value is None and name in ALL_ALLOWED:

@@ -57,7 +57,7 @@ def test_another_space_is_filled_in(team: Team, open_page: Callable[..., Page]) 
     factories.make_space(team, slug="two", name="Two")
     page = open_page()
     page.goto("/connect/")
-    page.get_by_label("Space").select_option("Two")
+    page.get_by_label("Space", exact=True).select_option("Two")
     expect(page.locator("#snippet-http-1")).to_contain_text('"space": "two"')
 
 

@@ -7,7 +7,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.models import ApiKey, Role, Space
@@ -117,5 +116,4 @@ def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, A
         "tabs": tabs,
         "first_way": LABELS[first[0]] if first else "",
         "first_seen": first[1] if first else None,
-        "now": timezone.now(),
     }

@@ -1,18 +1,17 @@
-"""The snippets of the page Connect, with address, key and space filled in."""
+"""The snippets of the page Connect, with address, key, space and question filled in."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from contextopt.people.ways import Way
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 _PLACE = re.compile(r"«(\w+)»")
-_EXPORT = (
-    "Only the tools, without hooks",
-    'export CONTEXTOPT_KEY="«secret»"',
-    "For the shell that starts the tool.",
-)
+_TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text())
+LABELS: Mapping[Way, str] = {Way(name): tab["label"] for name, tab in _TABS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,116 +36,6 @@ class WayTab:
     snippets: tuple[Snippet, ...]
 
 
-# Way → label, and for each snippet its title, text and note.
-_TABS = (
-    (
-        Way.HTTP,
-        "curl",
-        (
-            (
-                "One call",
-                "curl «address»/api/v1/assemblies \\\n"
-                '  -H "Authorization: Bearer «key»" -H "Content-Type: application/json" \\\n'
-                '  -d \'{"space": "«space»", "query": "«question»"}\'',
-                "The text in the response goes into your prompt.",
-            ),
-        ),
-    ),
-    (
-        Way.PYTHON,
-        "Python",
-        (
-            (
-                "Install the client",
-                "pip install ./clients/python",
-                "In a checkout of Contextopt. It needs Python 3.11 or newer.",
-            ),
-            (
-                "Request a context",
-                "from contextopt_client import Contextopt\n\n"
-                'with Contextopt("«address»"«argument») as contextopt:\n'
-                '    context = contextopt.assemble("«space»", query="«question»")\n'
-                'print(context["text"])',
-                "Typed, sync and async, with adapters for LangChain, the OpenAI Agents SDK and pydantic-ai.",
-            ),
-        ),
-    ),
-    (
-        Way.MCP,
-        "MCP",
-        (
-            (
-                "Any MCP client",
-                '{"mcpServers": {"contextopt": {\n'
-                '  "type": "http",\n'
-                '  "url": "«address»/mcp",\n'
-                '  "headers": {"Authorization": "Bearer «key»"}}}}',
-                "The light turns on when the client lists the tools.",
-            ),
-        ),
-    ),
-    (
-        Way.CLAUDE,
-        "Claude Code",
-        (
-            (
-                "With hooks: a context for each prompt",
-                ".venv/bin/python manage.py connect claude --repository ~/my-repository",
-                "In the checkout of Contextopt. It shows every change and asks first, and makes a key of its "
-                "own. --undo removes the changes.",
-            ),
-            _EXPORT,
-            (
-                ".mcp.json in the repository",
-                '{"mcpServers": {"contextopt": {\n'
-                '  "type": "http",\n'
-                '  "url": "«address»/mcp",\n'
-                '  "headers": {"Authorization": "Bearer ${CONTEXTOPT_KEY}"}}}}',
-                "",
-            ),
-        ),
-    ),
-    (
-        Way.CODEX,
-        "Codex",
-        (
-            (
-                "With hooks: a context for each prompt",
-                ".venv/bin/python manage.py connect codex --repository ~/my-repository",
-                "In the checkout of Contextopt. It shows every change and asks first. --undo removes the changes.",
-            ),
-            _EXPORT,
-            (
-                "~/.codex/config.toml",
-                '[mcp_servers.contextopt]\nurl = "«address»/mcp"\nbearer_token_env_var = "CONTEXTOPT_KEY"',
-                "",
-            ),
-        ),
-    ),
-    (
-        Way.CURSOR,
-        "Cursor",
-        (
-            (
-                "With hooks: a context for each session",
-                ".venv/bin/python manage.py connect cursor --repository ~/my-repository",
-                "In the checkout of Contextopt. It shows every change and asks first. --undo removes the changes.",
-            ),
-            _EXPORT,
-            (
-                ".cursor/mcp.json in the repository",
-                '{"mcpServers": {"contextopt": {\n'
-                '  "url": "«address»/mcp",\n'
-                '  "headers": {"Authorization": "Bearer ${env:CONTEXTOPT_KEY}"}}}}',
-                "",
-            ),
-        ),
-    ),
-)
-
-LABELS: Mapping[Way, str] = {way: label for way, label, _ in _TABS}
-
-
 def fill_tabs(*, address: str, space: str, question: str, secret: str = "") -> list[WayTab]:
     """Return the tabs of all ways. Without the key's secret, snippets read it from the environment."""
     values = {
@@ -158,13 +47,16 @@ def fill_tabs(*, address: str, space: str, question: str, secret: str = "") -> l
         "argument": f', "{secret}"' if secret else "",
     }
     return [
-        WayTab(way, label, tuple(_fill(*snippet, values) for snippet in snippets))
-        for way, label, snippets in _TABS
+        WayTab(
+            Way(name),
+            tab["label"],
+            tuple(
+                Snippet(each["title"], tuple(_parts(each["text"].strip(), values)), each.get("note", ""))
+                for each in tab["snippets"]
+            ),
+        )
+        for name, tab in _TABS.items()
     ]
-
-
-def _fill(title: str, text: str, note: str, values: Mapping[str, str]) -> Snippet:
-    return Snippet(title, tuple(_parts(text, values)), note)
 
 
 def _parts(text: str, values: Mapping[str, str]) -> Iterator[Part]:
