@@ -264,6 +264,8 @@ def main(name: str, place: str) -> None:
         print(json.dumps({"Authorization": f"Bearer {read_key(find_connection(place, os.getcwd()))}"}))
         return
     event = json.load(sys.stdin)
+    if not isinstance(event, dict):
+        return
     connection = find_connection(place, event.get("cwd") or os.getcwd())
     if connection is not None:
         print_text(connection["tool"], event, EVENTS[name](event, connection))

@@ -135,30 +135,27 @@ def _after(text: str, end: int, new: str) -> str:
     found = _LINE_END.match(text, end)
     line_end = found.end() if found else end
     rest = text[end:line_end]
-    if "," in _COMMENT.sub("", rest):
+    if _comma(rest) >= 0:
         return f"{text[:line_end]}{new},{text[line_end:]}"
     return f"{text[:end]},{rest}{new}{text[line_end:]}"
 
 
 def _cut(text: str, parent: Node, place: int) -> str:
-    """Cut a child and one comma beside it. Comments stay."""
-    child, before = parent.children[place], text[: parent.children[place].begin]
-    if place:
-        previous = parent.children[place - 1].end
-        comma = _comma(text, previous, child.begin)
-        kept = text[previous:comma] + text[comma + 1 : child.begin].rstrip()
-        return text[:previous] + kept + text[child.end :]
-    if len(parent.children) > 1:
-        comma = _comma(text, child.end, parent.children[1].begin)
-        return before + text[child.end : comma] + text[comma + 1 :].lstrip()
-    left, right = before.rstrip(), text[child.end : parent.end - 1]
-    return left + right.replace(",", "", 1).rstrip() + text[parent.end - 1 :]
+    """Cut a child, and the comma behind it or else the one before it. Comments stay."""
+    child, others = parent.children[place], parent.children
+    start = others[place - 1].end if place else parent.start + 1
+    end = others[place + 1].begin if place + 1 < len(others) else parent.end - 1
+    lead, tail = text[start : child.begin], text[child.end : end]
+    if (comma := _comma(tail)) >= 0:
+        tail = tail[:comma] + tail[comma + 1 :]
+    elif (comma := _comma(lead)) >= 0:
+        lead = lead[:comma] + lead[comma + 1 :]
+    return text[:start] + lead.rstrip() + tail + text[end:]
 
 
-def _comma(text: str, start: int, end: int) -> int:
-    """Return the place of the comma between two children, outside comments."""
-    plain = _COMMENT.sub(lambda found: " " * len(found[0]), text[start:end])
-    return start + plain.index(",")
+def _comma(text: str) -> int:
+    """Return the place of the comma outside comments; -1 without one."""
+    return _COMMENT.sub(lambda found: " " * len(found[0]), text).find(",")
 
 
 def _indent_of(text: str, place: int) -> str:

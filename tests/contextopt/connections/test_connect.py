@@ -52,7 +52,8 @@ def fill_files(home: Path, repository: Path) -> None:
     write(repository / ".mcp.json", '{"mcpServers": {"other": {"command": "x"}}}')
     write(
         repository / ".claude/settings.local.json",
-        '{\n    "permissions": {"allow": ["Bash"]},\n    "hooks": {\n        "Stop": [{"hooks": []}]\n    }\n}\n',
+        '{\n    "permissions": {"allow": ["Bash"]},\n    "hooks": {\n        "Stop": [{"hooks": []}]\n'
+        "    }\n}\n",
     )
     write(home / ".codex/config.toml", '# mine\nmodel = "m"\n\n[mcp_servers.other] # theirs\ncommand = "x"')
     write(repository / ".cursor/mcp.json", '{\r\n\t"mcpServers": {} // none yet\r\n}\r\n')
@@ -92,14 +93,13 @@ def test_everything_else_stays_in_the_files(
     before = snapshot(home, repository)
     made = connect(tool, repository, capsys, "--yes")
     for each in made["files"]:
-        added = [line for line in each["diff"].splitlines() if line[:1] == "+" and line[:3] != "+++"]
-        gone = [line[1:].rstrip(",") for line in each["diff"].splitlines() if line[:1] == "-"][1:]
-        assert added
-        # A line may only go to come back with something behind it.
-        assert all(any(line.strip() in new for new in added) for line in gone), each["diff"]
-        now = Path(each["path"]).read_text()
+        old, now = before[each["path"]].decode(), Path(each["path"]).read_bytes().decode()
+        assert "contextopt" in now
+        # Whatever was there is still there, in its order.
+        rest = iter(now)
+        assert all(letter in rest for letter in old)
         for comment in ("# mine", "# theirs", "// none yet"):
-            assert (comment in before[each["path"]].decode()) == (comment in now)
+            assert (comment in old) == (comment in now)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -16,6 +16,7 @@ from contextopt.connections.hook import OUTPUT_CHARS
 from contextopt.models import ApiKey, Assembly, Kind, Space, Team
 from memory.models import Memory
 from tests import factories
+from tests.contextopt.connections.conftest import git
 
 CLOSED = "http://127.0.0.1:9"
 type Run = Callable[..., Any]
@@ -93,13 +94,14 @@ def test_decisions_are_remembered_and_come_back(run: Run, repository: Path) -> N
         "hook_event_name": "Stop",
         "session_id": "s-1",
         "cwd": str(repository),
-        "last_assistant_message": "Done.\n\n**Decision:** Prices are decimals, rounded at the end.\nNo decision: here",
+        "last_assistant_message": "**Decision:** Prices are decimals, rounded at the end.\nNo decision: x",
     }
     for _ in range(2):
         assert run_hook(commands["Stop"], stop) is None
     memory = Memory.objects.get()
     assert memory.content == "Prices are decimals, rounded at the end."
     assert (memory.memory_type, memory.trust_level, memory.repository) == ("decision", "agent", "My Shop")
+    call_command("embed")
     event = prompt(repository, "are prices decimals, and when are they rounded?")
     text = run_hook(commands["UserPromptSubmit"], event)["hookSpecificOutput"]["additionalContext"]
     assert "> Prices are decimals, rounded at the end." in text
@@ -107,7 +109,10 @@ def test_decisions_are_remembered_and_come_back(run: Run, repository: Path) -> N
 
 def test_a_failure_gets_the_changes(run: Run, repository: Path) -> None:
     commands = run("claude")
-    (repository / "prices.py").write_text("total = 2\nrounded = total.quantize()\n")
+    lines = [f"total_{number} = {number}" for number in range(60)]
+    (repository / "prices.py").write_text("\n".join(lines))
+    git(repository, "commit", "-qam", "Add totals")
+    (repository / "prices.py").write_text("\n".join([*lines, "rounded = total.quantize()"]))
     failure = {
         "hook_event_name": "PostToolUseFailure",
         "cwd": str(repository),
