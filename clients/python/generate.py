@@ -187,7 +187,7 @@ class Generator:
         prefix = "f" if each.parameters else ""
         for name, kind in each.parameters:
             if kind == "str":
-                path = path.replace(f"{{{name}}}", f"{{quote({name})}}")
+                path = path.replace(f"{{{name}}}", f"{{quote({name}, safe='')}}")
         members = [f'"{name}": {name}' for name, _ in each.required] + (["**options"] if each.options else [])
         write = ", is_write=True" if each.is_write else ""
         if members:

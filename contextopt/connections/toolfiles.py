@@ -23,7 +23,7 @@ class UnusableFile(ContextoptError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a connection adds to a JSON file: a member, or an item at the end of an array."""
+    """An addition to a JSON file: a member, or an item at the end of an array."""
 
     path: tuple[str, ...]
     value: Any
@@ -37,7 +37,7 @@ class KeptEntry(TypedDict):
 
 
 class KeptFile(TypedDict):
-    """What undoing needs: the bytes before (none if the file was new), and our part of the file after."""
+    """The file as undoing needs it: the bytes before (none if the file was new), and our part of the file after."""
 
     path: str
     before: str | None

@@ -1,4 +1,4 @@
-"""What each coding agent is given, in the form that its documentation publishes.
+"""The entries of each coding agent, in the form that its documentation publishes.
 
 Sources: Claude Code, "Hooks reference" and "Connect Claude Code to tools via MCP"; Codex, "Hooks" and
 "Configuration reference"; Cursor, "Hooks" and "Model Context Protocol".

@@ -63,5 +63,5 @@ def _question(request: ModelRequest[Any]) -> Key | None:
 def _extended(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
     if not text:
         return request
-    own = request.system_message.content_blocks if request.system_message else []
+    own: list[Any] = request.system_message.content_blocks if request.system_message else []
     return request.override(system_message=SystemMessage(content=[*own, {"type": "text", "text": text}]))

@@ -101,7 +101,7 @@ class Operations(ABC):
         conflict that names it.
         """
         body = {"title": title, **options}
-        call = Call("POST", f"/api/v1/spaces/{quote(slug)}/records", body, is_write=True)
+        call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records", body, is_write=True)
         answer: RecordOut = self.call(call)
         return answer
 
@@ -110,7 +110,7 @@ class Operations(ABC):
         without external id creates a record.
         """
         body = {"records": records}
-        call = Call("POST", f"/api/v1/spaces/{quote(slug)}/records/bulk", body, is_write=True)
+        call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records/bulk", body, is_write=True)
         answer: BulkOut = self.call(call)
         return answer
 
@@ -124,7 +124,7 @@ class Operations(ABC):
         saving.
         """
         body = {"context": context, **options}
-        call = Call("POST", f"/api/v1/phases/{quote(phase)}/filter", body, is_write=True)
+        call = Call("POST", f"/api/v1/phases/{quote(phase, safe='')}/filter", body, is_write=True)
         answer: FilterOut = self.call(call)
         return answer
 
@@ -220,7 +220,7 @@ class AsyncOperations(ABC):
         conflict that names it.
         """
         body = {"title": title, **options}
-        call = Call("POST", f"/api/v1/spaces/{quote(slug)}/records", body, is_write=True)
+        call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records", body, is_write=True)
         answer: RecordOut = await self.call(call)
         return answer
 
@@ -229,7 +229,7 @@ class AsyncOperations(ABC):
         without external id creates a record.
         """
         body = {"records": records}
-        call = Call("POST", f"/api/v1/spaces/{quote(slug)}/records/bulk", body, is_write=True)
+        call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records/bulk", body, is_write=True)
         answer: BulkOut = await self.call(call)
         return answer
 
@@ -243,7 +243,7 @@ class AsyncOperations(ABC):
         saving.
         """
         body = {"context": context, **options}
-        call = Call("POST", f"/api/v1/phases/{quote(phase)}/filter", body, is_write=True)
+        call = Call("POST", f"/api/v1/phases/{quote(phase, safe='')}/filter", body, is_write=True)
         answer: FilterOut = await self.call(call)
         return answer
 
