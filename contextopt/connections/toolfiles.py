@@ -37,7 +37,7 @@ class KeptEntry(TypedDict):
 
 
 class KeptFile(TypedDict):
-    """The file as undoing needs it: the bytes before (none if the file was new), and our part of the file after."""
+    """A file as undoing needs it: its bytes before (none if it was new), and our part of it after."""
 
     path: str
     before: str | None
