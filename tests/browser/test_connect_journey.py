@@ -65,6 +65,7 @@ def test_help_comes_after_a_minute(team: Team, open_page: Callable[..., Page]) -
     page = open_page()
     page.goto("/connect/")
     page.get_by_role("button", name="Create a key").click()
+    expect(page.locator("#light")).to_contain_text("Waiting for the first request…")
     late = page.locator(".late")
     expect(late).to_be_hidden()
     page.evaluate("for (const each of document.getAnimations()) each.finish()")

@@ -89,7 +89,8 @@ def _render(
     key_form: KeyForm | None = None,
 ) -> HttpResponse:
     signal = Signal({}) if key is None else read_signal(request.team, key)
-    initial = {"name": "my application", "scope": "write"}
+    # Requests are logged under the key's name, so another key should have another.
+    initial = {"name": f"application {key.pk + 1}" if key else "my application", "scope": "write"}
     context = {
         "keys": keys[:KEYS_SHOWN],
         "key": key,
