@@ -29,7 +29,7 @@ help:
 	@echo "make setup   make the environment in .venv alone"
 	@echo "make test    run the whole suite (ARGS='-k name' for a part)"
 	@echo "make lint    check style, types, templates, imports and migrations"
-	@echo "make docs    write the tables of commands and endpoints into docs/"
+	@echo "make docs    write the tables of commands and endpoints, and the client's types"
 	@echo "make picture take the README's picture of the Overview again"
 	@echo "make bench   measure speed and quality (ARGS for one benchmark)"
 	@echo "make lock    resolve pyproject.toml into config/requirements/*.txt"
@@ -58,6 +58,7 @@ lint: dev
 
 docs: dev
 	DJANGO_SETTINGS_MODULE=config.settings $(PY) -m docs.reference
+	$(PY) clients/python/generate.py
 
 picture: dev
 	@$(PY) -I config/environment.py browser

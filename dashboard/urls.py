@@ -6,6 +6,7 @@ from dashboard.pages import palette, start
 from dashboard.pages.agents import phases, repositories, retries, tasks
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews
+from dashboard.pages.connect import connect
 from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
 from dashboard.pages.people import audit, members, team
@@ -109,6 +110,9 @@ urlpatterns = [
     path("review/<int:item_id>/renew", reviews.review_renew, name="review_renew"),
     path("review/<int:item_id>/undo", reviews.review_undo, name="review_undo"),
     path("review/<int:item_id>/assign", reviews.review_assign, name="review_assign"),
+    path("connect/", connect.connect, name="connect"),
+    path("connect/key", connect.connect_key, name="connect_key"),
+    path("connect/space", connect.connect_space, name="connect_space"),
     path("settings/", team.settings, name="settings"),
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),

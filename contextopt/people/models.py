@@ -10,8 +10,10 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, JSONField, Q, Value
 from django.utils import timezone
+
+from contextopt.people.ways import Way
 
 KEY_PREFIX = "ctx_"
 # Write a key's last use at most this often, so that reading rarely costs a write.
@@ -140,6 +142,8 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # The time of the first request by each way.
+    ways = models.JSONField(default=dict, db_default={}, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()
 
@@ -155,9 +159,18 @@ class ApiKey(models.Model):
     def allows(self, needed: Scope) -> bool:
         return Scope(self.scope).includes(needed)
 
-    def touch(self) -> None:
-        """Store the time of the key's last use, at most once a minute."""
+    def touch(self, way: Way = Way.HTTP) -> None:
+        """Store the time of the key's last use, at most once a minute, and of its first use by this way."""
         now = timezone.now()
+        if way not in self.ways:
+            first = Func(
+                F("ways"),
+                Value({way: now.isoformat()}, JSONField()),
+                template="(%(expressions)s)",
+                arg_joiner=" || ",
+                output_field=JSONField(),
+            )
+            ApiKey.objects.filter(pk=self.pk).exclude(ways__has_key=way).update(ways=first)
         if self.last_used_at is None or now - self.last_used_at > LAST_USED_RESOLUTION:
             ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
 

@@ -27,7 +27,7 @@ from dashboard.kit.access import TeamRequest, enter_team
 log = structlog.get_logger(__name__)
 
 EVENTS_PATH = "/events"
-TOPICS = ("assemblies", "votes")
+TOPICS = ("assemblies", "votes", "keys")
 LOOK_SECONDS = 0.25
 # Proxies close a connection that is silent for longer.
 HEARTBEAT_SECONDS = 15.0
@@ -41,7 +41,9 @@ _NEWEST = """
 SELECT ARRAY(SELECT id FROM contextopt_assembly WHERE team_id = %(team)s
               ORDER BY created_at DESC, id DESC LIMIT 20),
        ARRAY(SELECT (id, updated_at)::text FROM memory_vote WHERE team_id = %(team)s
-              ORDER BY created_at DESC, id DESC LIMIT 20)
+              ORDER BY created_at DESC, id DESC LIMIT 20),
+       ARRAY(SELECT (id, ways)::text FROM contextopt_apikey WHERE team_id = %(team)s
+              ORDER BY id DESC LIMIT 20)
 """
 
 

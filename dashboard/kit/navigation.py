@@ -76,7 +76,13 @@ NAVIGATION = (
             ("Strategies", "dashboard:strategies", ("strateg",)),
         ),
     ),
-    ("Team", (("Settings", "dashboard:settings", ("settings", "key", "password", "audit")),)),
+    (
+        "Team",
+        (
+            ("Connect", "dashboard:connect", ("connect",)),
+            ("Settings", "dashboard:settings", ("settings", "key", "password", "audit")),
+        ),
+    ),
 )
 
 

@@ -59,7 +59,7 @@ def _next_step(team: Team) -> Step | None:
     if has_request:
         return None
     space = reverse("dashboard:space", args=[slug]) if slug else reverse("dashboard:spaces")
-    keys = f"{reverse('dashboard:settings')}#keys"
+    connect = reverse("dashboard:connect")
     if not slug:
         return Step(
             1, "Create a space", "A space holds the records that contexts are built from.", space, "Spaces"
@@ -73,8 +73,12 @@ def _next_step(team: Team) -> Step | None:
         return Step(3, "Ask a question", words, space, "Open the space")
     if not has_key:
         return Step(
-            4, "Create an API key", "Your own application asks with it for contexts.", keys, "API keys"
+            4, "Create an API key", "Your own application asks with it for contexts.", connect, "Connect"
         )
     return Step(
-        5, "Send the first request", "Copy it from here. This page notices when it arrives.", keys, "API keys"
+        5,
+        "Send the first request",
+        "Copy it there. The page notices when it arrives.",
+        connect,
+        "Connect",
     )

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.models import Role
+from contextopt.models import Role, Space
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
@@ -73,9 +73,15 @@ def start_dismiss(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def start_examples(request: TeamRequest, slug: str) -> HttpResponse:
-    """Add the example records to a space; adding them again changes nothing."""
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
+    count = add_examples(space, actor=request.actor)
+    messages.success(request, f"{count} example records added. Delete them whenever you like.")
+    return redirect(f"{reverse('dashboard:space', args=[slug])}?examples=on")
+
+
+def add_examples(space: Space, *, actor: str) -> int:
+    """Add the example records to a space and return their number. Adding them again changes nothing."""
     now = timezone.now()
     rows = [
         RecordIn(
@@ -89,6 +95,5 @@ def start_examples(request: TeamRequest, slug: str) -> HttpResponse:
         )
         for number, (title, days, notes) in enumerate(EXAMPLES, 1)
     ]
-    upsert_records(space=space, rows=rows, actor=request.actor)
-    messages.success(request, f"{len(rows)} example records added. Delete them whenever you like.")
-    return redirect(f"{reverse('dashboard:space', args=[slug])}?examples=on")
+    upsert_records(space=space, rows=rows, actor=actor)
+    return len(rows)

@@ -135,6 +135,10 @@ function suggestSlug(input) {
 }
 
 listen("input", "[data-names]", suggestSlug);
+/* A choice fills its places in the snippets. */
+listen("change", "[data-fills]", (select) => {
+  for (const place of document.querySelectorAll(`[data-fill="${select.dataset.fills}"]`)) place.textContent = select.value;
+});
 listen("change", "[data-submit-on-change]", (form) => form.requestSubmit());
 for (const [enter, leave] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
   listen(enter, "[data-line]", (row) => markLine(row, true));
@@ -153,7 +157,7 @@ window.addEventListener("pageshow", () => {
 
 /* A secret is shown once: going back to its page must not bring it back. */
 window.addEventListener("pagehide", () => {
-  for (const secret of document.querySelectorAll(".secret")) secret.remove();
+  for (const secret of document.querySelectorAll(".secret, [data-secret]")) secret.remove();
 });
 
 /* Lists: a click anywhere in a row opens it, and j and k move between rows. */

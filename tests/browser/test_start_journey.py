@@ -41,13 +41,12 @@ def test_five_steps(
     expect(strip).to_contain_text("4 of 5: Create an API key.")
     expect(page.locator("#prompt")).to_contain_text("Restarting them one at a time freed it.")
     check_accessibility(page)
-    strip.get_by_role("link", name="API keys").click()
-    page.get_by_role("form", name="New key").get_by_label("Name").fill("first")
-    page.get_by_role("button", name="Create key").click()
+    strip.get_by_role("link", name="Connect").click()
+    page.get_by_role("button", name="Create a key").click()
 
     # The request to copy has the key in it, and the page notices when it has arrived.
     expect(strip).to_contain_text("5 of 5: Send the first request.")
-    request = page.locator("#first-request").inner_text()
+    request = page.locator("#snippet-http-1").inner_text()
     key = re.search(r"Bearer (\S+)\"", request)
     space = re.search(r'"space": "([^"]+)"', request)
     assert key is not None and space is not None

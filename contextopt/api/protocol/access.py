@@ -1,5 +1,6 @@
 """Authenticate API keys, check their scope, and find the team they act for."""
 
+import json
 from collections.abc import Callable
 
 from django.db import connection
@@ -11,6 +12,7 @@ from ninja.security import APIKeyHeader, HttpBearer
 from contextopt.models import ApiKey, Scope, Space
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import hash_key
+from contextopt.people.ways import Way, way_of
 from contextopt.spaces import spaces
 
 KEY_MAX = 200
@@ -27,14 +29,18 @@ class ApiRequest(HttpRequest):
     auth: ApiKey
 
 
-def find_key(secret: str) -> ApiKey | None:
+def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
     """Return the usable key of this secret and note its use."""
     if not secret or len(secret) > KEY_MAX:
         return None
     key = load_key(hash_key(secret))
     if key is not None:
-        key.touch()
+        key.touch(way)
     return key
+
+
+def _way(request: HttpRequest) -> Way:
+    return way_of(request.headers.get("User-Agent", ""))
 
 
 def load_key(secret_hash: str) -> ApiKey | None:
@@ -46,7 +52,12 @@ def load_key(secret_hash: str) -> ApiKey | None:
     with connection.cursor() as cursor:
         cursor.execute(KEY_SQL, [secret_hash, timezone.now()])
         row = cursor.fetchone()
-    return None if row is None else ApiKey.from_db(connection.alias, KEY_COLUMNS, row)
+    if row is None:
+        return None
+    key = ApiKey.from_db(connection.alias, KEY_COLUMNS, row)
+    # Django's own cursors leave JSON as text.
+    key.ways = json.loads(key.ways)
+    return key
 
 
 def check_scope(key: ApiKey, needed: Scope) -> None:
@@ -63,8 +74,8 @@ class BearerKey(HttpBearer):
         super().__init__()
         self.needed = needed
 
-    def authenticate(self, _request: HttpRequest, token: str) -> ApiKey | None:
-        key = find_key(token.strip())
+    def authenticate(self, request: HttpRequest, token: str) -> ApiKey | None:
+        key = find_key(token.strip(), _way(request))
         if key is not None:
             check_scope(key, self.needed)
         return key
@@ -79,8 +90,8 @@ class HeaderKey(APIKeyHeader):
         super().__init__()
         self.needed = needed
 
-    def authenticate(self, _request: HttpRequest, key: str | None) -> ApiKey | None:
-        found = find_key(key.strip()) if key else None
+    def authenticate(self, request: HttpRequest, key: str | None) -> ApiKey | None:
+        found = find_key(key.strip(), _way(request)) if key else None
         if found is not None:
             check_scope(found, self.needed)
         return found

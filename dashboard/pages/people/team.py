@@ -63,13 +63,13 @@ def key_create(request: TeamRequest) -> HttpResponse:
     return render_settings(request, secret=secret, new_key=key)
 
 
-def refuse_secret(request: TeamRequest) -> HttpResponse:
+def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> HttpResponse:
     """Refuse to create a secret for a full-page response: reloading it would create another one."""
     messages.error(
         request,
         "Creating a key needs JavaScript, because the secret is shown only once. Nothing was created.",
     )
-    return redirect("dashboard:settings")
+    return redirect(page)
 
 
 @require_POST

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies: ClassVar = [
-        ('contextopt', '0035_mention_weights'),
+        ('contextopt', '0038_adaptive_budget'),
     ]
 
     operations: ClassVar = [

@@ -1,0 +1,626 @@
+"""Types of requests and responses. Written by generate.py from the API's description."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class AgentContextIn(TypedDict):
+    """An agent's full context. Lists are ordered by relevance, the best first."""
+
+    docs: NotRequired[list[str | dict[str, Any]] | None]
+    files: NotRequired[list[ContextFileIn] | None]
+    memories: NotRequired[list[str | dict[str, Any]] | None]
+    package_manifest: NotRequired[str | None]
+    task: NotRequired[str | None]
+    tools: NotRequired[list[str | dict[str, Any]] | None]
+    tree: NotRequired[str | None]
+    tree_paths: NotRequired[list[str] | None]
+
+
+class AgentContextOut(TypedDict):
+    docs: list[str | dict[str, Any]]
+    files: list[ContextFileOut]
+    memories: list[str | dict[str, Any]]
+    package_manifest: str
+    task: str
+    tools: list[str | dict[str, Any]]
+    tree: str
+    tree_paths: list[str]
+
+
+class AllocationOut(TypedDict):
+    """The division of the total, in tokens."""
+
+    context: int
+    history: int
+    response: int
+    system: int
+    total: int
+
+
+class AssemblyDetail(TypedDict):
+    """A logged assembly with its text, its ledger and the settings it used."""
+
+    actor: str
+    allocation: AllocationOut
+    as_of: str
+    assembly_ms: float
+    compression_ratio: float | None
+    config: dict[str, Any]
+    config_version: int | None
+    conversation: str
+    created_at: str
+    encoding: str
+    id: int
+    kind: str
+    ledger: LedgerOut
+    model: str
+    not_counted: str
+    phase: str
+    purged_at: str | None
+    records_dropped: int
+    records_filtered: int
+    records_included: int
+    request: dict[str, Any]
+    sha256: str
+    space: str | None
+    stage: int | None
+    text: str
+    tokenizer_version: str
+    tokens_after: int
+    tokens_available: int
+    tokens_before: int | None
+    tokens_saved: int | None
+    truncated: bool
+    utilisation: float | None
+
+
+class AssemblyOptions(TypedDict, total=False):
+    """A request for the context of one prompt. Settings in the request override the space's settings.
+    """
+
+    as_of: str | None
+    context_tokens: int | None
+    conversation: str
+    date_weight: float | str | None
+    encoding: str | None
+    frequency_weight: float | str | None
+    history: str | None
+    history_tokens: int | None
+    lexical_weight: float | str | None
+    max_records: int | Literal["all"] | None
+    model: str
+    neighbour_share: float | str | None
+    notes_chars: int | Literal["all"] | None
+    query: str
+    recency_weight: float | str | None
+    record_order: Literal["score", "stable"] | None
+    record_tokens: int | Literal["all"] | None
+    response_tokens: int | None
+    semantic_weight: float | str | None
+    stage: Literal[2, 3, 4, 5] | None
+    system: str | None
+    system_tokens: int | None
+    total_tokens: int | None
+    who_weight: float | str | None
+    window_days: int | Literal["all"] | None
+
+
+class AssemblyOut(TypedDict):
+    """One assembled context with its proof. `id` is null for a preview, which is not logged."""
+
+    allocation: AllocationOut
+    as_of: str
+    baselines: list[BaselineOut]
+    certificate: CertificateOut
+    config_version: int
+    counts: dict[str, int]
+    dropped: list[DroppedOut]
+    id: int | None
+    included: list[IncludedOut]
+    overrides: dict[str, Any]
+    space: str
+    stage: int
+    stats: StatsOut
+    text: str
+    warnings: list[WarningJson]
+
+
+class BaselineOut(TypedDict):
+    """A context that would have been sent otherwise, by name. `saved` is signed. It is null if the
+    saving does not count, because the context is empty or a warning says that the answer may be
+    missing.
+    """
+
+    name: str
+    saved: int | None
+    tokens: int
+
+
+class BulkOut(TypedDict):
+    created: int
+    rejected: int
+    results: list[RowOut]
+    unchanged: int
+    updated: int
+
+
+class CertificateOut(TypedDict):
+    """Tokens counted on the exact text, and its SHA-256."""
+
+    encoding: str
+    sha256: str
+    tokenizer_version: str
+    tokens: int
+
+
+class ChangedFileOut(TypedDict):
+    """The change of one file, as it is sent to the receiver."""
+
+    diff: str
+    is_truncated: bool
+    kind: Literal["changed", "new", "deleted", "renamed", "binary", "reverted"]
+    path: str
+    renamed_from: NotRequired[str]
+
+
+class ContextFileIn(TypedDict):
+    content: str
+    path: str
+
+
+class ContextFileOut(TypedDict):
+    content: str
+    path: str
+
+
+class CountedRetryOptions(TypedDict, total=False):
+    attempt: int
+    context: AgentContextIn | None
+    counter: Literal["tokenizer", "heuristic"]
+    encoding: str
+    error: str | None
+    plan: str | list[str | dict[str, Any]] | None
+
+
+class DeltaOut(TypedDict):
+    """The next action and the text to send for it."""
+
+    action: Literal["replan", "retry", "refetch", "stop", "wait"]
+    assembly_id: int | None
+    delta_tokens: int
+    error: str | None
+    full_context: AgentContextOut | None
+    full_context_tokens: int
+    retry_context: RetryContextOut
+    saved_percent: float | None
+    saved_tokens: int | None
+    task: str
+    text: str
+    wait_seconds: int
+
+
+class DiagnosisIn(TypedDict):
+    """Why an attempt failed. Any root cause is accepted."""
+
+    reason: NotRequired[str | None]
+    root_cause: str
+    suggested_action: NotRequired[str | None]
+
+
+class DiagnosisOut(TypedDict):
+    reason: str
+    root_cause: str
+    suggested_action: str
+
+
+class DroppedOut(TypedDict):
+    """`duplicate_of` is the record that this one repeats, if that is the reason."""
+
+    duplicate_of: int | None
+    external_id: str
+    id: int
+    parts: dict[str, float]
+    pinned: bool
+    reason: str
+    score: float
+    source: str
+    tokens: int
+
+
+class FeedbackOptions(TypedDict, total=False):
+    """One vote. `rater` is the person who votes; without it, the key is the rater."""
+
+    assembly_id: int | None
+    comment: str
+    external_message_id: str | None
+    message_id: int | None
+    rater: str | None
+    reason: str
+
+
+class FieldError(TypedDict):
+    field: str
+    message: str
+
+
+class FilterOptions(TypedDict, total=False):
+    counter: Literal["tokenizer", "heuristic"]
+    encoding: str
+    model: str
+
+
+class FilterOut(TypedDict):
+    """The context for the phase, with its proof. The task is kept in the context and not counted."""
+
+    budget_tokens: int | None
+    certificate: CertificateOut
+    context: AgentContextOut
+    filtered_tokens: int
+    full_tokens: int
+    id: int
+    phase: str
+    profile_version: int | None
+    saved_percent: int
+    saved_tokens: int
+    text: str
+    trimmed: list[TrimmedOut]
+    warnings: list[WarningJson]
+
+
+class FoundOut(TypedDict):
+    """Results, best first. `degraded` means that the embedder was down and only words were searched."""
+
+    degraded: bool
+    results: list[ResultOut]
+
+
+class HintOptions(TypedDict, total=False):
+    """A task that is about to be planned."""
+
+    assembly_id: int | None
+    repository: str
+    task_id: int | None
+
+
+class HintOut(TypedDict):
+    """A text to append to a task before planning, or null if no similar strategy is known."""
+
+    hint: str | None
+    memory_id: int | None
+    similarity: float | None
+    use_id: int | None
+
+
+class IncludedOut(TypedDict):
+    external_id: str
+    id: int
+    parts: dict[str, float]
+    pinned: bool
+    score: float
+    source: str
+    tokens: int
+
+
+class KeyOut(TypedDict):
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    id: int
+    last_used_at: str | None
+    name: str
+    prefix: str
+    revoked_at: str | None
+    scope: Literal["read", "write", "admin"]
+
+
+class LedgerEntryOut(TypedDict):
+    duplicate_of: int | None
+    external_id: str
+    id: int
+    kept: bool
+    parts: dict[str, float]
+    pinned: bool
+    reason: str
+    score: float
+    source: str
+    tokens: int
+
+
+class LedgerOut(TypedDict):
+    """All kept candidates, the best hundred dropped ones, and counts of the rest."""
+
+    baseline: NotRequired[str]
+    baseline_order: list[int]
+    changed_files: NotRequired[list[dict[str, Any]]]
+    chars: NotRequired[dict[str, Any]]
+    counts: dict[str, int]
+    entries: list[LedgerEntryOut]
+    order: list[int]
+    trimmed: NotRequired[list[dict[str, Any]]]
+    warnings: NotRequired[list[WarningJson]]
+
+
+class MeOut(TypedDict):
+    key: KeyOut
+    team: TeamOut
+
+
+class MemoryOptions(TypedDict, total=False):
+    """A memory. `trust_level` says who it comes from."""
+
+    category: str
+    memory_type: str
+    payload: dict[str, Any]
+    repository: str
+    space: str | None
+    tags: list[str]
+    task_id: int | None
+    title: str
+    trust_level: Literal["user", "agent", "external"]
+
+
+class MemoryOut(TypedDict):
+    """A memory. `trust` changes with ratings; `trust_level` says who wrote it."""
+
+    access_count: int
+    category: str
+    content: str
+    created_at: str
+    created_by: str
+    deleted_at: str | None
+    evidence_count: int
+    id: int
+    last_accessed_at: str | None
+    memory_type: str
+    payload: dict[str, Any]
+    repository: str
+    retired_at: str | None
+    retired_reason: str
+    space: str | None
+    tags: list[str]
+    task_id: int | None
+    title: str
+    tokens_saved: int | None
+    trust: float
+    trust_level: Literal["user", "agent", "external"]
+    updated_at: str
+    use_count: int
+
+
+class PartsOut(TypedDict):
+    """How a score came about. Ranks count from 1; null where that ranking does not have the row."""
+
+    decay: float
+    fused: float
+    lexical: float
+    lexical_rank: int | None
+    method: Literal["rrf", "weighted"]
+    relevance: float
+    similarity: float | None
+    vector_rank: int | None
+
+
+class RecordCounts(TypedDict):
+    deleted: int
+    live: int
+    pinned: int
+
+
+class RecordIn(TypedDict):
+    """A record. Views and deletion are set when it is created; a later import of the same record does
+    not change them. The language is detected from the texts unless given.
+    """
+
+    date: NotRequired[str | None]
+    deleted_at: NotRequired[str | None]
+    external_id: NotRequired[str]
+    language: NotRequired[Literal["en", "no"] | None]
+    last_viewed_at: NotRequired[str | None]
+    metadata: NotRequired[dict[str, Any]]
+    notes: NotRequired[str]
+    pinned: NotRequired[bool]
+    position: NotRequired[int | None]
+    source: NotRequired[str]
+    tags: NotRequired[list[str]]
+    thread: NotRequired[str]
+    title: str
+    type: NotRequired[str]
+    view_count: NotRequired[int]
+
+
+class RecordOptions(TypedDict, total=False):
+    """A record. Views and deletion are set when it is created; a later import of the same record does
+    not change them. The language is detected from the texts unless given.
+    """
+
+    date: str | None
+    deleted_at: str | None
+    external_id: str
+    language: Literal["en", "no"] | None
+    last_viewed_at: str | None
+    metadata: dict[str, Any]
+    notes: str
+    pinned: bool
+    position: int | None
+    source: str
+    tags: list[str]
+    thread: str
+    type: str
+    view_count: int
+
+
+class RecordOut(TypedDict):
+    """A record in full."""
+
+    created_at: str
+    created_by: str
+    date: str
+    deleted_at: str | None
+    external_id: str
+    id: int
+    last_viewed_at: str | None
+    metadata: dict[str, Any]
+    notes: str
+    pinned: bool
+    position: int | None
+    purged_at: str | None
+    source: str
+    summary: str
+    summary_tokens: int
+    tags: list[str]
+    thread: str
+    title: str
+    type: str
+    updated_at: str
+    view_count: int
+
+
+class RemedyJson(TypedDict):
+    """A setting to change, its new value, and the label of the button that changes it."""
+
+    label: str
+    setting: str
+    value: str | int
+
+
+class ResultOut(TypedDict):
+    """A hit; what its kind does not have is null. Without a vector `similarity` is null, not 0."""
+
+    access_count: int
+    category: str | None
+    content: str
+    content_cut: bool
+    created_at: str
+    date: str | None
+    decayed_score: float
+    external_id: str | None
+    fused_score: float
+    id: int
+    kind: Literal["record", "memory"]
+    lexical_score: float
+    memory_type: str | None
+    parts: PartsOut
+    relevance_score: float
+    repository: str | None
+    similarity: float | None
+    source: str | None
+    tags: list[str]
+    thread: str | None
+    title: str
+    trust_level: str
+    type: str | None
+
+
+class RetryContextOut(TypedDict):
+    attempt_number: int
+    changed_files: list[ChangedFileOut]
+    diagnosis: DiagnosisOut
+    estimated_tokens: int
+    latest_error: str
+    plan_summary: str
+    task_summary: str
+
+
+class RowOut(TypedDict):
+    """The outcome of one row of a bulk write. `index` counts from 0."""
+
+    errors: NotRequired[list[FieldError]]
+    id: NotRequired[int]
+    index: int
+    status: Literal["created", "updated", "unchanged", "rejected"]
+
+
+class SearchOptions(TypedDict, total=False):
+    """One search. A hit must match every given filter, with at least one of its values."""
+
+    as_of: str | None
+    categories: list[str] | None
+    date_from: str | None
+    date_to: str | None
+    hybrid_alpha: float
+    kinds: list[Literal["record", "memory"]] | None
+    limit: int
+    method: Literal["rrf", "weighted"]
+    min_similarity: float | None
+    repositories: list[str] | None
+    sources: list[str] | None
+    space: str | None
+    tags: list[str] | None
+    trust_levels: list[Literal["user", "agent", "external"]] | None
+    types: list[str] | None
+
+
+class SpaceOptions(TypedDict, total=False):
+    categories: list[str]
+    description: str
+    name: str | None
+
+
+class SpaceOut(TypedDict):
+    categories: list[str]
+    created_at: str
+    description: str
+    name: str
+    records: RecordCounts
+    slug: str
+
+
+class StatsOut(TypedDict):
+    """Figures of one assembly. `tokens_saved` is null if the saving does not count."""
+
+    assembly_ms: float | None
+    compression_ratio: float | None
+    deleted: int
+    outside_window: int
+    records_dropped: int
+    records_filtered: int
+    records_included: int
+    stage3_tokens: int | None
+    tokens_available: int
+    tokens_saved: int | None
+    tokens_used: int
+    truncated: bool
+    utilisation: float | None
+
+
+class TeamOut(TypedDict):
+    name: str
+    slug: str
+    time_zone: str
+
+
+class TrimmedOut(TypedDict):
+    """The part of one field that was trimmed for the budget."""
+
+    cut_lines: int
+    dropped_items: int
+    field: Literal["tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools"]
+
+
+class VoteOut(TypedDict):
+    """One person's vote on one answer, with the stage and config that the answer was made with."""
+
+    assembly_id: int
+    comment: str
+    config_version: int | None
+    created_at: str
+    external_message_id: str | None
+    id: int
+    message_id: int | None
+    phase: str
+    rater: str
+    rating: Literal["up", "down"]
+    reason: str
+    space: str | None
+    stage: int | None
+    updated_at: str
+
+
+class WarningJson(TypedDict):
+    """A warning in the API, in commands and in stored ledgers."""
+
+    code: str
+    message: str
+    remedy: RemedyJson | None

@@ -1,0 +1,1 @@
+"""Connects coding agents: entries in their own files, and the hooks that these run."""

@@ -1,0 +1,126 @@
+"""Connects a repository's coding agent, and undoes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextopt.connections import store
+from contextopt.connections.store import Connection
+from contextopt.connections.toolfiles import Change, Outcome, UnusableFile, undo_file, write_change
+from contextopt.connections.tools import Place, Tool
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.models import ApiKey, Team
+from contextopt.spaces.importing import UnusableSource, ensure_space
+from contextopt.spaces.importing.git import find_repository
+from contextopt.spaces.models import Space
+
+KEY_NAME_MAX = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A connection to be made, with every change of a file."""
+
+    tool: Tool
+    place: Place
+    name: str
+    space: str
+    changes: tuple[Change, ...]
+
+    @property
+    def key_file(self) -> Path:
+        return store.key_file(self.place.file)
+
+
+def find_root(folder: Path) -> Path:
+    """Return the top of the folder's git repository; without one the folder itself.
+
+    Raises:
+        InvalidInput: it is not a folder.
+    """
+    if not folder.is_dir():
+        raise InvalidInput.of("--repository", f"{folder} is not a folder on this machine")
+    try:
+        return find_repository(str(folder)).resolve()
+    except UnusableSource:
+        return folder.resolve()
+
+
+def plan_connection(*, tool: Tool, repository: Path, url: str, space: str = "") -> Plan:
+    """Plan a connection without changing anything.
+
+    Raises:
+        Conflict: the repository is connected already.
+        UnusableFile: a file of the tool cannot be changed.
+    """
+    root = find_root(repository)
+    place = Place(root, url.rstrip("/"), store.connection_file(tool.name, root))
+    if place.file.exists():
+        raise Conflict(f"{root} is already connected to {tool.label}. Run the command with --undo first.")
+    space = space or store.plain_name(root.name)
+    return Plan(tool, place, root.name, space, tuple(tool.plan(place)))
+
+
+def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Space]:
+    """Make the space and the key, and write the files. If one cannot be written, everything is taken back."""
+    space = ensure_space(team=team, slug=plan.space, actor=actor)
+    name = f"{plan.tool.label}: {plan.name}"[:KEY_NAME_MAX]
+    key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=actor)
+    connection = Connection(
+        tool=plan.tool.name,
+        repository=str(plan.place.repository),
+        name=plan.name,
+        space=plan.space,
+        url=plan.place.url,
+        key_id=key.pk,
+        key_file=str(plan.key_file),
+        files=[change.kept() for change in plan.changes if not change.is_none],
+    )
+    try:
+        store.write_private(plan.key_file, f"{secret}\n".encode())
+        store.write_connection(plan.place.file, connection)
+        for change in plan.changes:
+            if not change.is_none:
+                write_change(change)
+    except (UnusableFile, OSError):
+        undo_connection(plan.tool, plan.place.repository, actor=actor)
+        raise
+    return key, space
+
+
+def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Outcome]:
+    """Restore the tool's files, delete the connection and revoke its key. Return what became of each file.
+
+    Files that another repository's connection uses stay, and that connection restores them in the end.
+
+    Raises:
+        NotFound: the repository is not connected.
+    """
+    file = store.connection_file(tool.name, find_root(repository))
+    connection = store.read_connection(file)
+    if connection is None:
+        raise NotFound(f"{find_root(repository)} is not connected to {tool.label}.")
+    shared = _hand_over(connection, store.others_of(tool.name, file))
+    outcomes = {kept["path"]: undo_file(kept) for kept in connection["files"] if kept["path"] not in shared}
+    key = ApiKey.objects.filter(pk=connection["key_id"]).first()
+    if key is not None:
+        revoke_key(key=key, actor=actor)
+    store.forget(file)
+    return outcomes
+
+
+def _hand_over(connection: Connection, others: Sequence[Path]) -> set[str]:
+    """Give files outside the repository to another connection, and return their paths."""
+    outside = [kept for kept in connection["files"] if not _is_inside(kept["path"], connection["repository"])]
+    heir = store.read_connection(others[0]) if others and outside else None
+    if heir is None:
+        return set()
+    heir["files"] = [*heir["files"], *outside]
+    store.write_connection(others[0], heir)
+    return {kept["path"] for kept in outside}
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)

@@ -1,0 +1,274 @@
+"""Changes to a tool's own files: planned and shown first, written whole or not at all, and undone."""
+
+import base64
+import difflib
+import hashlib
+import os
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from contextopt.connections import jsontext
+from contextopt.errors import ContextoptError
+
+BOM = "\ufeff"
+
+
+class UnusableFile(ContextoptError):
+    """A tool's file cannot be changed safely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An addition to a JSON file: a member, or an item at the end of an array."""
+
+    path: tuple[str, ...]
+    value: Any
+    is_item: bool = False
+
+
+class KeptEntry(TypedDict):
+    path: list[str]
+    value: Any
+    is_item: bool
+
+
+class KeptFile(TypedDict):
+    """A file as undoing needs it: its bytes before (none if it was new), and our part of it after."""
+
+    path: str
+    before: str | None
+    sha256: str
+    entries: list[KeptEntry]
+    block: str
+    folders: list[str]
+
+
+Outcome = Literal["restored", "deleted", "ours removed", "already gone", "changed, left"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file's bytes before and after. `before` is None for a new file."""
+
+    path: Path
+    before: bytes | None
+    after: bytes
+    entries: tuple[Entry, ...] = ()
+    block: str = ""
+
+    @property
+    def is_none(self) -> bool:
+        return self.before == self.after
+
+    def diff(self) -> str:
+        old, new = ((part or b"").decode().splitlines(keepends=True) for part in (self.before, self.after))
+        name = str(self.path)
+        lines = difflib.unified_diff(old, new, "/dev/null" if self.before is None else name, name)
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def kept(self) -> KeptFile:
+        return {
+            "path": str(self.path),
+            "before": None if self.before is None else base64.b64encode(self.before).decode(),
+            "sha256": hashlib.sha256(self.after).hexdigest(),
+            "entries": [
+                {"path": list(each.path), "value": each.value, "is_item": each.is_item}
+                for each in self.entries
+            ],
+            "block": self.block,
+            "folders": [str(each) for each in _missing_folders(self.path)],
+        }
+
+
+def plan_json(path: Path, entries: Sequence[Entry], base: dict[str, Any] | None = None) -> Change:
+    """Plan to add entries to a JSON file. `base` holds members that a new file needs.
+
+    Raises:
+        UnusableFile: it cannot be parsed, or has another value at an entry's place.
+    """
+    before = _read(path)
+    text, mark = _decode(path, before)
+    if not text.strip():
+        text = jsontext.set_members("{}\n", base or {})
+    try:
+        for entry in entries:
+            text = _with(text, entry)
+    except jsontext.UnreadableJson as error:
+        raise UnusableFile(f"{path} {error}. It was not changed.") from error
+    return Change(path, before, (mark + text).encode(), tuple(entries))
+
+
+def plan_toml(path: Path, block: str, added: dict[str, Any]) -> Change:
+    """Plan to add a block of TOML to the end of a file. `added` is what the block adds.
+
+    Raises:
+        UnusableFile: it cannot be parsed, or the block would change or repeat something in it.
+    """
+    before = _read(path)
+    text, mark = _decode(path, before)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = block.replace("\n", newline)
+    if block in text:
+        return Change(path, before, before or b"", block=block)
+    gap = "" if not text else newline if text.endswith("\n") else newline * 2
+    after = f"{text}{gap}{block}"
+    try:
+        old = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnusableFile(f"{path} is not valid TOML: {error}. It was not changed.") from error
+    try:
+        merged = tomllib.loads(after)
+    except tomllib.TOMLDecodeError as error:
+        raise UnusableFile(f"{path} already has a part of this ({error}). It was not changed.") from error
+    if merged != _merge(old, added):
+        raise UnusableFile(f"{path} would change in other parts. It was not changed.")
+    return Change(path, before, (mark + after).encode(), block=gap + block)
+
+
+def write_change(change: Change) -> None:
+    """Write the file in one step.
+
+    Raises:
+        UnusableFile: it has changed since it was planned.
+    """
+    if _read(change.path) != change.before:
+        raise UnusableFile(f"{change.path} has changed in the meantime. It was not written.")
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(change.path, change.after)
+
+
+def undo_file(kept: KeptFile) -> Outcome:
+    """Put a file back as it was. If it was changed since, remove our part alone."""
+    path = Path(kept["path"])
+    now = _read(path)
+    if now is None:
+        return "already gone"
+    before = None if kept["before"] is None else base64.b64decode(kept["before"])
+    if hashlib.sha256(now).hexdigest() == kept["sha256"]:
+        return _restore(path, before, kept["folders"])
+    text, mark = _decode(path, now)
+    rest = _without_block(text, kept["block"]) if kept["block"] else _without_entries(text, kept["entries"])
+    if rest is None:
+        return "changed, left"
+    write_whole(path, (mark + rest).encode())
+    return "ours removed"
+
+
+def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Replace a file in one step; a link's target is replaced. The mode stays unless one is given."""
+    target = path.resolve()
+    if mode is None:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _restore(path: Path, before: bytes | None, folders: Sequence[str]) -> Outcome:
+    if before is not None:
+        write_whole(path, before)
+        return "restored"
+    path.unlink()
+    for folder in folders:
+        if not any(Path(folder).iterdir()):
+            Path(folder).rmdir()
+    return "deleted"
+
+
+def _with(text: str, entry: Entry) -> str:
+    node = jsontext.find(text, entry.path)
+    if entry.is_item:
+        if node is not None and isinstance(node.value, list) and entry.value in node.value:
+            return text
+        return jsontext.add_item(text, entry.path, entry.value)
+    if node is None:
+        return jsontext.set_member(text, entry.path, entry.value)
+    if node.value == entry.value:
+        return text
+    raise jsontext.UnreadableJson(f"already has another {'.'.join(entry.path)}")
+
+
+def _without_entries(text: str, entries: Sequence[KeptEntry]) -> str | None:
+    """Remove our entries, and the objects and arrays that this leaves empty. None: none of ours is there."""
+    found = False
+    for entry in entries:
+        rest = _without(text, entry)
+        if rest is None:
+            continue
+        text, found = rest, True
+        path = entry["path"] if entry["is_item"] else entry["path"][:-1]
+        while path and (node := jsontext.find(text, path)) is not None and not node.value:
+            text, path = jsontext.remove_member(text, path), path[:-1]
+    return text if found else None
+
+
+def _without(text: str, entry: KeptEntry) -> str | None:
+    try:
+        node = jsontext.find(text, entry["path"])
+    except jsontext.UnreadableJson:
+        return None
+    if node is None:
+        return None
+    if entry["is_item"]:
+        return jsontext.remove_item(text, entry["path"], entry["value"])
+    return jsontext.remove_member(text, entry["path"]) if node.value == entry["value"] else None
+
+
+def _without_block(text: str, block: str) -> str | None:
+    for part in (block, block.lstrip("\r\n")):
+        if part in text:
+            return text.replace(part, "", 1)
+    return None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnusableFile(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _decode(path: Path, content: bytes | None) -> tuple[str, str]:
+    """Return the text, and the byte order mark if it begins with one."""
+    try:
+        text = (content or b"").decode()
+    except UnicodeDecodeError as error:
+        raise UnusableFile(f"{path} is not UTF-8. It was not changed.") from error
+    return (text[1:], BOM) if text.startswith(BOM) else (text, "")
+
+
+def _merge(old: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables together; arrays are continued."""
+    merged = dict(old)
+    for name, value in added.items():
+        own = merged.get(name)
+        if isinstance(own, dict) and isinstance(value, dict):
+            merged[name] = _merge(own, value)
+        elif isinstance(own, list) and isinstance(value, list):
+            merged[name] = own + value
+        else:
+            merged[name] = value
+    return merged
+
+
+def _missing_folders(path: Path) -> list[Path]:
+    """Return the folders to be created for a file, the innermost first."""
+    return [folder for folder in path.parents if not folder.exists()]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,155 @@
+"""The entries of each coding agent, in the form that its documentation publishes.
+
+Sources: Claude Code, "Hooks reference" and "Connect Claude Code to tools via MCP"; Codex, "Hooks" and
+"Configuration reference"; Cursor, "Hooks" and "Model Context Protocol".
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contextopt.connections.toolfiles import Change, Entry, plan_json, plan_toml
+
+HOOK = Path(__file__).with_name("hook.py")
+SERVER = "contextopt"
+HOOK_SECONDS = 5
+KEY_VARIABLE = "CONTEXTOPT_KEY"
+BEGIN, END = "# contextopt: begin", "# contextopt: end"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a connection is made: the repository, the product's address, and the connection's own file."""
+
+    repository: Path
+    url: str
+    file: Path
+
+    @property
+    def mcp_url(self) -> str:
+        return f"{self.url}/mcp"
+
+
+def hook_command(event: str, place: Path) -> str:
+    # -I and -S: neither the environment nor installed packages are read, which halves the start.
+    return shlex.join([sys.executable, "-I", "-S", str(HOOK), event, str(place)])
+
+
+def plan_claude(place: Place) -> list[Change]:
+    """The server for the repository, and hooks in the settings that Claude Code keeps out of git."""
+    server = {"type": "http", "url": place.mcp_url, "headersHelper": hook_command("headers", place.file)}
+    return [
+        plan_json(place.repository / ".mcp.json", [Entry(("mcpServers", SERVER), server)]),
+        plan_json(
+            place.repository / ".claude" / "settings.local.json",
+            [
+                _hook("UserPromptSubmit", "prompt", place.file),
+                _hook("Stop", "answer", place.file),
+                _hook("PostToolUseFailure", "failure", place.file, matcher="Bash"),
+            ],
+        ),
+    ]
+
+
+def plan_codex(place: Place) -> list[Change]:
+    """The user's settings: they serve all repositories, so the hooks find theirs by the session's folder."""
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    hooks = home / "hooks.json"
+    events = (("UserPromptSubmit", "prompt"), ("Stop", "answer"))
+    server = {SERVER: {"url": place.mcp_url, "bearer_token_env_var": KEY_VARIABLE}}
+    if hooks.exists():
+        # Codex warns about hooks in both files.
+        return [
+            plan_toml(home / "config.toml", _codex_block(place, []), {"mcp_servers": server}),
+            plan_json(hooks, [_hook(name, event, place.file.parent) for name, event in events]),
+        ]
+    added = {name: [{"hooks": [_command(hook_command(event, place.file.parent))]}] for name, event in events}
+    block = _codex_block(place, [_codex_hook(name, event, place.file.parent) for name, event in events])
+    return [plan_toml(home / "config.toml", block, {"mcp_servers": server, "hooks": added})]
+
+
+def plan_cursor(place: Place) -> list[Change]:
+    """The server and hooks of the project."""
+    server = {"url": place.mcp_url, "headers": {"Authorization": f"Bearer ${{env:{KEY_VARIABLE}}}"}}
+    hooks = [
+        Entry(("hooks", name), {"command": hook_command(event, place.file)}, is_item=True)
+        for name, event in (("sessionStart", "prompt"), ("afterAgentResponse", "answer"))
+    ]
+    folder = place.repository / ".cursor"
+    return [
+        plan_json(folder / "mcp.json", [Entry(("mcpServers", SERVER), server)]),
+        plan_json(folder / "hooks.json", hooks, base={"version": 1}),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A coding agent. `wants_variable`: its server entry reads the key from the environment."""
+
+    name: str
+    label: str
+    plan: Callable[[Place], list[Change]]
+    wants_variable: bool
+    next_step: str
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "claude",
+            "Claude Code",
+            plan_claude,
+            wants_variable=False,
+            next_step="Start Claude Code in the repository and allow the server contextopt.",
+        ),
+        Tool(
+            "codex",
+            "Codex",
+            plan_codex,
+            wants_variable=True,
+            next_step="Start Codex in the repository and trust the hooks with /hooks.",
+        ),
+        Tool(
+            "cursor",
+            "Cursor",
+            plan_cursor,
+            wants_variable=True,
+            next_step="Open the repository in Cursor and enable the server contextopt in its settings.",
+        ),
+    )
+}
+
+
+def _command(command: str) -> dict[str, Any]:
+    return {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+
+
+def _hook(name: str, event: str, place: Path, matcher: str = "") -> Entry:
+    group: dict[str, Any] = {"matcher": matcher} if matcher else {}
+    return Entry(("hooks", name), {**group, "hooks": [_command(hook_command(event, place))]}, is_item=True)
+
+
+def _codex_hook(name: str, event: str, place: Path) -> str:
+    return (
+        f"[[hooks.{name}]]\n[[hooks.{name}.hooks]]\n"
+        f'type = "command"\ncommand = {toml_text(hook_command(event, place))}\ntimeout = {HOOK_SECONDS}\n'
+    )
+
+
+def _codex_block(place: Place, hooks: Sequence[str]) -> str:
+    server = (
+        f'[mcp_servers.{SERVER}]\nurl = {toml_text(place.mcp_url)}\nbearer_token_env_var = "{KEY_VARIABLE}"\n'
+    )
+    note = f"{BEGIN} (manage.py connect codex --undo removes this part)\n"
+    return "".join([note, "\n".join([server, *hooks]), f"{END}\n"])
+
+
+def toml_text(text: str) -> str:
+    """Return a basic string of TOML: as in JSON, but DEL must be escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,0 +1,1 @@
+"""The page Connect: a key, a snippet for each way to call, and a light for the first request."""

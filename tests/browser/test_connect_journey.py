@@ -1,0 +1,72 @@
+"""A newcomer creates a key, runs the snippet as it was copied, and sees the light turn on."""
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Assembly, Team
+from tests import factories
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_the_copied_snippet_turns_the_light_on(
+    scheme: str,
+    width: int,
+    team: Team,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(
+        color_scheme=scheme,
+        viewport={"width": width, "height": 900},
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    page.goto("/connect/")
+    page.get_by_role("button", name="Create a space with examples").click()
+    light = page.locator("#light")
+    expect(light).to_contain_text("No key yet")
+    check_accessibility(page)
+
+    page.get_by_role("button", name="Create a key").click()
+    expect(light).to_contain_text("Waiting for the first request…")
+    check_accessibility(page)
+    page.get_by_role("button", name="Copy curl: One call").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    ran = subprocess.run(["sh", "-c", copied], capture_output=True, check=True, timeout=60)
+    assert b"Queue stuck after the deploy" in ran.stdout
+
+    expect(light).to_contain_text("First request seen")
+    expect(page.locator("#dot-http")).to_contain_text("seen")
+    expect(page.locator("#dot-mcp")).not_to_contain_text("seen")
+    # The secret is still in the snippets when the light has been drawn again.
+    page.get_by_text("Claude Code", exact=True).click()
+    expect(page.locator("#snippet-claude-2")).to_contain_text("ctx_")
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    light.get_by_role("link", name="Open it in the Inspector").click()
+    expect(page).to_have_url(f"{page.url.split('/assemblies')[0]}/assemblies/{Assembly.objects.get().pk}/")
+    page.go_back()
+    expect(page.locator("#snippet-claude-2")).not_to_contain_text("ctx_")
+
+
+def test_another_space_is_filled_in(team: Team, open_page: Callable[..., Page]) -> None:
+
+    factories.make_space(team, slug="one")
+    factories.make_space(team, slug="two", name="Two")
+    page = open_page()
+    page.goto("/connect/")
+    page.get_by_label("Space", exact=True).select_option("Two")
+    expect(page.locator("#snippet-http-1")).to_contain_text('"space": "two"')
+
+
+def test_help_comes_after_a_minute(team: Team, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto("/connect/")
+    page.get_by_role("button", name="Create a key").click()
+    expect(page.locator("#light")).to_contain_text("Waiting for the first request…")
+    late = page.locator(".late")
+    expect(late).to_be_hidden()
+    page.evaluate("for (const each of document.getAnimations()) each.finish()")
+    expect(late).to_be_visible()

@@ -1,0 +1,179 @@
+"""The hook as the tools run it: a process of its own, against the running product."""
+
+import json
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from pytest_django.live_server_helper import LiveServer
+
+from contextopt.connections.hook import OUTPUT_CHARS
+from contextopt.models import ApiKey, Assembly, Kind, Space, Team
+from memory.models import Memory
+from tests import factories
+from tests.contextopt.connections.conftest import git
+
+CLOSED = "http://127.0.0.1:9"
+type Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(live_server: LiveServer, home: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Connect the repository, and run the command of one of the tool's hooks."""
+    Team.objects.ensure_default()
+
+    def connect(tool: str, url: str = live_server.url) -> dict[str, str]:
+        call_command("connect", tool, "--repository", str(repository), "--url", url, "--yes", "--json")
+        return read_commands(tool, home, repository)
+
+    return connect
+
+
+def read_commands(tool: str, home: Path, repository: Path) -> dict[str, str]:
+    if tool == "codex":
+        hooks = tomllib.loads((home / ".codex/config.toml").read_text())["hooks"]
+    else:
+        name = ".cursor/hooks.json" if tool == "cursor" else ".claude/settings.local.json"
+        hooks = json.loads((repository / name).read_text())["hooks"]
+    first = {event: groups[0] for event, groups in hooks.items()}
+    return {
+        event: group["command"] if tool == "cursor" else group["hooks"][0]["command"]
+        for event, group in first.items()
+    }
+
+
+def run_hook(command: str, event: dict[str, Any]) -> Any:
+    ran = subprocess.run(
+        ["sh", "-c", command], input=json.dumps(event).encode(), capture_output=True, timeout=20, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    return json.loads(ran.stdout) if ran.stdout.strip() else None
+
+
+def prompt(repository: Path, text: str) -> dict[str, Any]:
+    return {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "s-1",
+        "cwd": str(repository),
+        "prompt": text,
+    }
+
+
+@pytest.mark.parametrize("tool", ["claude", "codex"])
+def test_a_prompt_gets_its_context(tool: str, run: Run, repository: Path) -> None:
+    commands = run(tool)
+    event = prompt(repository, "why is the queue's lock not free after the deploy?")
+    answer = run_hook(commands["UserPromptSubmit"], event)
+    assert list(answer) == ["hookSpecificOutput"]
+    assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert "Free the queue's lock before a deploy" in text
+    assembly = Assembly.objects.get()
+    assert (assembly.conversation, assembly.space.slug if assembly.space else "") == ("s-1", "my-shop")
+    assert list(ApiKey.objects.get().ways) == [tool]
+
+
+def test_a_long_context_fits_the_tools_limit(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    space = Space.objects.get()
+    for number in range(30):
+        factories.make_record(space, title=f"Lock {number}", notes=f"queue lock deploy {number} " * 300)
+    answer = run_hook(commands["UserPromptSubmit"], prompt(repository, "queue lock deploy"))
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert 4_000 < len(text) <= OUTPUT_CHARS < 10_000
+
+
+def test_decisions_are_remembered_and_come_back(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    stop = {
+        "hook_event_name": "Stop",
+        "session_id": "s-1",
+        "cwd": str(repository),
+        "last_assistant_message": "**Decision:** Prices are decimals, rounded at the end.\nNo decision: x",
+    }
+    for _ in range(2):
+        assert run_hook(commands["Stop"], stop) is None
+    memory = Memory.objects.get()
+    assert memory.content == "Prices are decimals, rounded at the end."
+    assert (memory.memory_type, memory.trust_level, memory.repository) == ("decision", "agent", "My Shop")
+    call_command("embed")
+    event = prompt(repository, "are prices decimals, and when are they rounded?")
+    text = run_hook(commands["UserPromptSubmit"], event)["hookSpecificOutput"]["additionalContext"]
+    assert "> Prices are decimals, rounded at the end." in text
+
+
+def test_a_failure_gets_the_changes(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    lines = [f"total_{number} = {number}" for number in range(60)]
+    (repository / "prices.py").write_text("\n".join(lines))
+    git(repository, "commit", "-qam", "Add totals")
+    (repository / "prices.py").write_text("\n".join([*lines, "rounded = total.quantize()"]))
+    failure = {
+        "hook_event_name": "PostToolUseFailure",
+        "cwd": str(repository),
+        "tool_name": "Bash",
+        "error": "Traceback\nAttributeError: 'int' object has no attribute 'quantize'",
+    }
+    answer = run_hook(commands["PostToolUseFailure"], failure)
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert "+rounded = total.quantize()" in text and "has no attribute 'quantize'" in text
+    # The connection's own files are nobody's work.
+    assert ".mcp.json" not in text
+    assert Assembly.objects.get().kind == Kind.RETRY
+    assert run_hook(commands["PostToolUseFailure"], {**failure, "is_interrupt": True}) is None
+
+
+def test_cursor_gets_a_context_for_the_session(run: Run, repository: Path) -> None:
+    commands = run("cursor")
+    start = {"hook_event_name": "sessionStart", "session_id": "s-1", "cwd": str(repository)}
+    assert "Round prices at the end" in run_hook(commands["sessionStart"], start)["additional_context"]
+    said = {
+        "hook_event_name": "afterAgentResponse",
+        "text": "Decision: keep decimals",
+        "cwd": str(repository),
+    }
+    assert run_hook(commands["afterAgentResponse"], said) == {}
+    assert Memory.objects.get().content == "keep decimals"
+
+
+def test_codex_is_silent_outside_connected_repositories(run: Run, tmp_path: Path) -> None:
+    commands = run("codex")
+    assert run_hook(commands["UserPromptSubmit"], prompt(tmp_path, "queue")) is None
+    assert not Assembly.objects.exists()
+
+
+def test_the_server_entry_gets_its_header(run: Run, repository: Path) -> None:
+    run("claude")
+    helper = json.loads((repository / ".mcp.json").read_text())["mcpServers"]["contextopt"]["headersHelper"]
+    headers = run_hook(helper, {})
+    [file] = (Path.home() / ".config/contextopt/connections").glob("*.key")
+    assert headers == {"Authorization": f"Bearer {file.read_text().strip()}"}
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PostToolUseFailure"])
+def test_a_product_that_is_away_is_not_noticed(event: str, run: Run, repository: Path) -> None:
+    commands = run("claude", CLOSED)
+    (repository / "prices.py").write_text("total = 3\n")
+    asked = {**prompt(repository, "queue"), "last_assistant_message": "Decision: x", "error": "E"}
+    began = time.monotonic()
+    assert run_hook(commands[event], {**asked, "hook_event_name": event}) is None
+    assert time.monotonic() - began < 5
+
+
+def test_a_revoked_key_is_not_noticed(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    ApiKey.objects.get().revoke()
+    answer = run_hook(commands["UserPromptSubmit"], prompt(repository, "queue"))
+    assert "From Contextopt" not in answer["hookSpecificOutput"]["additionalContext"]
+
+
+def test_odd_input_is_not_noticed(run: Run) -> None:
+    command = run("claude")["UserPromptSubmit"]
+    for text in (b"", b"[]", b"{", b'{"prompt": 5}'):
+        ran = subprocess.run(["sh", "-c", command], input=text, capture_output=True, timeout=20, check=False)
+        assert (ran.returncode, ran.stderr) == (0, b"")

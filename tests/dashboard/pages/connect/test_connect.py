@@ -1,0 +1,137 @@
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.utils.html import escape
+
+from contextopt.api.protocol.access import find_key
+from contextopt.models import ApiKey, Assembly, Space, Team
+from contextopt.people.ways import Way
+from dashboard.pages.connect.signal import read_signal
+from tests import factories
+from tests.dashboard.conftest import HTMX
+
+URL = "/connect/"
+NEW = {"name": "ci", "scope": "write"}
+LIGHT = {**HTMX, "HX-Target": "light"}
+
+
+def ask(client: Client, secret: str, space: Space, agent: str = "curl/8.14") -> None:
+    response = client.post(
+        "/api/v1/assemblies",
+        {"space": space.slug},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {secret}", "User-Agent": agent},
+    )
+    assert response.status_code == 201
+
+
+def test_without_a_space_there_is_one_to_create(owner_client: Client, team: Team) -> None:
+    assert "Create a space with examples" in owner_client.get(URL).content.decode()
+    response = owner_client.post(f"{URL}space", follow=True)
+    assert response.redirect_chain[-1][0] == URL
+    assert Space.objects.of(team).get().records.count() == 6
+    assert 'data-fill="space">first-space' in response.content.decode()
+
+
+def test_a_new_key_is_filled_in_once(owner_client: Client, team: Team, space: Space) -> None:
+    response = owner_client.post(f"{URL}key", NEW, headers={**HTMX, "HX-Target": "connect"})
+    html = response.content.decode()
+    assert response.headers["Cache-Control"] == "no-store"
+    key = ApiKey.objects.get()
+    assert (key.team, key.name, key.created_by) == (team, "ci", "user:olga")
+    secret = html.split('data-fill="key">')[1].split("<")[0]
+    assert find_key(secret) == key
+    assert "http://testserver" in html and f'data-fill="space">{space.slug}' in html
+    again = owner_client.get(URL).content.decode()
+    assert secret not in again
+    assert "$CONTEXTOPT_KEY" in again
+
+
+def test_a_key_needs_a_name(owner_client: Client, space: Space) -> None:
+    headers = {**HTMX, "HX-Target": "connect"}
+    html = owner_client.post(f"{URL}key", {**NEW, "name": ""}, headers=headers).content.decode()
+    assert 'id="key_name_error" role="alert"' in html
+    assert not ApiKey.objects.exists()
+
+
+def test_a_reload_would_create_another_key(owner_client: Client) -> None:
+    response = owner_client.post(f"{URL}key", NEW)
+    assert (response.status_code, response.headers["Location"]) == (302, URL)
+    assert not ApiKey.objects.exists()
+
+
+def test_readers_are_told_why_they_cannot_create_keys(teammate_client: Client, team: Team) -> None:
+    html = teammate_client.get(URL).content.decode()
+    assert "Only admins can create keys. Your role is viewer" in html
+    assert 'aria-label="New key"' not in html
+    assert teammate_client.post(f"{URL}key", NEW, headers=HTMX).status_code == 403
+    assert teammate_client.post(f"{URL}space").status_code == 403
+    assert not ApiKey.objects.exists() and not Space.objects.exists()
+
+
+def test_the_light_turns_on_with_the_first_request(owner_client: Client, team: Team, space: Space) -> None:
+    key, secret = factories.make_key(team)
+    address = f"{URL}?key={key.pk}"
+    assert owner_client.get(address, headers=LIGHT).status_code == 204
+    ask(Client(), secret, space)
+    html = owner_client.get(address, headers=LIGHT).content.decode()
+    assert "First request seen" in html and ">curl<" in html
+    assert f"/assemblies/{Assembly.objects.get().pk}/" in html
+    # The tabs' lights are drawn again beside it.
+    assert html.count("hx-swap-oob") == len(Way)
+    assert html.count('class="dot"') == 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "way"),
+    [
+        ("curl/8.14", Way.HTTP),
+        ("contextopt-client/0.1 httpx2", Way.PYTHON),
+        ("contextopt-hook/claude", Way.CLAUDE),
+        ("contextopt-hook/codex", Way.CODEX),
+        ("contextopt-hook/cursor", Way.CURSOR),
+    ],
+)
+def test_each_way_has_its_light(agent: str, way: Way, team: Team, space: Space) -> None:
+    key, secret = factories.make_key(team)
+    ask(Client(), secret, space, agent)
+    ask(Client(), secret, space, agent)
+    key.refresh_from_db()
+    assert list(key.ways) == [way]
+    signal = read_signal(team, key)
+    assert list(signal.ways) == [way]
+    assert len(signal.assemblies) == 2
+
+
+def test_a_coding_agents_own_key_lights_its_tab(team: Team, space: Space) -> None:
+    chosen, _ = factories.make_key(team, name="chosen")
+    _, secret = factories.make_key(team, name="claude: shop")
+    ask(Client(), secret, space, "contextopt-hook/claude")
+    ask(Client(), secret, space, "curl/8")
+    assert list(read_signal(team, chosen).ways) == [Way.CLAUDE]
+
+
+def test_keys_of_others_are_unknown(outsider_client: Client, owner_client: Client, team: Team) -> None:
+    key, _ = factories.make_key(team, name="<theirs>")
+    for text in (str(key.pk), "x", "9" * 40):
+        assert outsider_client.get(f"{URL}?key={text}").status_code == 404
+    assert escape("<theirs>") in owner_client.get(f"{URL}?key={key.pk}").content.decode()
+    assert "theirs" not in outsider_client.get(URL).content.decode().split("<main")[1]
+
+
+def test_anonymous_visitors_log_in(client: Client, db: None) -> None:
+    assert client.get(URL).status_code == 302
+
+
+def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
+    owner_client: Client, team: Team, space: Space, django_assert_num_queries: Callable[..., object]
+) -> None:
+    for wanted in (2, 20):
+        while ApiKey.objects.count() < wanted:
+            _, secret = factories.make_key(team)
+            ask(Client(), secret, space)
+        owner_client.get(URL)
+        # The frame's four; the newest key, its light's keys and assemblies, keys, spaces.
+        with django_assert_num_queries(9):
+            owner_client.get(URL)
