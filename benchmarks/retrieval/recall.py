@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from django.test import override_settings
 
-from benchmarks.figures import Figure, Section, at_least
+from benchmarks.figures import Figure, Section, at_least, at_most
 from benchmarks.retrieval.dialogues import TURN_TYPE, Dialogue, Turn, load_dialogues
 from benchmarks.retrieval.evidence import Context, Measured, measure_context
 from benchmarks.retrieval.recallrivals import fill_room, load_rivals
@@ -20,6 +21,7 @@ from benchmarks.service.recount import Recount
 from benchmarks.spaces import ENCODING, say
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.rendering import header
 from contextopt.engine.prompts.values import SpaceContext
 from contextopt.engine.text.tokens import get_tokenizer
@@ -34,6 +36,18 @@ from contextopt.spaces.spaces import create_space, delete_space
 
 BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"
+ADAPTIVE = "Contextopt, adaptive"
+VARIANT_TOKENS = 2_000
+"""Budget at which the variants are measured."""
+VARIANTS: dict[str, dict[str, Any]] = {
+    ADAPTIVE: {"budget_mode": "adaptive"},
+    "without neighbours": {"neighbour_share": 0},
+    "without dates": {"date_weight": 0},
+    "without persons": {"who_weight": 0},
+    "without recency": {"recency_weight": 0},
+    "records of any length": {"record_tokens": "all"},
+}
+"""Our settings without one part each, and the adaptive budget: what is given with the request."""
 
 _CONDITIONS = (
     "The share of a question's evidence in the context, averaged over questions. A turn counts if the "
@@ -56,14 +70,20 @@ class Kind:
     prefix: str
     budgets: tuple[int, ...]
     bars: Mapping[str, tuple[float, ...]]
+    adaptive: tuple[float, float]
+    """The recall that an adaptive budget may lose, and the most of the fixed budget's tokens it may take."""
 
 
 KINDS = (
     Kind(
-        "LoCoMo", "conv-", (1_000, 2_000, 4_000), {BUNDLED: (0.81, 0.87, 0.91), "minilm": (0.82, 0.88, 0.925)}
+        "LoCoMo",
+        "conv-",
+        (1_000, 2_000, 4_000),
+        {BUNDLED: (0.81, 0.87, 0.91), "minilm": (0.82, 0.88, 0.925)},
+        (0.015, 0.70),
     ),
-    Kind("BEAM", "beam-", (1_000, 2_000, 4_000, 8_000), {BUNDLED: (0.48, 0.54, 0.62, 0.70)}),
-    Kind("QMSum", "qmsum-", (450, 1_000), {BUNDLED: (0.40, 0.48)}),
+    Kind("BEAM", "beam-", (1_000, 2_000, 4_000, 8_000), {BUNDLED: (0.48, 0.54, 0.62, 0.70)}, (0.02, 0.90)),
+    Kind("QMSum", "qmsum-", (450, 1_000), {BUNDLED: (0.40, 0.48)}, (0.02, 0.90)),
 )
 
 type Results = dict[tuple[str, int], list[Measured]]
@@ -90,7 +110,7 @@ def measure_recall(
     for model in models:
         for kind in KINDS:
             own = [dialogue for dialogue in dialogues if dialogue.name.startswith(kind.prefix)]
-            if own and model in kind.bars:
+            if own:
                 run = _Run(model, kind, mem0, recount)
                 notes += _measure(run, own, spaces)
                 figures += _figures(run)
@@ -152,22 +172,30 @@ def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, Spac
 
 
 def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, space: Space) -> None:
+    asked = [(OURS, budget, {}) for budget in run.kind.budgets]
+    asked += [(name, VARIANT_TOKENS, changes) for name, changes in VARIANTS.items()]
+    if VARIANT_TOKENS not in run.kind.budgets:
+        asked.append((OURS, VARIANT_TOKENS, {}))
     for question in dialogue.questions:
-        for budget in run.kind.budgets:
+        for name, budget, changes in asked:
             request = AssemblyIn(
                 space=space.slug,
                 query=question.text,
                 as_of=dialogue.ended_at,
                 context_tokens=budget,
+                **changes,
             )
             result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
             certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
             run.recount.check(result.text, budget=budget, certificate=certificate)
-            names = {entry.id: entry.external_id for entry in result.outcome.ledger}
-            order = [names[record_id] for record_id in result.outcome.order]
-            lines = result.text.splitlines(keepends=True)[-len(order) :] if order else []
-            context = Context(result.text, dict(zip(order, lines, strict=True)))
-            results[OURS, budget].append(measure_context(dialogue, question, context, budget))
+            results[name, budget].append(measure_context(dialogue, question, _context_of(result), budget))
+
+
+def _context_of(result: AssemblyResult) -> Context:
+    names = {entry.id: entry.external_id for entry in result.outcome.ledger}
+    order = [names[record_id] for record_id in result.outcome.order]
+    lines = result.text.splitlines(keepends=True)[-len(order) :] if order else []
+    return Context(result.text, dict(zip(order, lines, strict=True)))
 
 
 def _ask(
@@ -210,13 +238,30 @@ def _describe_kinds(run: _Run) -> Iterator[str]:
 
 
 def _figures(run: _Run) -> Iterator[Figure]:
-    bars = dict(zip(run.kind.budgets, run.kind.bars[run.model], strict=True))
+    bars = dict(zip(run.kind.budgets, run.kind.bars.get(run.model, ()), strict=False))
     for (name, budget), measured in run.results.items():
-        share, least = _recall(measured), bars[budget]
-        bar = at_least(least, share, f"≥ {least:g}") if name == OURS else None
+        share, least = _recall(measured), bars.get(budget)
+        bar = at_least(least, share, f"≥ {least:g}") if name == OURS and least else None
         yield Figure(
             f"{run.kind.name}, {run.model}, {budget:,} tokens: {name}", "", len(measured), share, bar=bar
         )
+    yield from _adaptive_figures(run)
+
+
+def _adaptive_figures(run: _Run) -> Iterator[Figure]:
+    """Compare the adaptive budget with the fixed one: recall lost, and tokens taken."""
+    fixed, adaptive = run.results[OURS, VARIANT_TOKENS], run.results[ADAPTIVE, VARIANT_TOKENS]
+    lost = _recall(fixed) - _recall(adaptive)
+    share = sum(each.tokens for each in adaptive) / sum(each.tokens for each in fixed)
+    most_lost, most_tokens = run.kind.adaptive
+    name = f"{run.kind.name}, {run.model}, adaptive"
+    yield Figure(
+        f"{name}: recall lost", "", len(adaptive), lost, bar=at_most(most_lost, lost, f"≤ {most_lost:g}")
+    )
+    yield Figure(
+        f"{name}: share of the tokens", "", len(adaptive), share,
+        bar=at_most(most_tokens, share, f"≤ {most_tokens:g}"),
+    )  # fmt: skip
 
 
 def _recall(measured: Sequence[Measured]) -> float:
