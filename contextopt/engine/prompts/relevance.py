@@ -151,13 +151,21 @@ class _Run:
 
         The words are the sum of the lexical parts, the meaning the mean of the semantic parts by length.
         """
-        begins = [0, *accumulate(self.sizes)]
+        lengths = [size or 1 for size in self.sizes]
+        begins = [0, *accumulate(lengths)]
+        # Integers, so that sums of a part of the run are exact.
+        words = [0, *accumulate(int(each.lexical * PART_SCALE) for each in self.parts)]
+        meant = [
+            0,
+            *accumulate(
+                int((each.semantic or 0.0) * PART_SCALE) * length
+                for each, length in zip(self.parts, lengths, strict=True)
+            ),
+        ]
         for at, record_id in enumerate(self.ids):
-            around = slice(*self._surroundings(at, begins))
-            parts, lengths = self.parts[around], [max(1, size) for size in self.sizes[around]]
-            words = sum(each.lexical for each in parts)
-            meant = sum((each.semantic or 0.0) * length for each, length in zip(parts, lengths, strict=True))
-            yield record_id, words, meant / sum(lengths)
+            first, end = self._surroundings(at, begins)
+            meaning = (meant[end] - meant[first]) / (begins[end] - begins[first])
+            yield record_id, (words[end] - words[first]) / PART_SCALE, meaning / PART_SCALE
 
     def _surroundings(self, at: int, begins: Sequence[int]) -> tuple[int, int]:
         """Return the first place of the passage around a place, and the place after its last one."""
