@@ -17,6 +17,7 @@ from contextopt.assemblies.questions import NOTES_READ
 from contextopt.assemblies.results import AssemblyResult, entry_json
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import Assembled, Query, RecordDetail, RecordSummary, SpaceContext
+from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
@@ -89,7 +90,8 @@ def _query(givens: Givens, request: dict[str, Any], found: dict[tuple[int, int],
             notes = state.notes[:NOTES_READ]
             details[given.id] = RecordDetail(state.title, state.type, tuple(state.tags), notes)
     relevant = {given.id: given.relevance for given in givens.records if given.is_candidate}
-    return Query(frozenset(terms(request["query"].strip())), relevant, details, givens.is_relevant)
+    asked = request["query"].strip()
+    return Query(frozenset(terms(asked)), relevant, details, givens.is_relevant, numbers_in(asked))
 
 
 def differences(payload: AssemblyPayload, text: str | None = None) -> Iterator[str]:

@@ -23,6 +23,7 @@ from contextopt.engine import (
     relevances,
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
+from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions, without_names
 from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances, rank_by_query
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
@@ -102,7 +103,7 @@ def load_for_question(
     return replace(
         base,
         records=best,
-        query=Query(frozenset(terms(asked.text)), relevant, details, is_relevant),
+        query=Query(frozenset(terms(asked.text)), relevant, details, is_relevant, numbers_in(asked.text)),
         encoder=asked.vector.model if asked.vector else "",
         warnings=tuple(_warnings(asked, is_relevant=is_relevant)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,

@@ -4,11 +4,17 @@ Two texts are near-duplicates if their three-word shingles overlap by at least n
 fact tells them apart: numbers, versions, identifiers and negations must be the same. Texts under eight words
 must be identical word by word.
 
+Commits of one source whose titles differ in numbers alone ("Bump the group with 3 updates") repeat the newest
+of them, unless the question names such a number.
+
 Source: Broder 1997, On the resemblance and containment of documents (shingles, resemblance).
 """
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from contextopt.engine.text.cleaning import flatten
 
@@ -18,6 +24,10 @@ MIN_WORDS = 8
 MAX_CHARS = 20_000
 """Only this many characters of longer texts are compared, and the length."""
 
+COMMIT = "commit"
+"""Type of the records whose titles are compared without their numbers."""
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"\w+(?:[.'’/_:-]\w+)*")
 _NEGATIONS = frozenset(
     {
@@ -27,6 +37,45 @@ _NEGATIONS = frozenset(
 )
 
 type Shingles = frozenset[tuple[str, ...]]
+
+
+class Commit(NamedTuple):
+    """The record of a commit, as far as repetitions are concerned."""
+
+    id: int
+    source: str
+    title: str
+    date: datetime
+
+
+def numbers_in(text: str) -> frozenset[str]:
+    """Return the numbers of a text, such as "3" and "1.2.4"."""
+    return frozenset(_NUMBER.findall(text))
+
+
+def newer_commits(commits: Iterable[Commit], asked: Collection[str]) -> dict[int, int]:
+    """Map each commit that a newer one repeats to the newest.
+
+    Two commits of one source repeat each other if their titles differ in numbers alone. A commit with a
+    number in `asked`, the numbers of the question, repeats none.
+    """
+    groups: dict[tuple[str, str], list[Commit]] = {}
+    for commit in commits:
+        numbers = numbers_in(commit.title)
+        if numbers and numbers.isdisjoint(asked):
+            key = commit.source, _NUMBER.sub("0", commit.title.casefold())
+            groups.setdefault(key, []).append(commit)
+    return {
+        older.id: newest.id
+        for group in groups.values()
+        for newest in [_newest(group)]
+        for older in group
+        if older.id != newest.id
+    }
+
+
+def _newest(commits: Sequence[Commit]) -> Commit:
+    return max(commits, key=lambda commit: (commit.date, commit.id))
 
 
 class SeenTexts:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
-from contextopt.engine.prompts.duplicates import SeenTexts
+from contextopt.engine.prompts.duplicates import COMMIT, Commit, SeenTexts, newer_commits
 from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.prompts.relevance import Relevance
 from contextopt.engine.prompts.rendering import record_line
@@ -45,13 +45,15 @@ class Query:
     """A question for the engine: its terms, the search results, and the records' texts.
 
     A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
-    its summary. `is_relevant` is False if no record seems to be about the question.
+    its summary. `is_relevant` is False if no record seems to be about the question. `numbers` are those that
+    the question names.
     """
 
     terms: frozenset[str]
     relevant: Mapping[int, Relevance]
     details: Mapping[int, RecordDetail]
     is_relevant: bool = True
+    numbers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def select(
 
     A pinned record stays even if it repeats another. Records after the room is full stay unchanged.
     """
-    seen = SeenTexts()
+    seen, newer = SeenTexts(), _newer_commits(ranked, query)
     lines: list[Scored] = []
     duplicates: list[Scored] = []
     originals: dict[int, int] = {}
@@ -106,7 +108,9 @@ def select(
             lines.append(scored)
             used += scored.record.tokens
             continue
-        original = seen.admit(scored.record.id, detail.said, always=scored.record.pinned)
+        original = newer.get(scored.record.id)
+        if original is None:
+            original = seen.admit(scored.record.id, detail.said, always=scored.record.pinned)
         if original is not None:
             duplicates.append(scored)
             originals[scored.record.id] = original
@@ -118,6 +122,16 @@ def select(
         used += record.tokens
         is_shortened = is_shortened or chars < wanted
     return Selection(tuple(lines), tuple(duplicates), originals, is_shortened)
+
+
+def _newer_commits(ranked: Sequence[Scored], query: Query) -> dict[int, int]:
+    """Map the ids of unpinned commits to those of newer ones that repeat them."""
+    commits = []
+    for record, _ in ranked:
+        detail = query.details.get(record.id)
+        if detail is not None and detail.type == COMMIT and not record.pinned:
+            commits.append(Commit(record.id, record.source, detail.title, record.date))
+    return newer_commits(commits, query.numbers)
 
 
 def _enlarged(

@@ -132,7 +132,7 @@ def test_the_engine_gets_nothing_that_is_not_logged() -> None:
         "query",
     ]  # fmt: skip
     assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
-    assert names(engine.Query) == ["terms", "relevant", "details", "is_relevant"]
+    assert names(engine.Query) == ["terms", "relevant", "details", "is_relevant", "numbers"]
     assert names(FilterCounts) == ["filtered", "outside_window", "deleted"]
     assert names(engine.RecordDetail) == ["title", "type", "tags", "notes"]
     assert names(engine.RecordSummary) == [
