@@ -1,7 +1,9 @@
 """Open pages that are told of changes by the real web server, also after it was killed."""
 
+import fcntl
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from benchmarks.service.server import free_port
 from contextopt.models import Space, Team, User
-from dashboard.management.commands.up import collect_static_files, web_command
+from dashboard.management.commands.up import web_command
 from tests import factories
 from tests.concurrency import wait_until
 
@@ -67,9 +69,30 @@ def space(team: Team) -> Space:
     return space
 
 
+# The tests' own settings have no manifest, which the web process needs.
+COLLECT = """
+import django
+django.setup()
+from dashboard.management.commands.up import collect_static_files
+collect_static_files()
+"""
+
+
 @pytest.fixture
-def web(space: Space) -> Iterator[Web]:
-    collect_static_files()
+def static_files() -> None:
+    with (settings.VAR_DIR / "static.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        settings_module = {"DJANGO_SETTINGS_MODULE": "config.settings"}
+        subprocess.run(
+            [sys.executable, "-c", COLLECT],
+            cwd=settings.BASE_DIR,
+            env=os.environ | settings_module,
+            check=True,
+        )
+
+
+@pytest.fixture
+def web(space: Space, static_files: None) -> Iterator[Web]:
     web = Web()
     yield web
     web.stop()
