@@ -41,9 +41,8 @@ class Endpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._turns:
-            async with ThreadSensitiveContext():
-                found = await sync_to_async(_admit)(scope)
+        async with self._turns, ThreadSensitiveContext():
+            found = await sync_to_async(_admit)(scope)
         if isinstance(found, HttpResponse):
             await _send_response(send, found)
             return
@@ -63,9 +62,9 @@ class Endpoint:
 
 
 def _build_manager() -> "StreamableHTTPSessionManager":
-    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+    from mcp.server.transport_security import TransportSecuritySettings
 
-    from memory.mcp.server import build_server  # noqa: PLC0415
+    from memory.mcp.server import build_server
 
     server = build_server()
     # `_admit` has checked host and origin.

@@ -17,9 +17,8 @@ from contextopt.errors import ContextoptError
 from contextopt.faults import NAME_MAX, NAMED_MAX, describe_faults
 from contextopt.locks import is_about_deleted
 from memory.mcp import tools
-from memory.mcp.answers import answer, one_line
+from memory.mcp.answers import NAME, TITLE, VERSION, answer, one_line
 
-NAME = "contextopt"
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6
 INSTRUCTIONS = (
@@ -44,7 +43,9 @@ class ContextServer(MCPServer):
     """Refuses unknown arguments, which the SDK ignores, and explains errors without its prefix."""
 
     def __init__(self) -> None:
-        super().__init__(NAME, title="Contextopt", instructions=INSTRUCTIONS, subscriptions=False)
+        super().__init__(
+            NAME, title=TITLE, version=VERSION, instructions=INSTRUCTIONS, subscriptions=False
+        )
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
 
     async def list_tools(self) -> list[Tool]:

@@ -17,7 +17,7 @@ from memory.mcp.found import find_dropped, find_hits
 from memory.mcp.kept import keep_memory, keep_record
 from memory.memories.inputs import Content
 
-TOKENS_MIN = 100
+TOKENS_MIN = 200
 RESULTS_MAX = 50
 
 Space = Annotated[Slug, Field(description="slug of the space")]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
@@ -20,20 +21,26 @@ from mcp_types import CallToolResult
 from psycopg.conninfo import make_conninfo
 
 from contextopt.models import Scope, Space, Team
+from dashboard.management.commands.up import web_command
 from tests import factories
 from tests.concurrency import in_own_loop, wait_until
 
 MODES = ("2026-07-28", "legacy")
 TRANSPORTS = ("http", "stdio")
+PROCESSES = "tests of tools for models"
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+
+
+def database() -> str:
+    used = connection.settings_dict
+    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    given = {name: used[setting] for name, setting in names.items() if used[setting]}
+    return make_conninfo(**given, application_name=PROCESSES)
 
 
 def environment() -> dict[str, str]:
     """Return the environment of a process that works on the tests' database."""
-    used = connection.settings_dict
-    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    given = {name: used[setting] for name, setting in names.items() if used[setting]}
-    return {**os.environ, "DATABASE_URL": make_conninfo(**given)}
+    return {**os.environ, "DATABASE_URL": database()}
 
 
 @pytest.fixture(scope="session")
@@ -42,20 +49,26 @@ def address(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "granian", "config.asgi:application", "--interface", "asginl", "--no-ws"),
-        *("--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-    ]
     log = tmp_path_factory.mktemp("server") / "log"
     with (
         log.open("w") as output,
         subprocess.Popen(
-            command, cwd=settings.BASE_DIR, env=environment(), stdout=output, stderr=output
+            web_command("127.0.0.1", port, web_workers=1),
+            cwd=settings.BASE_DIR, env=environment(), stdout=output, stderr=output,
         ) as server,
-    ):
+    ):  # fmt: skip
         wait_until(lambda: _answers(port))
         yield f"http://127.0.0.1:{port}"
         server.terminate()
+    wait_until(lambda: not _others())
+
+
+def _others() -> int:
+    """Return how many sessions processes still hold. The tests' database is dropped only without any."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()"
+    with psycopg.connect(database()) as own:
+        [row] = own.execute(asked, [PROCESSES])
+    return int(row[0])
 
 
 def _answers(port: int) -> bool:
