@@ -42,10 +42,12 @@ def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: in
     Raises:
         NotFound: the team has no such context.
     """
-    rows = Assembly.objects.select_related("payload").filter(team_id=caller.team.pk, payload__isnull=False)
+    rows = Assembly.objects.select_related("payload").filter(
+        team_id=caller.team.pk, space__isnull=False, payload__isnull=False
+    )
     assembly = find_one(rows.filter(pk=assembly_id), f"context {assembly_id}")
     reasons = {entry["id"]: entry["reason"] for entry in assembly.payload.entries if not entry["kept"]}
-    records = Record.objects.live().filter(space_id=assembly.space_id).in_bulk(list(reasons))
+    records = Record.objects.live().filter(space__team_id=caller.team.pk).in_bulk(list(reasons))
     kept = [(records[record_id], reason) for record_id, reason in reasons.items() if record_id in records]
     blocks = (_describe_dropped(record, reason) for record, reason in kept[:limit])
     note = f" Of {assembly.records_dropped:,} dropped, best first."

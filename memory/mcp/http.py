@@ -5,7 +5,7 @@ Each request stands alone: there are no sessions, so any web process can answer 
 
 import asyncio
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
@@ -14,6 +14,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import HttpResponse
 from django.utils.http import is_same_domain
+from ninja.errors import AuthenticationError
 
 from config.site import Receive, Scope, Send
 from contextopt.api.protocol import problems
@@ -48,7 +49,7 @@ class Endpoint:
             return
         enter(lambda: found)
         manager = self._manager or await self._start()
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, cast("Any", receive), send)
 
     async def _start(self) -> "StreamableHTTPSessionManager":
         async with self._starting:
@@ -125,7 +126,7 @@ def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
         count_wrong_key(request)
     except TooManyAttempts as error:
         return problems.on_too_many_attempts(request, error)
-    return problems.on_unauthenticated(request, problems.AuthenticationError(401))
+    return problems.on_unauthenticated(request, AuthenticationError(401))
 
 
 async def _send_response(send: Send, response: HttpResponse) -> None:

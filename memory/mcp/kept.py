@@ -9,7 +9,6 @@ from contextopt.spaces.spaces import find_space
 from memory.mcp.callers import Caller
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.memories.models import TrustLevel
 from memory.models import Memory
 
 SOURCE = "mcp"
@@ -40,7 +39,5 @@ def keep_memory(
     same = Memory.objects.filter(team=caller.team, title=title, content=content, deleted_at=None)
     if (found := same.first()) is not None:
         return found, False
-    data = MemoryIn(
-        title=title, content=content, memory_type=kind, tags=list(tags), trust_level=TrustLevel.AGENT.value
-    )
+    data = MemoryIn(title=title, content=content, memory_type=kind, tags=list(tags), trust_level="agent")
     return create_memory(team=caller.team, data=data, actor=caller.actor), True

@@ -43,9 +43,7 @@ class ContextServer(MCPServer):
     """Refuses unknown arguments, which the SDK ignores, and explains errors without its prefix."""
 
     def __init__(self) -> None:
-        super().__init__(
-            NAME, title=TITLE, version=VERSION, instructions=INSTRUCTIONS, subscriptions=False
-        )
+        super().__init__(NAME, title=TITLE, version=VERSION, instructions=INSTRUCTIONS, subscriptions=False)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
 
     async def list_tools(self) -> list[Tool]:

@@ -1,17 +1,18 @@
 """Every tool through every door: both transports, both revisions, with the SDK's own client."""
 
+import asyncio
 import json
 import re
 import subprocess
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from mcp import Client
 
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
 from memory.models import Memory, Vote
 from tests import factories
+from tests.concurrency import beside
 from tests.memory.mcp.conftest import MANAGE, MODES, Door, environment, text_of
 
 SCHEMAS_MAX_TOKENS = 2_000
@@ -60,7 +61,7 @@ def test_a_process_stops_working_when_its_key_is_revoked(address: str, team: Tea
 
     async def story(client: Client) -> list[bool]:
         first = await client.call_tool("search", {"query": "lock"})
-        await sync_to_async(key.revoke)()
+        await asyncio.wrap_future(beside(key.revoke))
         return [first.is_error, (await client.call_tool("search", {"query": "lock"})).is_error]
 
     assert Door("stdio", MODES[0], secret, address).visit(story) == [False, True]

@@ -14,7 +14,7 @@ from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
 from contextopt.people.logins import WRONG_KEYS
 from memory.models import Memory, Vote
 from tests import factories
-from tests.concurrency import in_own_loop, somebody_waits, wait_until
+from tests.concurrency import beside, in_own_loop, somebody_waits, wait_until
 from tests.memory.mcp.conftest import Door, text_of
 
 CALL = {
@@ -177,7 +177,7 @@ def test_calls_that_wait_for_the_database_hold_no_page_up(address: str, secret: 
     async def story() -> float:
         async with httpx2.AsyncClient(headers={"X-API-Key": secret, **ACCEPTS}, timeout=30) as client:
             calls = [asyncio.create_task(client.post(f"{address}/mcp", content=content)) for _ in range(12)]
-            await asyncio.to_thread(wait_until, somebody_waits)
+            await asyncio.wrap_future(beside(lambda: wait_until(somebody_waits)))
             started = time.perf_counter()
             assert (await client.get(f"{address}/healthz")).status_code == 200
             elapsed = time.perf_counter() - started
