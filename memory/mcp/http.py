@@ -119,10 +119,10 @@ def is_known_origin(origin: str, own: str) -> bool:
 def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
     bearer = request.headers.get("Authorization", "")
     secret = bearer[7:] if bearer.lower().startswith("bearer ") else request.headers.get("X-API-Key", "")
-    key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", ""), Way.MCP))
-    if key is not None:
-        return Caller.of_key(key)
     try:
+        key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", ""), Way.MCP))
+        if key is not None:
+            return Caller.of_key(key)
         count_wrong_key(request)
     except TooManyAttempts as error:
         return problems.on_too_many_attempts(request, error)
