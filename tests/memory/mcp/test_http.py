@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -173,8 +174,9 @@ def test_calls_that_wait_for_the_database_hold_no_page_up(address: str, secret: 
     """While all turns of the tools wait for a lock, the process serves its other pages."""
     call = {"name": "remember", "arguments": {"title": "a", "content": "b", "space": "support"}}
     content = json.dumps({**CALL, "params": call})
+    measured = threading.Event()
 
-    async def story() -> float:
+    async def story() -> tuple[float, list[str]]:
         async with httpx2.AsyncClient(headers={"X-API-Key": secret, **ACCEPTS}, timeout=30) as client:
             calls = [asyncio.create_task(client.post(f"{address}/mcp", content=content)) for _ in range(12)]
             await asyncio.wrap_future(beside(lambda: wait_until(somebody_waits)))
@@ -182,11 +184,17 @@ def test_calls_that_wait_for_the_database_hold_no_page_up(address: str, secret: 
             assert (await client.get(f"{address}/healthz")).status_code == 200
             elapsed = time.perf_counter() - started
             assert not any(task.done() for task in calls)
-            for task in calls:
-                task.cancel()
-            return elapsed
+            measured.set()
+            answers = await asyncio.gather(*calls)
+            return elapsed, [answer.json()["result"]["content"][0]["text"] for answer in answers]
 
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("LOCK TABLE contextopt_record IN ACCESS EXCLUSIVE MODE")
-        assert in_own_loop(story()) < 2
+        told = beside(lambda: in_own_loop(story()))
+        assert measured.wait(20)
+    elapsed, answers = told.result(30)
+    assert elapsed < 2
+    record = Record.objects.get(title="a")
+    assert sorted(set(answers)) == [f"Record {record.pk} kept.", f"Record {record.pk} was kept before."]
+    assert answers.count(f"Record {record.pk} kept.") == 1
