@@ -3,8 +3,11 @@
 import hashlib
 from collections.abc import Sequence
 
+from django.db import transaction
+
+from contextopt.models import Record, Team
 from contextopt.spaces.inputs import RecordIn
-from contextopt.spaces.records import RowResult, upsert_records
+from contextopt.spaces.records import restore_record, upsert_records
 from contextopt.spaces.spaces import find_space
 from memory.mcp.callers import Caller
 from memory.memories.inputs import MemoryIn
@@ -16,8 +19,9 @@ SOURCE = "mcp"
 
 def keep_record(
     caller: Caller, space: str, *, title: str, content: str, kind: str, tags: Sequence[str]
-) -> RowResult:
-    """Write a record, which `get_context` of the space considers from then on.
+) -> tuple[int, bool]:
+    """Write a record, which `get_context` of the space considers from then on; return its id, and whether it
+    is new.
 
     Its external ID is a hash of title and text, so a repeated call finds it.
 
@@ -28,14 +32,22 @@ def keep_record(
     row = RecordIn(
         title=title, notes=content, type=kind, tags=list(tags), source=SOURCE, external_id=digest[:32]
     )
-    found = find_space(caller.team.pk, space)
-    return upsert_records(space=found, rows=[row], actor=caller.actor)[0]
+    result = upsert_records(space=find_space(caller.team.pk, space), rows=[row], actor=caller.actor)[0]
+    # Written after it was deleted, it is wanted again.
+    deleted = Record.objects.filter(pk=result.record_id).exclude(deleted_at=None).first()
+    if deleted is not None:
+        restore_record(record=deleted, actor=caller.actor)
+    is_new = result.status == "created" or deleted is not None
+    return result.record_id, is_new
 
 
+@transaction.atomic
 def keep_memory(
     caller: Caller, *, title: str, content: str, kind: str, tags: Sequence[str]
 ) -> tuple[Memory, bool]:
     """Write a memory that belongs to no space; return it, and whether it is new."""
+    # The same call at the same time waits here.
+    Team.objects.select_for_update(no_key=True).get(pk=caller.team.pk)
     same = Memory.objects.filter(team=caller.team, title=title, content=content, deleted_at=None)
     if (found := same.first()) is not None:
         return found, False

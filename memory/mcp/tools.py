@@ -65,8 +65,8 @@ def remember(
     if not space:
         memory, is_new = keep_memory(caller, title=title, content=content, kind=kind, tags=tags)
         return f"Memory {memory.pk} {'kept' if is_new else 'was kept before'}."
-    result = keep_record(caller, space, title=title, content=content, kind=kind, tags=tags)
-    return f"Record {result.record_id} {'kept' if result.status == 'created' else 'was kept before'}."
+    record_id, is_new = keep_record(caller, space, title=title, content=content, kind=kind, tags=tags)
+    return f"Record {record_id} {'kept' if is_new else 'was kept before'}."
 
 
 def feedback(
