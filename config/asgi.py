@@ -14,6 +14,7 @@ django.setup()
 from config.embedded.pulses import start_pulse  # noqa: E402
 from config.site import Receive, Scope, Send, Site  # noqa: E402
 from dashboard.kit.events import EVENTS_PATH, serve_events  # noqa: E402
+from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
 _site = Site()
 
@@ -21,6 +22,8 @@ _site = Site()
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http" and scope["path"] == EVENTS_PATH:
         await serve_events(scope, receive, send)
+    elif scope["type"] == "http" and scope["path"] == MCP_PATH:
+        await serve_mcp(scope, receive, send)
     else:
         await _site(scope, receive, send)
 

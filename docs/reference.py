@@ -24,7 +24,7 @@ GROUPS = {
         "task_status", "compress_findings", "index_repo", "relevant_files",
     ),
     "Memory": ("complete_task", "strategy_hint", "detect_task_pattern"),
-    "Connect": ("connect",),
+    "Connect": ("connect", "mcp"),
     "Administration": ("create_api_key", "embed", "rebuild_rollups", "demo"),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ with their counts, and one insert of the narrow row with its payload.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -51,6 +51,26 @@ STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
 REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3_SETTINGS).items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A context that is decided but not logged yet."""
+
+    result: AssemblyResult
+    occasion: Occasion
+    found: Candidates
+    reach: int
+
+    def log(self, *, is_demo: bool = False, created_at: datetime | None = None) -> AssemblyResult:
+        """Log the context; return it with its id.
+
+        Raises:
+            NotFound: the space was deleted meanwhile.
+        """
+        givens = pack_givens(self.occasion.space, self.found, self.reach)
+        occasion = replace(self.occasion, givens=givens, is_demo=is_demo, created_at=created_at)
+        return replace(self.result, id=log_assembly(self.result, occasion))
+
+
 def assemble_space(
     *,
     team_id: int,
@@ -67,6 +87,19 @@ def assemble_space(
     `settings` of the space that are not published.
 
     Raises:
+        NotFound, InvalidInput, InvalidValue, BudgetExceeded, UnknownEncoding: see `decide_space`.
+    """
+    tried = None if store else settings
+    decision = decide_space(team_id=team_id, request=request, actor=actor, settings=tried)
+    return decision.log(is_demo=is_demo, created_at=created_at) if store else decision.result
+
+
+def decide_space(
+    *, team_id: int, request: AssemblyIn, actor: str, settings: Mapping[str, Any] | None = None
+) -> Decision:
+    """Decide which of a space's records enter one prompt, without logging it.
+
+    Raises:
         NotFound: the team has no such space.
         InvalidInput, InvalidValue: a setting is outside its range; the error names it.
         BudgetExceeded: system and history leave the response less than its reservation.
@@ -75,7 +108,7 @@ def assemble_space(
     started = work_seconds()
     as_of = request.as_of or timezone.now()
     space = load_space(team_id, request.space)
-    if settings and not store:
+    if settings:
         space = replace(space, settings={**space.settings, **settings})
     config, overrides = config_in_force(space, request)
     with loading():
@@ -91,7 +124,6 @@ def assemble_space(
             break
     emptiness = Emptiness(space.id, space.to_value(()), asked, as_of, tokenizer, outcome)
     warnings = (*found.warnings, *emptiness.warnings())
-    assembly_ms = (work_seconds() - started) * 1_000
     result = AssemblyResult(
         id=None,
         space=space.slug,
@@ -101,14 +133,10 @@ def assemble_space(
         overrides=overrides,
         outcome=outcome,
         entries=tuple(map(entry_json, outcome.ledger)),
-        assembly_ms=assembly_ms,
+        assembly_ms=(work_seconds() - started) * 1_000,
         warnings=warnings,
     )
-    if not store:
-        return result
-    givens = pack_givens(space, found, reach)
-    occasion = Occasion(team_id, space, config, request, actor, is_demo, created_at, system, history, givens)
-    return replace(result, id=log_assembly(result, occasion))
+    return Decision(result, Occasion(team_id, space, config, request, actor, system, history), found, reach)
 
 
 def _decide(

@@ -78,11 +78,11 @@ class Occasion:
     config: ContextConfig
     request: AssemblyIn
     actor: str
-    is_demo: bool
-    created_at: datetime | None
     system: int | None
     history: int | None
-    givens: bytes
+    is_demo: bool = False
+    created_at: datetime | None = None
+    givens: bytes = b""
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""

@@ -1,0 +1,56 @@
+"""`manage.py mcp`"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import connection
+
+from contextopt.api.protocol.access import find_key
+from contextopt.errors import InvalidInput
+from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
+from contextopt.models import Scope
+from contextopt.people.ways import Way
+from memory.mcp.callers import Caller, enter
+from memory.mcp.server import build_server
+
+KEY_VARIABLE = "CONTEXTOPT_KEY"
+
+
+class Command(ReportingCommand):
+    help = (
+        "Serve the tools for models (MCP) on standard input and output, as a program that an agent starts. "
+        "With CONTEXTOPT_KEY set, it acts with that key, else in the team, with all rights."
+    )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        find = caller_finder(options)
+        # A key that is wrong now is a mistake of the configuration; it may be revoked later.
+        find()
+        connection.close()
+        enter(find)
+        build_server().run("stdio")
+        return DONE
+
+
+def caller_finder(options: Mapping[str, Any]) -> Callable[[], Caller]:
+    """Return the function that tells for each call whom the tools act for.
+
+    It raises InvalidInput if CONTEXTOPT_KEY is no valid key.
+
+    Raises:
+        NotFound: there is no such team.
+    """
+    secret = os.environ.get(KEY_VARIABLE, "").strip()
+    if not secret:
+        caller = Caller(team_of(options), ACTOR, Scope.ADMIN)
+        return lambda: caller
+    return lambda: find_caller(secret)
+
+
+def find_caller(secret: str) -> Caller:
+    """Raises: InvalidInput."""
+    key = find_key(secret, Way.MCP)
+    if key is None:
+        raise InvalidInput.of(KEY_VARIABLE, "is not a valid key")
+    return Caller.of_key(key)

@@ -1,0 +1,1 @@
+"""Tools for models, over the Model Context Protocol."""

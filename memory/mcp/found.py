@@ -1,0 +1,85 @@
+"""The tool `search`: hits or dropped records as blocks of quoted text, as many as fit."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.utils import timezone
+
+from contextopt.engine.text.cleaning import flatten_to
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.errors import InvalidInput
+from contextopt.lookups import find_one
+from contextopt.models import Assembly, Record
+from memory.mcp.answers import QUOTED, fit_blocks, quote
+from memory.mcp.callers import Caller
+from memory.search.inputs import SearchIn
+from memory.search.search import ResultOut, find
+
+ENCODING = "cl100k_base"
+TITLE_CHARS = 200
+CONTENT_CHARS = 800
+TEXT_CHARS = 20_000
+
+
+def find_hits(caller: Caller, query: str, space: str, *, limit: int, max_tokens: int) -> str:
+    """Return the hits of a search, best first.
+
+    Raises:
+        NotFound: the team has no such space.
+        InvalidInput: there is no query.
+    """
+    if not query.strip():
+        raise InvalidInput.of("query", "is missing")
+    request = SearchIn(query=query, space=space or None, limit=limit)
+    found = find(team=caller.team, request=request, now=timezone.now())
+    note = " Only words were searched: the embedding model is down." if found.degraded else ""
+    return _fit(map(_describe_hit, found.results), len(found.results), "hits", note, max_tokens)
+
+
+def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: int) -> str:
+    """Return the best records that a logged context dropped, with the reason.
+
+    Raises:
+        NotFound: the team has no such context.
+    """
+    rows = Assembly.objects.select_related("payload").filter(
+        team_id=caller.team.pk, space__isnull=False, payload__isnull=False
+    )
+    assembly = find_one(rows.filter(pk=assembly_id), f"context {assembly_id}")
+    reasons = {entry["id"]: entry["reason"] for entry in assembly.payload.entries if not entry["kept"]}
+    records = Record.objects.live().filter(space__team_id=caller.team.pk).in_bulk(list(reasons))
+    kept = [(records[record_id], reason) for record_id, reason in reasons.items() if record_id in records]
+    blocks = (_describe_dropped(record, reason) for record, reason in kept[:limit])
+    note = f" Of {assembly.records_dropped:,} dropped, best first."
+    return _fit(blocks, min(limit, len(kept)), "dropped records", note, max_tokens)
+
+
+def _fit(blocks: Iterator[str], count: int, what: str, note: str, max_tokens: int) -> str:
+    tokenizer: Tokenizer = get_tokenizer(ENCODING)
+
+    def head(shown: int) -> str:
+        more = f" {count - shown} more do not fit." if shown < count else ""
+        return f"{shown} {what}.{note}{more} {QUOTED if shown else ''}".rstrip()
+
+    return fit_blocks(head, blocks, max_tokens, tokenizer)
+
+
+def _describe_hit(hit: ResultOut) -> str:
+    similarity = "" if hit["similarity"] is None else f", similarity {hit['similarity']:.2f}"
+    place = f"{hit['kind']} {hit['id']}, {_day(hit['date'] or hit['created_at'])}{similarity}"
+    trust = ", from outside the team" if hit["trust_level"] == "external" else ""
+    return _block(f"{place}{trust}", hit["title"], hit["content"])
+
+
+def _describe_dropped(record: Record, reason: str) -> str:
+    words = reason.replace("_", " ")
+    return _block(f"record {record.pk}, {_day(record.date)}, dropped: {words}", record.title, record.notes)
+
+
+def _block(line: str, title: str, content: str) -> str:
+    shown = flatten_to(content[:TEXT_CHARS], CONTENT_CHARS)
+    return "\n".join([line, quote(flatten_to(title, TITLE_CHARS)), *([quote(shown)] if shown else [])])
+
+
+def _day(moment: datetime) -> str:
+    return moment.date().isoformat()

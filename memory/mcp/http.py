@@ -1,0 +1,143 @@
+"""The endpoint at `/mcp`: checks address, origin and key, then hands the request to the SDK.
+
+Each request stands alone: there are no sessions, so any web process can answer it.
+"""
+
+import asyncio
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, cast
+
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
+from django.db import InterfaceError, OperationalError, close_old_connections
+from django.http import HttpResponse
+from django.utils.http import is_same_domain
+from ninja.errors import AuthenticationError
+
+from config.site import Receive, Scope, Send
+from contextopt.api.protocol import problems
+from contextopt.api.protocol.access import find_key
+from contextopt.errors import TooManyAttempts
+from contextopt.people.logins import count_wrong_key
+from contextopt.people.ways import Way, way_of
+from memory.mcp.callers import Caller, enter
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+MCP_PATH = "/mcp"
+# A client that sends slowly holds a connection, but neither a turn here nor one of the tools'.
+CHECKS_AT_ONCE = 4
+
+
+class Endpoint:
+    """The endpoint of this process. The SDK is loaded by the first request: that takes most of a second."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(CHECKS_AT_ONCE)
+        self._starting = asyncio.Lock()
+        self._manager: StreamableHTTPSessionManager | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._turns, ThreadSensitiveContext():
+            found = await sync_to_async(_admit)(scope)
+        if isinstance(found, HttpResponse):
+            await _send_response(send, found)
+            return
+        enter(lambda: found)
+        manager = self._manager or await self._start()
+        await manager.handle_request(scope, cast("Any", receive), send)
+
+    async def _start(self) -> "StreamableHTTPSessionManager":
+        async with self._starting:
+            if self._manager is None:
+                manager = await asyncio.to_thread(_build_manager)
+                is_ready = asyncio.Event()
+                self._running = asyncio.create_task(_hold(manager, is_ready))
+                await is_ready.wait()
+                self._manager = manager
+        return self._manager
+
+
+def _build_manager() -> "StreamableHTTPSessionManager":
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from memory.mcp.server import build_server
+
+    server = build_server()
+    # `_admit` has checked host and origin.
+    checked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server.streamable_http_app(stateless_http=True, json_response=True, transport_security=checked)
+    return server.session_manager
+
+
+async def _hold(manager: "StreamableHTTPSessionManager", is_ready: asyncio.Event) -> None:
+    async with manager.run():
+        is_ready.set()
+        await asyncio.Event().wait()
+
+
+def _admit(scope: Scope) -> Caller | HttpResponse:
+    """Return who calls, or the refusal. The body is not read before."""
+    request = ASGIRequest(scope, BytesIO())
+    try:
+        return _refuse_place(request) or _authenticate(request)
+    except (OperationalError, InterfaceError) as error:
+        return problems.on_unavailable(request, error)
+    finally:
+        close_old_connections()
+
+
+def _refuse_place(request: ASGIRequest) -> HttpResponse | None:
+    try:
+        host = request.get_host()
+    except DisallowedHost:
+        detail = "The Host header is not one of this server's names."
+        return problems.problem(request, 421, "misdirected", "Misdirected request", detail)
+    origin = request.headers.get("Origin")
+    if origin and not is_known_origin(origin, f"{request.scheme}://{host}"):
+        detail = "Pages of this origin may not call. CSRF_TRUSTED_ORIGINS names those that may."
+        return problems.problem(request, 403, "forbidden", "Forbidden", detail)
+    if request.method != "POST":
+        return problems.method_not_allowed(request, ["POST"])
+    return None
+
+
+def is_known_origin(origin: str, own: str) -> bool:
+    """Return whether the origin is the site's own, or one of CSRF_TRUSTED_ORIGINS."""
+    scheme, _, host = origin.lower().partition("://")
+    for trusted in (own.lower(), *settings.CSRF_TRUSTED_ORIGINS):
+        trusted_scheme, _, pattern = trusted.partition("://")
+        if scheme == trusted_scheme and is_same_domain(host, pattern.lstrip("*")):
+            return True
+    return False
+
+
+def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
+    bearer = request.headers.get("Authorization", "")
+    secret = bearer[7:] if bearer.lower().startswith("bearer ") else request.headers.get("X-API-Key", "")
+    try:
+        key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", ""), Way.MCP))
+        if key is not None:
+            return Caller.of_key(key)
+        count_wrong_key(request)
+    except TooManyAttempts as error:
+        return problems.on_too_many_attempts(request, error)
+    return problems.on_unauthenticated(request, AuthenticationError(401))
+
+
+async def _send_response(send: Send, response: HttpResponse) -> None:
+    headers: list[tuple[bytes, bytes]] = [
+        (name.lower().encode(), value.encode()) for name, value in response.items()
+    ]
+    headers.append((b"content-length", str(len(response.content)).encode()))
+    start: dict[str, Any] = {"type": "http.response.start", "status": response.status_code}
+    await send({**start, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
+
+
+_endpoint = Endpoint()
+serve_mcp = _endpoint.serve

@@ -1,0 +1,88 @@
+"""The tools. Their docstrings and arguments are what a model reads of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
+from contextopt.limits import TOKENS_MAX
+from contextopt.spaces.inputs import Tags, Title, Type
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import COMMENT_MAX, RATER_MAX, REASON_MAX
+from memory.feedback.votes import give_feedback
+from memory.mcp.callers import current
+from memory.mcp.contexts import build_context
+from memory.mcp.found import find_dropped, find_hits
+from memory.mcp.kept import keep_memory, keep_record
+from memory.memories.inputs import Content
+
+TOKENS_MIN = 200
+RESULTS_MAX = 50
+
+Space = Annotated[Slug, Field(description="slug of the space")]
+MaxTokens = Annotated[
+    int, Field(ge=TOKENS_MIN, le=TOKENS_MAX, description="limit of the whole result"), NUMBER
+]
+
+
+def get_context(
+    space: Space,
+    query: Annotated[Text, Field(max_length=QUERY_MAX, description="what you need to know")],
+    max_tokens: MaxTokens = 2_000,
+    conversation: Annotated[Text, Field(max_length=200, description="your ID for it")] = "",
+) -> str:
+    """Get the records of a space that answer a question, within a token limit. Call it before you answer."""
+    request = AssemblyIn(space=space, query=query, conversation=conversation)
+    return build_context(current(), request, max_tokens)
+
+
+def search(
+    query: Annotated[Text, Field(max_length=QUERY_MAX)] = "",
+    space: Annotated[Text, Field(description="slug; without it, memories only")] = "",
+    limit: Annotated[int, Field(ge=1, le=RESULTS_MAX), NUMBER] = 10,
+    max_tokens: MaxTokens = 2_000,
+    dropped_from: Annotated[
+        int, Field(ge=0, le=2**63 - 1, description="context ID: list the records it dropped"), NUMBER
+    ] = 0,
+) -> str:
+    """Search the records of a space and the team's memories by words and meaning."""
+    if dropped_from:
+        return find_dropped(current(), dropped_from, limit=limit, max_tokens=max_tokens)
+    return find_hits(current(), query, space, limit=limit, max_tokens=max_tokens)
+
+
+def remember(
+    title: Title,
+    content: Content,
+    space: Annotated[Text, Field(description="slug: a record there; without it, a memory of the team")] = "",
+    kind: Annotated[Type, Field(description="such as decision")] = "note",
+    tags: Tags = (),  # type: ignore[assignment]
+) -> str:
+    """Keep something worth knowing later: a decision, a cause, a preference. The same text is kept once."""
+    caller = current()
+    caller.check_write()
+    if not space:
+        memory, is_new = keep_memory(caller, title=title, content=content, kind=kind, tags=tags)
+        return f"Memory {memory.pk} {'kept' if is_new else 'was kept before'}."
+    record_id, is_new = keep_record(caller, space, title=title, content=content, kind=kind, tags=tags)
+    return f"Record {record_id} {'kept' if is_new else 'was kept before'}."
+
+
+def feedback(
+    context: Annotated[Id, Field(description="ID from get_context")],
+    rating: Literal["up", "down"],
+    reason: Annotated[Text, Field(max_length=REASON_MAX)] = "",
+    comment: Annotated[Text, Field(max_length=COMMENT_MAX)] = "",
+    rater: Annotated[Text, Field(max_length=RATER_MAX - 6, description="who votes; else the key")] = "",
+) -> str:
+    """Say whether a context helped to answer. A new vote of the same rater replaces the old one."""
+    caller = current()
+    caller.check_write()
+    vote = give_feedback(
+        team=caller.team,
+        subject=SubjectIn(assembly_id=context),
+        opinion=OpinionIn(rating=rating, reason=reason, comment=comment),
+        rater=f"rater:{rater}" if rater.strip() else caller.actor,
+    )
+    return f"Voted {vote.rating} on context {context}."

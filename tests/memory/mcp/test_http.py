@@ -1,0 +1,200 @@
+"""Who may come in at `/mcp`, and that a call holds nobody else up."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from django.db import connection, transaction
+
+from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
+from contextopt.people.logins import WRONG_KEYS
+from memory.models import Memory, Vote
+from tests import factories
+from tests.concurrency import beside, in_own_loop, somebody_waits, wait_until
+from tests.memory.mcp.conftest import Door, text_of
+
+CALL = {
+    "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+    "params": {"name": "search", "arguments": {"query": "lock", "space": "support"}},
+}  # fmt: skip
+ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+def post(address: str, headers: dict[str, str], content: str = json.dumps(CALL)) -> httpx2.Response:
+    return httpx2.post(f"{address}/mcp", headers={**ACCEPTS, **headers}, content=content, timeout=30)
+
+
+def test_a_key_comes_in_either_header(address: str, secret: str, space: Space) -> None:
+    for headers in ({"Authorization": f"Bearer {secret}"}, {"X-API-Key": secret}):
+        answer = post(address, headers)
+        assert "Queue stuck" in answer.json()["result"]["content"][0]["text"]
+
+
+def test_without_a_valid_key_nothing_is_served(address: str, team: Team) -> None:
+    key, revoked = factories.make_key(team)
+    key.revoke()
+    for headers in ({}, {"Authorization": "Bearer ctx_no"}, {"X-API-Key": revoked}, {"X-API-Key": "x" * 999}):
+        answer = post(address, headers)
+        assert answer.status_code == 401
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_who_sends_many_wrong_keys_must_wait(address: str, secret: str, space: Space) -> None:
+    wrong = [
+        post(address, {"X-API-Key": f"ctx_{number}"}).status_code for number in range(WRONG_KEYS.burst + 3)
+    ]
+    assert wrong[0] == 401
+    assert wrong[-1] == 429
+    assert post(address, {"X-API-Key": secret}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "{address}"}, 200),
+    ],
+)
+def test_only_known_names_and_pages_may_call(
+    address: str, secret: str, space: Space, headers: dict[str, str], status: int
+) -> None:
+    sent = {name: value.format(address=address) for name, value in headers.items()}
+    assert post(address, {"X-API-Key": secret, **sent}).status_code == status
+
+
+def test_only_post_is_served(address: str, secret: str) -> None:
+    for method in ("GET", "DELETE", "PUT"):
+        answer = httpx2.request(method, f"{address}/mcp", headers={"X-API-Key": secret, **ACCEPTS})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+def test_what_is_no_call_is_a_clear_error(address: str, secret: str) -> None:
+    assert post(address, {"X-API-Key": secret}, content="{").status_code == 400
+    assert post(address, {"X-API-Key": secret}, content="x" * 5_000_000).status_code == 413
+
+
+def test_the_way_follows_the_user_agent(address: str, team: Team, space: Space) -> None:
+    key, secret = factories.make_key(team)
+    post(address, {"X-API-Key": secret, "User-Agent": "claude-code/2.1"})
+    post(address, {"X-API-Key": secret, "User-Agent": "python"})
+    assert set(ApiKey.objects.get(pk=key.pk).ways) == {"claude", "mcp"}
+
+
+def test_another_team_sees_nothing(
+    own_door: Callable[[str], Door], door: Door, other_team_secret: str, space: Space
+) -> None:
+    made = factories.make_assembly(space)
+    stranger = own_door(other_team_secret)
+    missing, foreign = (
+        text_of(stranger.call("get_context", space=slug, query="lock")) for slug in ("missing", "support")
+    )
+    assert foreign == missing.replace("missing", "support")
+    missing, foreign = (
+        text_of(stranger.call("feedback", context=number, rating="up")) for number in (made.id + 1, made.id)
+    )
+    assert foreign == missing.replace(str(made.id + 1), str(made.id))
+    for arguments in ({"query": "lock", "space": "support"}, {"dropped_from": made.id}):
+        assert stranger.call("search", **arguments).is_error
+    assert stranger.call("remember", title="x", content="y", space="support").is_error
+    assert not Vote.objects.exists()
+    assert not Record.objects.filter(title="x").exists()
+    assert door.call("search", dropped_from=made.id).is_error is False
+
+
+@pytest.fixture
+def other_team_secret(transactional_db: None) -> str:
+    return factories.make_key(factories.make_team("rivals"))[1]
+
+
+def test_a_key_that_may_only_read_writes_nothing(
+    own_door: Callable[[str], Door], team: Team, space: Space
+) -> None:
+    reader = own_door(factories.make_key(team, Scope.READ)[1])
+    context = text_of(reader.call("get_context", space="support", query="lock"))
+    assert context.startswith("Context (not logged: this key may only read): 1 of 1 records.")
+    for name, arguments in (
+        ("remember", {"title": "a", "content": "b"}),
+        ("remember", {"title": "a", "content": "b", "space": "support"}),
+        ("feedback", {"context": 1, "rating": "up"}),
+    ):
+        answer = reader.call(name, **arguments)
+        assert answer.is_error
+        assert "requires a key with scope write" in text_of(answer)
+    assert not Memory.objects.exists()
+    assert not Vote.objects.exists()
+    assert not Assembly.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"),
+    [
+        ("get_context", {"query": "x", "space": "support", "budget": 1}, "budget: is not an argument"),
+        ("get_context", {"space": "support"}, "query: is missing"),
+        (
+            "get_context",
+            {"query": "x", "space": "support", "max_tokens": 5},
+            "max_tokens: must be at least 200",
+        ),
+        ("get_context", {"query": "x\0", "space": "support"}, "query: contains a NUL"),
+        ("search", {"query": "x", "limit": True}, "limit: must be a number, not true or false"),
+        ("search", {"space": "support"}, "query: is missing"),
+        ("remember", {"title": " ", "content": "x"}, "title: must not be blank"),
+        ("remember", {"title": "x", "content": "x" * 10_001}, "content: must have at most 10,000 characters"),
+        ("feedback", {"context": 1, "rating": "sideways"}, "rating: must be 'up' or 'down'"),
+        ("explain", {}, "There is no tool 'explain'"),
+    ],
+)
+def test_errors_name_the_argument(
+    door: Door, space: Space, name: str, arguments: dict[str, Any], named: str
+) -> None:
+    answer = door.call(name, **arguments)
+    assert answer.is_error
+    assert text_of(answer).startswith(named)
+
+
+def test_who_repeats_a_call_keeps_one_record_and_one_vote(door: Door, space: Space) -> None:
+    made = factories.make_assembly(space)
+    for _ in range(2):
+        door.call("remember", title="Retries", content="Three.", space="support")
+        door.call("remember", title="Tone", content="Short.")
+        door.call("feedback", context=made.id, rating="down")
+    assert Record.objects.filter(title="Retries").count() == 1
+    assert Memory.objects.count() == 1
+    assert Vote.objects.count() == 1
+
+
+def test_calls_that_wait_for_the_database_hold_no_page_up(address: str, secret: str, space: Space) -> None:
+    """While all turns of the tools wait for a lock, the process serves its other pages."""
+    call = {"name": "remember", "arguments": {"title": "a", "content": "b", "space": "support"}}
+    content = json.dumps({**CALL, "params": call})
+    measured = threading.Event()
+
+    async def story() -> tuple[float, list[str]]:
+        async with httpx2.AsyncClient(headers={"X-API-Key": secret, **ACCEPTS}, timeout=30) as client:
+            calls = [asyncio.create_task(client.post(f"{address}/mcp", content=content)) for _ in range(12)]
+            await asyncio.wrap_future(beside(lambda: wait_until(somebody_waits)))
+            started = time.perf_counter()
+            assert (await client.get(f"{address}/healthz")).status_code == 200
+            elapsed = time.perf_counter() - started
+            assert not any(task.done() for task in calls)
+            measured.set()
+            answers = await asyncio.gather(*calls)
+            return elapsed, [answer.json()["result"]["content"][0]["text"] for answer in answers]
+
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE contextopt_record IN ACCESS EXCLUSIVE MODE")
+        told = beside(lambda: in_own_loop(story()))
+        assert measured.wait(20)
+    elapsed, answers = told.result(30)
+    assert elapsed < 2
+    record = Record.objects.get(title="a")
+    assert sorted(set(answers)) == [f"Record {record.pk} kept.", f"Record {record.pk} was kept before."]
+    assert answers.count(f"Record {record.pk} kept.") == 1
