@@ -73,7 +73,7 @@ def read_ledger(
     titles: dict[int, Titled],
 ) -> list[LedgerRow]:
     """Return the ledger's rows in rank order."""
-    weights = _weights(config)
+    weights = weights_of(config)
     lines, best = frozenset(rendered), _best_score(entries, weights)
     return [
         _row(rank, entry, weights, best, lines, titles)
@@ -92,7 +92,7 @@ def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> f
     return max(sum(value * weights[name] for name, value in entry["parts"].items()) for entry in entries)
 
 
-def _weights(config: Mapping[str, Any]) -> dict[str, float]:
+def weights_of(config: Mapping[str, Any]) -> dict[str, float]:
     """Return the weight of each part of a score; the neighbours' is that of meaning and words together."""
     weights = {name.removesuffix("_weight"): float(config.get(name) or 0) for name in WEIGHTS}
     return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}

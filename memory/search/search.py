@@ -47,6 +47,7 @@ class ResultOut(TypedDict):
     lexical_score: float
     fused_score: float
     relevance_score: float
+    below_min_relevance: bool
     decayed_score: float
     access_count: int
     type: str | None
@@ -96,7 +97,9 @@ def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *,
     )
     rows = {target.searchable.name: _load(target.searchable, hits) for target in targets}
     results = [
-        describe(hit, rows[hit.kind][hit.id], request.method) for hit in hits if hit.id in rows[hit.kind]
+        describe(hit, rows[hit.kind][hit.id], request.method, request.min_relevance)
+        for hit in hits
+        if hit.id in rows[hit.kind]
     ]
     return Found(tuple(results), query)
 
@@ -161,7 +164,9 @@ def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, Any]:
     return dict(shown.annotate(characters=Length(body)).in_bulk())
 
 
-def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> ResultOut:
+def describe(
+    hit: Hit, row: Any, method: Literal["rrf", "weighted"], min_relevance: float | None = None
+) -> ResultOut:
     is_record = hit.kind == "record"
     return ResultOut(
         id=hit.id,
@@ -173,6 +178,7 @@ def describe(hit: Hit, row: Any, method: Literal["rrf", "weighted"]) -> ResultOu
         lexical_score=hit.lexical,
         fused_score=hit.fused,
         relevance_score=hit.relevance,
+        below_min_relevance=min_relevance is not None and hit.relevance < min_relevance,
         decayed_score=hit.decayed,
         access_count=row.view_count if is_record else row.access_count,
         type=row.type if is_record else None,

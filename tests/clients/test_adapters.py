@@ -1,6 +1,5 @@
 """Each adapter in its framework, with the framework's own test model, against the running product."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.test import TestModel
 
 from contextopt.models import Assembly, Space
+from tests.concurrency import in_own_loop
 
 type Load = Callable[..., Any]
 QUESTION = "Why is the queue stuck?"
@@ -54,7 +54,7 @@ def test_langchain(is_async: bool, load: Load, place: dict[str, str], space: Spa
             return await make_agent(async_client=client).ainvoke({"messages": [("user", QUESTION)]})
 
     if is_async:
-        answer = asyncio.run(ask())
+        answer = in_own_loop(ask())
     else:
         with load().Contextopt(**place) as client:
             answer = make_agent(client=client).invoke({"messages": [("user", QUESTION)]})
@@ -77,7 +77,7 @@ def test_openai_agents(load: Load, place: dict[str, str], space: Space) -> None:
             config = RunConfig(call_model_input_filter=add_context, tracing_disabled=True)
             return await Runner.run(agent, QUESTION, run_config=config)
 
-    assert asyncio.run(ask()).final_output == "ok"
+    assert in_own_loop(ask()).final_output == "ok"
     assert len(model.calls) == 2
     for call in model.calls:
         assert call.system_instructions is not None
@@ -92,7 +92,7 @@ def test_pydantic_ai(load: Load, place: dict[str, str], space: Space) -> None:
             agent = PydanticAgent(TestModel(), instructions=["Be brief.", add_context], tools=[look_up])
             return await agent.run(QUESTION)
 
-    sent = [each.instructions for each in asyncio.run(ask()).all_messages() if each.kind == "request"]
+    sent = [each.instructions for each in in_own_loop(ask()).all_messages() if each.kind == "request"]
     assert len(sent) == 2
     for instructions in sent:
         assert instructions.startswith("Be brief.") and FOUND in instructions

@@ -1,6 +1,5 @@
 """Both clients against the running product, and their retries against a server with a script."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from email.utils import format_datetime
@@ -11,6 +10,7 @@ from django.utils import timezone
 
 from contextopt.models import ApiKey, Assembly, Record, Space
 from memory.models import Memory, Vote
+from tests.concurrency import in_own_loop
 
 type Load = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def run(
         async with load().AsyncContextopt(**place) as client:
             return await getattr(client, method)(*values, **options)
 
-    return asyncio.run(call())
+    return in_own_loop(call())
 
 
 both = pytest.mark.parametrize("is_async", [False, True])

@@ -38,6 +38,7 @@ OPTIONS = (
     ("--total-tokens", "N", "tokens of the whole prompt including the response"),
     ("--as-of", "MOMENT", "assemble as of this date or date-time"),
     ("--encoding", "NAME", "the tokenizer (default: the space's setting, initially cl100k_base)"),
+    ("--budget-mode", "fixed|adaptive", "fill the budget, or stop at what is not worth its tokens"),
     ("--record-order", "score|stable", "order of the records in the text"),
 )
 

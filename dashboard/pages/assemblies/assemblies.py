@@ -22,12 +22,21 @@ from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
-from dashboard.kit.ledgers import SHOWS, find_titles, keep_shown, read_ledger, split_text, unnamed_counts
+from dashboard.kit.ledgers import (
+    SHOWS,
+    find_titles,
+    keep_shown,
+    read_ledger,
+    split_text,
+    unnamed_counts,
+    weights_of,
+)
 from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
 from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import show_warnings
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
+from dashboard.pages.assemblies.curve import draw_curve
 from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
 from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
 from dashboard.pages.assemblies.tail import follow
@@ -229,6 +238,7 @@ def _payload_context(
     return {
         "lines": split_text(payload.text, order),
         "rows": keep_shown(rows, show),
+        "curve": draw_curve(entries, payload.config, weights_of(payload.config)),
         "unnamed": unnamed_counts(payload),
         "question": payload.request.get("query", ""),
         "parts": part_legend(payload.ledger["candidates"]["parts"]),

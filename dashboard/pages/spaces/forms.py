@@ -7,7 +7,7 @@ from django import forms
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.models import ContextConfig, Record, Space
-from contextopt.spaces.configs import ALL_ALLOWED, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
@@ -122,7 +122,7 @@ class ConfigForm(InputForm):
     )
     neighbour_share = forms.DecimalField(
         label="Neighbours", min_value=0, max_value=1, decimal_places=3,
-        help_text="Share of a match's score that the next message in its thread inherits.",
+        help_text="How much the messages around a record count.",
     )  # fmt: skip
     date_weight = forms.DecimalField(
         label="Date", min_value=0, max_value=10, decimal_places=3,
@@ -140,6 +140,11 @@ class ConfigForm(InputForm):
         help_text="A longer record shows its best passages. Leave blank for a quarter of the context.",
     )  # fmt: skip
     encoding = forms.CharField(max_length=64)
+    budget_mode = forms.ChoiceField(
+        label="Budget",
+        choices=BUDGET_MODES,
+        help_text="Adaptive sends only records that are worth their tokens.",
+    )
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(
         required=False, max_length=200, help_text="Reason for the change, shown in the history."

@@ -12,8 +12,8 @@ CONTEXT = factories.make_agent_context().to_json()
 
 def test_filter(api, django_assert_num_queries):
     body = {"context": CONTEXT, "counter": "heuristic", "model": "opus"}
-    # the key, its last use, the profile, savepoint, row, payload, release
-    with django_assert_num_queries(7):
+    # the key, its last use, its first use this way, the profile, savepoint, row, payload, release
+    with django_assert_num_queries(8):
         response = api.post(FILTER, body)
     answer = response.json()
     assert response.status_code == 201

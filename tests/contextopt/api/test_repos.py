@@ -135,7 +135,7 @@ class TestRelevant:
     def test_answer(self, reader, shop, django_assert_num_queries):
         body = {"task": "convert currency amounts", "budget": 300, "limit": 3}
         graphs._kept.clear()
-        with django_assert_num_queries(7):  # key, last use, repository; files, contents, history; texts
+        with django_assert_num_queries(8):  # key, last use, way, repository; files, contents, history; texts
             reader.post(f"/repos/{shop.pk}/relevant", body)
         with django_assert_num_queries(3):  # key, repository; texts
             answer = reader.post(f"/repos/{shop.pk}/relevant", body).json()

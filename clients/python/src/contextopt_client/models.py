@@ -81,6 +81,7 @@ class AssemblyOptions(TypedDict, total=False):
     """
 
     as_of: str | None
+    budget_mode: Literal["fixed", "adaptive"] | None
     context_tokens: int | None
     conversation: str
     date_weight: float | str | None
@@ -179,9 +180,13 @@ class CountedRetryOptions(TypedDict, total=False):
     attempt: int
     context: AgentContextIn | None
     counter: Literal["tokenizer", "heuristic"]
+    diff_characters: int | None
+    diff_lines: int | None
     encoding: str
     error: str | None
+    error_tokens: int | None
     plan: str | list[str | dict[str, Any]] | None
+    uncut: bool
 
 
 class DeltaOut(TypedDict):
@@ -489,6 +494,7 @@ class ResultOut(TypedDict):
     """A hit; what its kind does not have is null. Without a vector `similarity` is null, not 0."""
 
     access_count: int
+    below_min_relevance: bool
     category: str | None
     content: str
     content_cut: bool
@@ -543,6 +549,7 @@ class SearchOptions(TypedDict, total=False):
     kinds: list[Literal["record", "memory"]] | None
     limit: int
     method: Literal["rrf", "weighted"]
+    min_relevance: float | None
     min_similarity: float | None
     repositories: list[str] | None
     sources: list[str] | None

@@ -1,0 +1,75 @@
+"""The curve of an adaptive budget: each candidate's relevance in rank order, and the cut."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
+from contextopt.engine.prompts.config import ADAPTIVE
+
+SHOWN = 80
+BAR_WIDTH, HEIGHT = 10, 300
+APART_FROM_THE_QUESTION = ("recency", "frequency")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One candidate's bar, in the units of the drawing."""
+
+    x: int
+    y: int
+    height: int
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The bars with the size of the drawing, and the curve in words."""
+
+    bars: tuple[Bar, ...]
+    width: int
+    height: int
+    words: str
+
+
+def draw_curve(
+    entries: Sequence[EntryJson], config: Mapping[str, Any], weights: Mapping[str, float]
+) -> Curve | None:
+    """Return the curve of a question's context with an adaptive budget; None for any other context."""
+    ranked = [entry for entry in entries if "semantic" in entry["parts"] and not entry["pinned"]]
+    if config.get("budget_mode") != ADAPTIVE or not ranked:
+        return None
+    values = [_relevance(entry, weights) for entry in ranked]
+    best = max(values) or 1.0
+    bars = tuple(
+        Bar(
+            x=place * BAR_WIDTH,
+            y=HEIGHT - round(HEIGHT * value / best),
+            height=round(HEIGHT * value / best),
+            is_kept=entry["kept"],
+        )
+        for place, (entry, value) in enumerate(zip(ranked[:SHOWN], values, strict=False))
+    )
+    return Curve(bars, len(bars) * BAR_WIDTH, HEIGHT, _words(ranked, values, best))
+
+
+def _relevance(entry: EntryJson, weights: Mapping[str, float]) -> float:
+    """Return the weighted sum of the parts that depend on the question."""
+    return sum(
+        value * weights[name] for name, value in entry["parts"].items() if name not in APART_FROM_THE_QUESTION
+    )
+
+
+def _words(ranked: Sequence[EntryJson], values: Sequence[float], best: float) -> str:
+    cut = [value for entry, value in zip(ranked, values, strict=True) if entry["reason"] == LOW_RELEVANCE]
+    entered = sum(entry["kept"] for entry in ranked)
+    if not cut:
+        return "Every record that fits is worth its tokens."
+    if not entered:
+        return f"No record is worth its tokens. The best has a relevance of {max(cut):.0f}."
+    records = "1 record" if entered == 1 else f"{entered} records"
+    return (
+        f"{records} entered. The next one has a relevance of {cut[0]:.0f}, against {best:.0f} of the best: "
+        "less than its tokens are worth."
+    )

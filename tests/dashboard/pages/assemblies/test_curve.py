@@ -1,0 +1,59 @@
+"""The curve of an adaptive budget in the Inspector."""
+
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.models import Space
+from dashboard.pages.assemblies.curve import HEIGHT, draw_curve
+from tests.factories import make_assembly, make_record
+
+ADAPTIVE = {"budget_mode": "adaptive"}
+WEIGHTS = {"recency": 0.7, "semantic": 9.0}
+
+
+def entry(number: int, semantic: float, **changes: Any) -> EntryJson:
+    return {
+        "id": number, "source": "", "external_id": "", "score": 0.0, "tokens": 9, "pinned": False,
+        "kept": True, "reason": "", "duplicate_of": None,
+        "parts": {"recency": 10.0, "semantic": semantic},
+    } | changes  # type: ignore[return-value]  # fmt: skip
+
+
+def test_kept_and_dropped_records_have_their_relevance_as_height() -> None:
+    entries = [entry(1, 8), entry(2, 4, kept=False, reason="low_relevance")]
+    curve = draw_curve(entries, ADAPTIVE, WEIGHTS)
+    assert curve is not None
+    assert [(bar.height, bar.y, bar.is_kept) for bar in curve.bars] == [
+        (HEIGHT, 0, True), (HEIGHT // 2, HEIGHT // 2, False)
+    ]  # fmt: skip
+    assert curve.words == (
+        "1 record entered. The next one has a relevance of 36, against 72 of the best: less than its tokens "
+        "are worth."
+    )
+
+
+def test_nothing_entered_and_everything_entered() -> None:
+    nothing = draw_curve([entry(1, 3, kept=False, reason="low_relevance")], ADAPTIVE, WEIGHTS)
+    assert nothing is not None
+    assert nothing.words == "No record is worth its tokens. The best has a relevance of 27."
+    everything = draw_curve([entry(1, 3)], ADAPTIVE, WEIGHTS)
+    assert everything is not None
+    assert everything.words == "Every record that fits is worth its tokens."
+
+
+def test_other_contexts_have_no_curve() -> None:
+    assert draw_curve([entry(1, 3)], {"budget_mode": "fixed"}, WEIGHTS) is None
+    assert draw_curve([entry(1, 3)], {}, WEIGHTS) is None
+    assert draw_curve([entry(1, 3, pinned=True)], ADAPTIVE, WEIGHTS) is None
+
+
+def test_the_inspector_shows_it(client: Client, owner: Any, space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer broke.")
+    client.force_login(owner)
+    for mode, is_shown in (("adaptive", True), ("fixed", False)):
+        made = make_assembly(space, query="printer", budget_mode=mode)
+        page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
+        assert ('<figure class="curve">' in page) is is_shown
