@@ -14,7 +14,8 @@ from tests.factories import NOW, make_record, make_space
 
 FIELDS = {
     "id", "kind", "title", "content", "content_cut", "similarity", "lexical_score", "fused_score",
-    "relevance_score", "decayed_score", "access_count", "type", "memory_type", "category", "tags", "date",
+    "relevance_score", "below_min_relevance", "decayed_score", "access_count", "type", "memory_type",
+    "category", "tags", "date",
     "created_at", "source", "external_id", "thread", "repository", "trust_level", "parts",
 }  # fmt: skip
 
@@ -36,6 +37,17 @@ def test_a_result_has_every_field(reader: Caller, space: Space) -> None:
     assert result["relevance_score"] == result["decayed_score"] == 1
     assert result["parts"]["lexical_rank"] == result["parts"]["vector_rank"] == 1
     assert Record.objects.get(pk=record.pk).view_count == 3
+
+
+def test_results_of_little_relevance_are_marked(reader: Caller, space: Space) -> None:
+    for title in ("Printer", "Printer and scanner", "Scanner"):
+        make_record(space, title=title, notes="")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    found = {least: ask(reader, query="printer", min_relevance=least).json()["results"] for least in (0, 1)}
+    assert [len(results) for results in found.values()] == [3, 3]
+    assert {result["below_min_relevance"] for result in found[0]} == {False}
+    assert [result["below_min_relevance"] for result in found[1]] == [False, True, True]
+    assert ask(reader, min_relevance=1.5).status_code == 422
 
 
 def test_a_stop_word_and_nothing_at_all(reader: Caller, space: Space) -> None:
