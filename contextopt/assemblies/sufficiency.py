@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import connection
 
 from contextopt.engine import Assembled, ContextConfig, SpaceContext
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
 from contextopt.engine.prompts.rendering import header
 from contextopt.engine.prompts.values import DateRange
@@ -51,6 +52,9 @@ class Emptiness:
         """
         stats = self.outcome.stats
         if self.config.stage == HEADER_STAGE or stats.records_included:
+            return
+        if LOW_RELEVANCE in stats.dropped_by_reason:
+            # The caller warned that nothing is relevant.
             return
         if stats.records_filtered:
             yield self._budget_too_small()

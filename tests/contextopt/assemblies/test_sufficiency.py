@@ -10,6 +10,8 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.warnings import ContextWarning, Remedy
 from contextopt.models import Assembly, AssemblyPayload, Space
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
 from tests.factories import NOW, make_assembly, make_record
 
 LONG_AGO = NOW - timedelta(days=400)
@@ -161,3 +163,16 @@ def test_only_an_empty_context_costs_a_statement_more(space: Space) -> None:
     assert count(window_days=30) == 3
     # The same, and the dates nearest to the window.
     assert count(window_days=7) == 4
+
+
+def test_an_adaptive_budget_sends_nothing_about_another_subject(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor is out of toner again.")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    question = "Which sourdough recipe did grandmother like best?"
+    warned = {mode: make_assembly(space, query=question, budget_mode=mode) for mode in ("fixed", "adaptive")}
+    for result in warned.values():
+        assert [warning.code for warning in result.warnings] == ["nothing_relevant"]
+        assert not result.saving_counts
+    assert warned["fixed"].stats.records_included == 1
+    assert warned["adaptive"].stats.records_included == 0
+    assert warned["adaptive"].stats.dropped_by_reason == {"low_relevance": 1}
