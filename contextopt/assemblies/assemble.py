@@ -18,12 +18,14 @@ from contextopt.assemblies.candidates import Candidates, SpaceInForce, load_cand
 from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
+from contextopt.assemblies.modelwindows import model_window
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult, entry_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions
+from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.search.hybrid import Query, prepare_query
@@ -187,8 +189,19 @@ def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextCo
         # Notes are rendered only for a question; without one, records appear as their summaries.
         changes = {name: value for name, value in changes.items() if name not in QUESTION_ONLY}
     config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
+    if request.window_share is not None:
+        tokens = _within_model(config, request.model, request.window_share)
+        config = config.replace(**{names.get("context_tokens", "context_tokens"): tokens})
+        given |= {"context_tokens": tokens, "window_share": request.window_share}
     shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
     return config, shown
+
+
+def _within_model(config: ContextConfig, model: str, share: Decimal) -> int:
+    """Return the tokens of the context, at most this share of the model's window."""
+    if not model:
+        raise InvalidValue("model", "is needed with window_share")
+    return min(config.context_share(config.stage), int(model_window(model) * share))
 
 
 def _setting_names(request: AssemblyIn) -> dict[str, str]:

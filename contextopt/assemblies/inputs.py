@@ -44,6 +44,7 @@ class PromptIn(Input):
     history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     conversation: Annotated[Text, Field(max_length=200)] = ""
     model: Annotated[Text, Field(max_length=120)] = ""
+    window_share: Share | None = None
 
     @property
     def stage_in_force(self) -> int:

@@ -39,6 +39,8 @@ OPTIONS = (
     ("--as-of", "MOMENT", "assemble as of this date or date-time"),
     ("--encoding", "NAME", "the tokenizer (default: the space's setting, initially cl100k_base)"),
     ("--budget-mode", "fixed|adaptive", "fill the budget, or stop at what is not worth its tokens"),
+    ("--model", "NAME", "the model that the prompt is for"),
+    ("--window-share", "SHARE", "limit the context to a share of the model's window, 0 to 1"),
     ("--record-order", "score|stable", "order of the records in the text"),
 )
 

@@ -213,3 +213,21 @@ class TestBatch:
 
     def test_missing_space(self, api):
         assert api.post("/assemblies/batch", {"space": "x", "queries": [{"id": "a"}]}).status_code == 404
+
+
+def test_a_share_of_the_models_window(api, space):
+    factories.make_record(space, title="Kept")
+    body = {"space": "support", "model": "gpt-4", "window_share": 0.1}
+    assert api.post("/assemblies", body).json()["allocation"]["context"] == 819
+    refused = [
+        ({"model": "nobody-9"}, "model"), ({"model": ""}, "model"),
+        ({"window_share": 1.5}, "window_share"), ({"window_share": -0.1}, "window_share"),
+    ]  # fmt: skip
+    for change, field in refused:
+        response = api.post("/assemblies", body | change)
+        assert response.status_code == 422
+        assert fields_of(response) == {field}
+    batch = api.post(
+        "/assemblies/batch", body | {"queries": [{"id": "1", "query": "x", "model": "nobody-9"}]}
+    )
+    assert batch.json()["results"][0]["errors"][0]["field"] == "model"

@@ -88,6 +88,17 @@ def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
     assert answer["as_of"].startswith("2026-06-15T00:00:00")
 
 
+def test_a_share_of_the_models_window_limits_the_context(default_space: Space, run: Run) -> None:
+    options = ["--model", "gpt-4", "--window-share", "0.02", "--budget-mode", "adaptive"]
+    code, out, _ = run("assemble", "support", "--as-of", AS_OF, *options, "--json")
+    answer: Answer = json.loads(out)
+    assert code == 0
+    assert answer["allocation"]["context"] == 163
+    assert answer["certificate"]["tokens"] <= 163
+    assert answer["overrides"] == {"budget_mode": "adaptive", "context_tokens": 163, "window_share": "0.02"}
+    assert Assembly.objects.get(pk=answer["id"]).model == "gpt-4"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -103,6 +114,10 @@ def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
         (["support", "--as-of", "2026-01-01T00:00:00"], "--as-of: "),
         (["support", "--encoding", "morse"], "--encoding: "),
         (["support", "--record-order", "random"], "--record-order: "),
+        (["support", "--budget-mode", "loose"], "--budget-mode: "),
+        (["support", "--window-share", "0.1"], "--model: is needed with window_share"),
+        (["support", "--model", "nobody-9", "--window-share", "0.1"], "--model: the context window of "),
+        (["support", "--model", "gpt-4", "--window-share", "1.5"], "--window-share: "),
         (["support", "--stage", "6"], "--stage"),
         (["support", "--system-tokens", "3900"], "100 short"),
         (["support", "--queries", "missing.jsonl"], "does not exist"),
