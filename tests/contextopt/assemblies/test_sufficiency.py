@@ -79,6 +79,28 @@ def test_a_question_looks_at_all_records_by_default(space: Space) -> None:
     assert result.text.count("It is long.") > 30
 
 
+def test_a_question_of_another_subject_is_warned_about(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke again.")
+    make_record(space, title="Lunch", notes="Soup and bread at noon in the canteen.")
+    pinned = make_record(space, title="House rules", notes="Lock the door.", pinned=True)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    about = make_assembly(space, query="Which printer broke?", budget_mode="adaptive")
+    assert about.warnings == ()
+    assert "The printer on the second floor" in about.text
+    question = "How do volcanoes form under an ocean?"
+    fixed = make_assembly(space, query=question)
+    adaptive = make_assembly(space, query=question, budget_mode="adaptive")
+    assert only_warning(fixed).code == only_warning(adaptive).code == "nothing_relevant"
+    assert fixed.stats.records_included == 3
+    assert [entry["id"] for entry in adaptive.entries if entry["kept"]] == [pinned.pk]
+    assert adaptive.stats.dropped_by_reason == {"low_relevance": 2}
+    for result in (fixed, adaptive):
+        assert result.stats.tokens_saved is None
+        stored = Assembly.objects.get(pk=result.id)
+        assert (stored.warning_codes, stored.saving_counts) == (["nothing_relevant"], False)
+        assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
+
+
 def test_a_question_keeps_a_window_that_is_given(space: Space) -> None:
     make_record(space, date=LONG_AGO)
     warning = only_warning(make_assembly(space, query="queue", window_days=14))
