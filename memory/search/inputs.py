@@ -53,7 +53,6 @@ class SearchIn(Input):
     method: Literal["rrf", "weighted"] = "rrf"
     hybrid_alpha: Annotated[Share, Field(description="Weight of the vector score, 0 to 1.")] = 0.5
     min_similarity: Annotated[Share | None, Field(description="Minimum cosine similarity, 0 to 1.")] = None
-
     min_relevance: Annotated[
         Share | None, Field(description="Results whose relevance is lower are marked, 0 to 1.")
     ] = None

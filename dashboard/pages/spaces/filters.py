@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
 from contextopt.models import Record, Space
+from contextopt.spaces.configs import BUDGET_MODES
 from dashboard.kit.filters import STAGES, FilterForm, MomentField
 
 
@@ -54,6 +55,7 @@ class PreviewForm(FilterForm):
         ],
         required=False,
     )
+    budget = forms.ChoiceField(choices=[("", "From settings"), *BUDGET_MODES], required=False)
     as_of = MomentField(required=False, max_length=40, label="As of")
 
     def to_request(self, space: Space) -> AssemblyIn:
@@ -64,6 +66,7 @@ class PreviewForm(FilterForm):
             space=space.slug,
             query=given["question"],
             stage=cast(Literal[2, 3, 4, 5], int(given["stage"])) if given["stage"] else None,
+            budget_mode=cast(Literal["fixed", "adaptive"], given["budget"]) if given["budget"] else None,
             window_days=None if not window else "all" if window == "all" else int(window),
             as_of=given["as_of"],
         )

@@ -32,6 +32,7 @@ class SearchForm(FilterForm):
     tag = forms.CharField(max_length=limits.TAG_MAX, required=False)
     start = MomentField(required=False, label="From")
     end = MomentField(required=False, label="To")
+    min_relevance = forms.DecimalField(min_value=0, max_value=1, required=False, label="Minimum relevance")
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
@@ -55,6 +56,7 @@ class SearchForm(FilterForm):
             "limit": RESULTS_SHOWN,
             "date_from": data["start"],
             "date_to": data["end"],
+            "min_relevance": data["min_relevance"],
             **{name: [value] for name, value in lists.items() if value},
         }
         return SearchIn.model_validate(asked)

@@ -38,6 +38,16 @@ def test_words_for_people(notes: Space, capsys) -> None:
     assert capsys.readouterr().out == "Nothing found.\n"
 
 
+def test_results_below_the_minimum_relevance_are_marked(notes: Space, capsys) -> None:
+    call_command("search", "notes", "queue", "--min-relevance", "0.99")
+    first, second = (line for line in capsys.readouterr().out.splitlines() if "record" in line)
+    assert "Queue stuck" in first
+    assert "minimum relevance" not in first
+    assert second.endswith("Cake  (below the minimum relevance)")
+    with pytest.raises(CommandError, match="--min-relevance: "):
+        call_command("search", "notes", "queue", "--min-relevance", "2")
+
+
 def test_many_questions(notes: Space, tmp_path: Path, capsys) -> None:
     lines = [{"id": 1, "query": "queue"}, {"id": "b", "query": "sugar", "limit": 1}, {"id": 3, "limit": 0}]
     file = tmp_path / "q.jsonl"

@@ -51,6 +51,18 @@ def test_a_memory_leads_to_its_page(owner_client: Client, space: Space) -> None:
     assert f'href="/memory/{memory.pk}/">Memory</a>' in html_of(owner_client, "q=cents")
 
 
+def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: Client, space: Space) -> None:
+    factories.make_record(space, title="queue stuck")
+    factories.make_record(space, title="queue elsewhere", notes="Nothing is stuck.")
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
+    mark = ">below the minimum relevance</span>"
+    assert mark not in html_of(owner_client, "q=queue+stuck")
+    html = html_of(owner_client, "q=queue+stuck&min_relevance=0.995")
+    assert html.index("</mark> elsewhere</a>") < html.index(mark)
+    assert html.count(mark) == 1
+    assert 'value="0.995"' in html
+
+
 def test_nothing_found(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
     assert "Nothing found" in html_of(owner_client, "q=zebra&type=decision")
@@ -66,7 +78,15 @@ def test_filters_are_in_the_address_and_in_the_form(owner_client: Client, space:
 
 
 @pytest.mark.parametrize(
-    "query", ["q=lock&start=soon", "q=lock&kind=file", "q=lock&space=nowhere", f"q={'x' * 2_001}", "q=a%00b"]
+    "query",
+    [
+        "q=lock&start=soon",
+        "q=lock&kind=file",
+        "q=lock&space=nowhere",
+        "q=lock&min_relevance=2",
+        f"q={'x' * 2_001}",
+        "q=a%00b",
+    ],
 )
 def test_bad_filters_are_named(owner_client: Client, space: Space, query: str) -> None:
     assert 'class="problem"' in html_of(owner_client, query)

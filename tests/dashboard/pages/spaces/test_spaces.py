@@ -8,6 +8,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Record, Space, Team
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.records import delete_record
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES
@@ -137,7 +139,20 @@ def test_the_preview_follows_its_controls(owner_client: Client, space: Space) ->
     assert "[note] Old" in html_of(owner_client, f"{URL}preview/?{as_of}&stage=3")
 
 
-@pytest.mark.parametrize("query", ["stage=6", "window=9", "as_of=soon"])
+def test_the_preview_may_stop_at_what_helps_little(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke.")
+    for number in range(6):
+        make_record(space, title=f"Lunch {number}", notes="Soup and bread at noon.")
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
+    question = f"{URL}preview/?question=which+printer+broke"
+    assert "7 of 7" in html_of(owner_client, question)
+    html = html_of(owner_client, f"{question}&budget=adaptive")
+    assert "1 of 7" in html
+    assert "6 less relevant than its tokens are worth" in html
+    assert '<input type="hidden" name="budget" value="adaptive">' in html
+
+
+@pytest.mark.parametrize("query", ["stage=6", "window=9", "as_of=soon", "budget=loose"])
 def test_a_preview_that_cannot_be(query: str, owner_client: Client, space: Space) -> None:
     assert 'role="alert"' in html_of(owner_client, f"{URL}preview/?{query}")
 
