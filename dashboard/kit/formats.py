@@ -7,7 +7,7 @@ _MAGNITUDES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 REASONS = {
     "over_record_limit": "over the record limit",
     "over_budget": "over the token budget",
-    "low_relevance": "less relevant than its tokens are worth",
+    "low_relevance": "not worth the tokens",
     "duplicate_of": "near-duplicate",
     "not_loaded": "ranked too low to be read",
     "outside_window": "outside the date window",

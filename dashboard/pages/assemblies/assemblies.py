@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import SAVINGS, verify_assembly
+from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Kind, Role
@@ -22,6 +23,7 @@ from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.formats import reason_words, whole
 from dashboard.kit.ledgers import (
     SHOWS,
     find_titles,
@@ -49,8 +51,8 @@ COMPARED = 2
 ID = re.compile(r"\d{1,18}")
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
-    "records_filtered", "records_included", "over_record_limit", "over_budget", "duplicates",
-    "outside_window", "deleted",
+    "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
+    "duplicates", "outside_window", "deleted",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
     "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
     "encoding", "tokenizer_version", "sha256",
@@ -183,12 +185,23 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
             history=found.history_tokens,
             response=found.response_tokens,
         ),
+        "left_out": _left_out(found),
         "show": show,
         "shows": SHOWS,
         **common,
         **(_payload_context(request, found, payload, show) if payload else {}),
     }
     return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+
+
+def _left_out(found: Assembly) -> list[str]:
+    """Return how many candidates were dropped for each reason, in words."""
+    counts = {name: getattr(found, name) for name in ("over_record_limit", "over_budget", "low_relevance")}
+    words = [f"{whole(count)} {reason_words(name)}" for name, count in counts.items() if count]
+    if found.duplicates:
+        ending = "" if found.duplicates == 1 else "s"
+        words.append(f"{whole(found.duplicates)} {reason_words(DUPLICATE_OF)}{ending}")
+    return words
 
 
 def _neighbours(found: Assembly) -> dict[str, int | None]:

@@ -142,7 +142,7 @@ class ConfigForm(InputForm):
     encoding = forms.CharField(max_length=64)
     budget_mode = forms.ChoiceField(
         label="Budget",
-        choices=BUDGET_MODES,
+        choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES],
         help_text="Adaptive sends only records that are worth their tokens.",
     )
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)

@@ -7,6 +7,8 @@ from django.urls import reverse
 
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.models import Space
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
 from dashboard.pages.assemblies.curve import HEIGHT, draw_curve
 from tests.factories import make_assembly, make_record
 
@@ -57,3 +59,15 @@ def test_the_inspector_shows_it(client: Client, owner: Any, space: Space) -> Non
         made = make_assembly(space, query="printer", budget_mode=mode)
         page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
         assert ('<figure class="curve">' in page) is is_shown
+
+
+def test_the_inspector_counts_what_was_not_worth_it(client: Client, owner: Any, space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke.")
+    for number in range(3):
+        make_record(space, title=f"Lunch {number}", notes="Soup and bread at noon.")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    client.force_login(owner)
+    made = make_assembly(space, query="which printer broke", budget_mode="adaptive")
+    page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
+    assert "Left out: 3 not worth the tokens." in page
+    assert "1 record entered." in page
