@@ -8,8 +8,10 @@ from django.db.models import QuerySet
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
 from contextopt.models import Record, Space
-from contextopt.spaces.configs import BUDGET_MODES
 from dashboard.kit.filters import STAGES, FilterForm, MomentField
+
+# The settings page says more about them.
+BUDGETS = [("", "From settings"), ("fixed", "Fixed"), ("adaptive", "Adaptive")]
 
 
 class RecordsForm(FilterForm):
@@ -55,7 +57,7 @@ class PreviewForm(FilterForm):
         ],
         required=False,
     )
-    budget = forms.ChoiceField(choices=[("", "From settings"), *BUDGET_MODES], required=False)
+    budget = forms.ChoiceField(choices=BUDGETS, required=False)
     as_of = MomentField(required=False, max_length=40, label="As of")
 
     def to_request(self, space: Space) -> AssemblyIn:
