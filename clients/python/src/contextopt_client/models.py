@@ -106,6 +106,7 @@ class AssemblyOptions(TypedDict, total=False):
     total_tokens: int | None
     who_weight: float | str | None
     window_days: int | Literal["all"] | None
+    window_share: float | str | None
 
 
 class AssemblyOut(TypedDict):
