@@ -218,6 +218,8 @@ AUTHENTICATION_BACKENDS = ["contextopt.people.logins.LogInGate", "django.contrib
 # Number of trusted proxies that add to X-Forwarded-For, which limits log-ins by address. 0 ignores the
 # header.
 TRUSTED_PROXIES = env_int("TRUSTED_PROXIES", 0, high=10)
+# Requests per minute of a key that has no limit of its own, in each web process. 0 is no limit.
+KEY_REQUESTS_PER_MINUTE = env_int("KEY_REQUESTS_PER_MINUTE", 0, high=1_000_000)
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -8,7 +8,8 @@ ContextoptError
 │   ├── OpenDecisions     findings wait for somebody to decide
 │   └── PurgedRecord      the record's text was erased for good
 ├── ServiceUnavailable    a service that the answer needs is down; trying later may help
-└── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
+├── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
+└── TooManyRequests       the key has sent as many requests as it may in a minute
 """
 
 from dataclasses import dataclass
@@ -79,3 +80,14 @@ class TooManyAttempts(ContextoptError):
     def __init__(self, seconds: int) -> None:
         super().__init__(f"Too many failed attempts. Try again in {seconds} second{'s' * (seconds != 1)}.")
         self.seconds = seconds
+
+
+class TooManyRequests(ContextoptError):
+    """The key may send its next request after `seconds`, and its whole `limit` after `reset` seconds."""
+
+    def __init__(self, seconds: int, limit: int, reset: int) -> None:
+        again = f"Try again in {seconds} second{'s' * (seconds != 1)}."
+        super().__init__(f"This key may send {limit:,} request{'s' * (limit != 1)} a minute. {again}")
+        self.seconds = seconds
+        self.limit = limit
+        self.reset = reset

@@ -116,6 +116,7 @@ urlpatterns = [
     path("settings/", team.settings, name="settings"),
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),
+    path("settings/keys/<int:key_id>/rotate", team.key_rotate, name="key_rotate"),
     path("settings/keys/<int:key_id>/revoke", team.key_revoke, name="key_revoke"),
     path("views/save", savedviews.view_save, name="view_save"),
     path("views/<int:view_id>/delete", savedviews.view_delete, name="view_delete"),

@@ -262,7 +262,10 @@ class ApiKeyAdmin(BaseAdmin):
     autocomplete_fields = ("team",)
     actions = ("revoke",)
     fields = ("team", "name", "scope", "expires_at")
-    readonly = ("team", "scope", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")
+    readonly = (
+        "team", "scope", "spaces", "requests_per_minute", "prefix", "created_by", "created_at",
+        "last_used_at", "revoked_at",
+    )  # fmt: skip
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return self.fields if obj is None else ("name", "expires_at", *self.readonly)
@@ -314,9 +317,15 @@ class ApiKeyAdmin(BaseAdmin):
             revoke_key(key=key, actor=actor(request))
         messages.success(request, "The selected keys are revoked.")
 
-    @display(description="State", label={"usable": "success", "revoked": "danger"})
+    @display(description="Spaces")
+    def spaces(self, key: ApiKey) -> str:
+        return ", ".join(key.space_slugs) if key.is_limited else "all"
+
+    @display(description="State", label={"usable": "success", "expired": "warning", "revoked": "danger"})
     def state(self, key: ApiKey) -> str:
-        return "usable" if key.revoked_at is None else "revoked"
+        if key.revoked_at is not None:
+            return "revoked"
+        return "expired" if key.is_expired else "usable"
 
 
 @admin.register(StoredResponse)

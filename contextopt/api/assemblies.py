@@ -13,6 +13,7 @@ from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, errors_of
+from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
 from contextopt.assemblies.models import EMPTY
@@ -305,6 +306,7 @@ class BatchIn(AssemblyIn):
 
 
 @router.post("/assemblies", auth=WRITE, response={201: AssemblyOut}, summary="Assemble a context")
+@within_spaces()
 def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
     """Chooses the records of a space for one prompt, and logs the decision with its reasons.
 
@@ -316,6 +318,7 @@ def create_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
 
 
 @router.post("/assemblies/batch", auth=WRITE, response=BatchOut, summary="Assemble up to 100 contexts")
+@within_spaces()
 def create_assemblies(request: ApiRequest, data: BatchIn) -> HttpResponse:
     """Processes the queries in order. Each gets its own result: a logged assembly, or the invalid fields."""
     find_space(request, data.space)
@@ -336,13 +339,15 @@ def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> Batch
 
 
 @router.get("/assemblies", auth=READ, response=AssemblyPage, summary="List assemblies")
+@within_spaces()
 def list_assemblies(request: ApiRequest, query: Query[AssemblyQuery]) -> HttpResponse:
     """Returns the figures of assemblies, newest first. The texts are in the single assembly."""
-    rows = query.select(request.auth.team_id).select_related("space", "config")
+    rows = in_reach(request, query.select(request.auth.team_id)).select_related("space", "config")
     return reply(list_page(rows, BY_TIME, query, assembly_row))
 
 
 @router.post("/assemblies/preview", auth=READ, response=AssemblyOut, summary="Preview a context")
+@within_spaces()
 def preview_assembly(request: ApiRequest, data: AssemblyIn) -> HttpResponse:
     """Builds the same context without logging it."""
     result = assemble_space(team_id=request.auth.team_id, request=data, actor=actor(request), store=False)
@@ -361,6 +366,7 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
 
 
 @router.get("/assemblies/{assembly_id}", auth=READ, response=AssemblyDetail, summary="Read an assembly")
+@within_spaces()
 def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     """Returns the text, the ledger of kept and dropped records, and the settings used."""
     return reply(assembly_json(find_assembly(request, assembly_id)))
@@ -372,6 +378,7 @@ def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     response=VerificationOut,
     summary="Verify an assembly",
 )
+@within_spaces()
 def read_verification(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     """Recomputes every stored figure from the stored text and ledger, and lists differences."""
     assembly = find_assembly(request, assembly_id)

@@ -27,6 +27,7 @@ from contextopt.api import (
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.protocol.outputs import Problem
+from contextopt.api.protocol.reach import confine
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
 from contextopt.api.refusals import refusals_json, refusals_of
 
@@ -34,7 +35,11 @@ DESCRIPTION = """\
 Contextopt decides what goes into a prompt, within a token budget, and logs every decision.
 
 - **Authentication**: send an API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`. A key belongs to one
-  team. Items of other teams are reported as not found.
+  team. Items of other teams are reported as not found. A key may be limited to
+  some of the team's spaces. Items of other spaces are then not found either, and endpoints for the whole
+  team answer 403.
+- **Limits**: a key may have a limit of requests per minute. Responses then have `RateLimit` headers, and a
+  request too many gets status 429 with `Retry-After`.
 - **Bodies** are JSON and may be compressed with gzip.
 - **Errors** are `application/problem+json` and name each invalid field and its limit.
 - **Lists** are paginated: pass `next_cursor` as `cursor` until it is null.
@@ -139,6 +144,7 @@ def build_api() -> ContextApi:
     )
     api.add_decorator(refuse_unknown_query)
     api.add_decorator(answer_once)
+    api.add_decorator(confine)
     problems.install(api)
     for module in (
         assemblies, spaces, records, configs, phases, tasks, handoffs, repos, conversations, keys,

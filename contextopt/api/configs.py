@@ -9,6 +9,7 @@ from pydantic import Field
 from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import ConfigOut, ConfigPage, config_json, created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import within_spaces
 from contextopt.inputs import Slug
 from contextopt.models import ContextConfig
 from contextopt.paging import by_number
@@ -22,6 +23,7 @@ Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 @router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")
+@within_spaces()
 def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's configs, newest first. One of them is active."""
     configs = ContextConfig.objects.filter(space=find_space(request, slug))
@@ -44,6 +46,7 @@ def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> Http
 @router.get(
     "/spaces/{slug}/configs/{version}", auth=READ, response=ConfigOut, summary="Read a config version"
 )
+@within_spaces()
 def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
     """Returns one config of a space."""
     return reply(config_json(find_config(find_space(request, slug), version)))

@@ -10,6 +10,7 @@ from ninja import Path, Query, Router
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.chat import outbox
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
@@ -109,6 +110,7 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 @router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Start a conversation")
+@within_spaces()
 def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpResponse:
     """Starts a conversation about a space. Without a title it takes that of its first message."""
     made = outbox.create_conversation(team=request.auth.team, data=data, actor=actor(request))
@@ -116,14 +118,17 @@ def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpRespon
 
 
 @router.get("/conversations", auth=READ, response=ConversationPage, summary="List conversations")
+@within_spaces()
 def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> HttpResponse:
     """Returns the team's conversations, most recently used first."""
-    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, conversation_json))
+    rows = in_reach(request, query.select(request.auth.team_id))
+    return reply(list_page(rows, BY_TIME, query, conversation_json))
 
 
 @router.get(
     "/conversations/{conversation_id}", auth=READ, response=ConversationOut, summary="Read a conversation"
 )
+@within_spaces()
 def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpResponse:
     """Returns a conversation."""
     return reply(conversation_json(outbox.find_conversation(request.auth.team_id, conversation_id)))
@@ -135,6 +140,7 @@ def read_conversation(request: ApiRequest, conversation_id: Path[Id]) -> HttpRes
     response={201: MessageOut},
     summary="Send a message",
 )
+@within_spaces()
 def create_message(request: ApiRequest, conversation_id: Path[Id], data: MessageIn) -> HttpResponse:
     """Stores the message with the context assembled for it, and sends it in the background.
 
@@ -149,6 +155,7 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
 @router.get(
     "/conversations/{conversation_id}/messages", auth=READ, response=MessagePage, summary="List messages"
 )
+@within_spaces()
 def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[PageQuery]) -> HttpResponse:
     """Returns messages with their answers, newest first."""
     conversation = outbox.find_conversation(request.auth.team_id, conversation_id)
@@ -156,12 +163,14 @@ def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[P
 
 
 @router.get("/messages/{message_id}", auth=READ, response=MessageOut, summary="Read a message")
+@within_spaces()
 def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Returns a message with its state and answer."""
     return reply(message_json(outbox.find_question(request.auth.team_id, message_id)))
 
 
 @router.get("/messages/{message_id}/prompt", auth=READ, response=PromptOut, summary="Read a message's prompt")
+@within_spaces()
 def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Returns exactly the prompt sent to the endpoint: context, earlier messages, and the question."""
     prompt = outbox.build_prompt(outbox.find_question(request.auth.team_id, message_id))
@@ -170,6 +179,7 @@ def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 
 
 @router.post("/messages/{message_id}/cancel", auth=WRITE, response=MessageOut, summary="Cancel a message")
+@within_spaces()
 def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Removes the message from the queue and discards an answer still on its way. An existing answer is a
     conflict.
@@ -179,6 +189,7 @@ def cancel_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 
 
 @router.post("/messages/{message_id}/retry", auth=WRITE, response=MessageOut, summary="Send a message again")
+@within_spaces()
 def retry_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Sends a queued, failed, cancelled or held message now, with its own idempotency key."""
     message = outbox.find_question(request.auth.team_id, message_id)

@@ -7,18 +7,25 @@ from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor
 from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
 from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import within_spaces
 from contextopt.inputs import Id
 from contextopt.lookups import find_one
 from contextopt.models import ApiKey
 from contextopt.paging import by_number
 from contextopt.people import keys
-from contextopt.people.inputs import KeyIn
+from contextopt.people.inputs import KeyIn, RotationIn
 
 router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")
 
 
+def find_key(request: ApiRequest, key_id: int) -> ApiKey:
+    """Return the team's key. Raises: NotFound."""
+    return find_one(ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id), f"key {key_id}")
+
+
 @router.get("/me", auth=READ, response=MeOut, summary="Read the current key")
+@within_spaces()
 def read_me(request: ApiRequest) -> HttpResponse:
     """Returns the key of this request: its team, name and scope."""
     return reply({"team": team_json(request.auth.team), "key": key_json(request.auth)})
@@ -27,7 +34,7 @@ def read_me(request: ApiRequest) -> HttpResponse:
 @router.get("/keys", auth=ADMIN, response=KeyPage, summary="List keys")
 def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's keys, newest first, including revoked ones. Secrets are not stored."""
-    rows = ApiKey.objects.filter(team_id=request.auth.team_id)
+    rows = ApiKey.objects.with_space_slugs().filter(team_id=request.auth.team_id)
     return reply(list_page(rows, BY_ID, page, key_json))
 
 
@@ -39,9 +46,19 @@ def create_key(request: ApiRequest, data: KeyIn) -> HttpResponse:
     return created({**key_json(key), "secret": secret}, f"/api/v1/keys/{key.pk}")
 
 
+@router.post("/keys/{key_id}/rotate", auth=ADMIN, response={201: NewKeyOut}, summary="Rotate a key")
+@answer_holds_secret
+def rotate_key(request: ApiRequest, key_id: Path[Id], data: RotationIn) -> HttpResponse:
+    """Creates a key that may do the same as this one, which stays valid for the overlap and can be revoked
+    earlier. The secret is in this response and nowhere else.
+    """
+    key = find_key(request, key_id)
+    new, secret = keys.rotate_key(key=key, data=data, actor=actor(request))
+    return created({**key_json(new), "secret": secret}, f"/api/v1/keys/{new.pk}")
+
+
 @router.delete("/keys/{key_id}", auth=ADMIN, response={204: None}, summary="Revoke a key")
 def revoke_key(request: ApiRequest, key_id: Path[Id]) -> HttpResponse:
     """Revokes the key immediately. Revoking it again has no further effect."""
-    key = find_one(ApiKey.objects.filter(team_id=request.auth.team_id, pk=key_id), f"key {key_id}")
-    keys.revoke_key(key=key, actor=actor(request))
+    keys.revoke_key(key=find_key(request, key_id), actor=actor(request))
     return HttpResponse(status=204)

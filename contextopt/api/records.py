@@ -25,6 +25,7 @@ from contextopt.api.protocol.outputs import (
 )
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, describe_errors
+from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
 from contextopt.inputs import Id, Input, Moment, Slug, Text
 from contextopt.lookups import find_one
@@ -115,6 +116,7 @@ def find_record(request: ApiRequest, record_id: int) -> Record:
 
 
 @router.get("/spaces/{slug}/records", auth=READ, response=RecordPage, summary="List records")
+@within_spaces()
 def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery]) -> HttpResponse:
     """Returns a space's records, newest first, without notes and metadata."""
     rows = query.select(find_space(request, slug)).defer("notes", "metadata")
@@ -122,6 +124,7 @@ def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery
 
 
 @router.post("/spaces/{slug}/records", auth=WRITE, response={201: RecordOut}, summary="Create a record")
+@within_spaces()
 def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> HttpResponse:
     """Creates a record. If one with the same source and external id exists, the request is a conflict that
     names it.
@@ -132,6 +135,7 @@ def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> Http
 
 
 @router.post("/spaces/{slug}/records/bulk", auth=WRITE, response=BulkOut, summary="Write up to 1,000 records")
+@within_spaces()
 def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpResponse:
     """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row without
     external id creates a record.
@@ -158,6 +162,7 @@ def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:
 
 
 @router.get("/records/{record_id}", auth=READ, response=RecordOut, summary="Read a record")
+@within_spaces()
 def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery]) -> HttpResponse:
     """Returns a record in full. Counts as one view per day for a key with write access, unless
     `count_view=false` or the record is deleted.
@@ -172,6 +177,7 @@ def read_record(request: ApiRequest, record_id: Path[Id], query: Query[ViewQuery
 
 
 @router.patch("/records/{record_id}", auth=WRITE, response=RecordOut, summary="Change a record")
+@within_spaces()
 def update_record(request: ApiRequest, record_id: Path[Id], changes: RecordPatch) -> HttpResponse:
     """Changes a record. Fields you omit stay unchanged. The previous state is kept as a revision."""
     record = find_record(request, record_id)
@@ -179,6 +185,7 @@ def update_record(request: ApiRequest, record_id: Path[Id], changes: RecordPatch
 
 
 @router.delete("/records/{record_id}", auth=WRITE, response={204: None}, summary="Delete a record")
+@within_spaces()
 def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     """Deletes a record, which removes it from every context. You can restore it."""
     records.delete_record(record=find_record(request, record_id), actor=actor(request))
@@ -186,6 +193,7 @@ def delete_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
 
 
 @router.post("/records/{record_id}/restore", auth=WRITE, response=RecordOut, summary="Restore a record")
+@within_spaces()
 def restore_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     """Restores a deleted record."""
     record = find_record(request, record_id)
@@ -199,6 +207,7 @@ def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
 
 
 @router.get("/records/{record_id}/revisions", auth=READ, response=RevisionPage, summary="List revisions")
+@within_spaces()
 def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
     """Returns the states of the record before each change, newest first."""
     revisions = RecordRevision.objects.filter(record=find_record(request, record_id))
@@ -211,6 +220,7 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
     response=RecordOut,
     summary="Restore a revision",
 )
+@within_spaces()
 def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
     """Restores the record to an earlier state. The current state becomes a revision too."""
     record = find_record(request, record_id)

@@ -31,12 +31,12 @@ REFUSALS = {
         "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.", "/api/v1/me",
     ),
     403: Refusal(
-        "The key's scope does not allow this.",
+        "The key's scope does not allow this, or the key is limited to spaces.",
         "forbidden", "Forbidden", "This requires a key with scope write. Yours has scope read.",
         "/api/v1/spaces",
     ),
     404: Refusal(
-        "The item does not exist or belongs to another team.",
+        "The item does not exist, belongs to another team, or is in a space that the key does not reach.",
         "not-found", "Not found", "There is no space 'sales'.", "/api/v1/spaces/sales",
     ),
     409: Refusal(
@@ -62,7 +62,8 @@ REFUSALS = {
         "invalid-input", "Invalid input", "slug: must have at least 1 character", "/api/v1/spaces", "slug",
     ),
     429: Refusal(
-        "Too many invalid keys from this address. Try again after Retry-After seconds.",
+        "Too many invalid keys from this address, or too many requests with this key. Try again after "
+        "Retry-After seconds.",
         "too-many-attempts", "Too many attempts", "Too many failed attempts. Try again in 60 seconds.",
         "/api/v1/me",
     ),

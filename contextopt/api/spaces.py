@@ -6,6 +6,7 @@ from ninja import Path, Query, Router
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import SpaceOut, SpacePage, created, reply, space_json
 from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.inputs import Slug
 from contextopt.models import Space
 from contextopt.paging import by_text
@@ -17,10 +18,11 @@ BY_SLUG = by_text("space", "slug")
 
 
 @router.get("/spaces", auth=READ, response=SpacePage, summary="List spaces")
+@within_spaces()
 def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's spaces by slug, with record counts."""
-    spaces = Space.objects.with_counts().filter(team_id=request.auth.team_id)
-    return reply(list_page(spaces, BY_SLUG, page, space_json))
+    rows = in_reach(request, Space.objects.with_counts().filter(team_id=request.auth.team_id), "pk")
+    return reply(list_page(rows, BY_SLUG, page, space_json))
 
 
 @router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
@@ -31,12 +33,14 @@ def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
 
 
 @router.get("/spaces/{slug}", auth=READ, response=SpaceOut, summary="Read a space")
+@within_spaces()
 def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Returns a space with its record counts."""
     return reply(space_json(find_space(request, slug)))
 
 
 @router.patch("/spaces/{slug}", auth=WRITE, response=SpaceOut, summary="Change a space")
+@within_spaces()
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
     """Changes a space. Fields you omit stay unchanged. The slug never changes."""
     space = find_space(request, slug)

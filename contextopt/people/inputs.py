@@ -4,11 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.inputs import NUMBER, Input, Moment, Name, Text, refuse_blank
+from contextopt.inputs import NUMBER, Input, Moment, Name, Slug, Text, refuse_blank
 from contextopt.people.models import INVITED_MAX
 
 DAYS_MAX = 90
 PASSWORD_MAX = 1_000
+SPACES_MAX = 100
+REQUESTS_MAX = 1_000_000
+OVERLAP_MAX_HOURS = 720
 
 
 class InvitationIn(Input):
@@ -24,7 +27,21 @@ class AccountIn(Input):
     password: Annotated[Text, Field(min_length=1, max_length=PASSWORD_MAX)]
 
 
+RequestsPerMinute = Annotated[int, Field(ge=1, le=REQUESTS_MAX), NUMBER]
+
+
 class KeyIn(Input):
+    """A new key. `spaces` limits it to some of the team's spaces, and null or nothing leaves it all."""
+
     name: Name
     scope: Literal["read", "write", "admin"] = "write"
+    expires_at: Moment | None = None
+    spaces: Annotated[list[Slug] | None, Field(min_length=1, max_length=SPACES_MAX)] = None
+    requests_per_minute: RequestsPerMinute | None = None
+
+
+class RotationIn(Input):
+    """How long the old secret stays valid, and when the new one expires."""
+
+    overlap_hours: Annotated[int, Field(ge=0, le=OVERLAP_MAX_HOURS), NUMBER] = 24
     expires_at: Moment | None = None

@@ -1,13 +1,14 @@
-"""Create, change and revoke API keys; each change is logged."""
+"""Create, change, rotate and revoke API keys; each change is logged."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.errors import InvalidInput
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.audit import note_event
-from contextopt.people.inputs import KeyIn
+from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.models import ApiKey, Team
 
 
@@ -16,16 +17,57 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
     """Create a key and return it with its secret. Only a hash of the secret is stored.
 
     Raises:
-        InvalidInput: the expiry is not in the future.
+        InvalidInput: the expiry is not in the future, there is no such space, or a key that is limited to
+            spaces would be an admin.
     """
-    if data.expires_at is not None and data.expires_at <= timezone.now():
-        raise InvalidInput.of("expires_at", "must be in the future")
+    _check_future(data.expires_at)
+    if data.spaces is not None and data.scope == "admin":
+        raise InvalidInput.of("spaces", "cannot limit a key with scope admin, which could create others")
     key, secret = ApiKey.objects.create_with_secret(
-        team=team, name=data.name, scope=data.scope, created_by=actor, expires_at=data.expires_at
+        team=team,
+        name=data.name,
+        scope=data.scope,
+        created_by=actor,
+        expires_at=data.expires_at,
+        space_ids=None if data.spaces is None else _find_spaces(team, data.spaces),
+        requests_per_minute=data.requests_per_minute,
     )
-    after = {"scope": key.scope, "prefix": key.prefix, "expires_at": key.expires_at}
-    note_event(team_id=team.pk, actor=actor, action="key.created", subject=key.name, after=after)
+    note_event(team_id=team.pk, actor=actor, action="key.created", subject=key.name, after=_restrictions(key))
     return key, secret
+
+
+@transaction.atomic
+def rotate_key(*, key: ApiKey, data: RotationIn, actor: str) -> tuple[ApiKey, str]:
+    """Create a key that may do the same, and return it with its secret. The old key expires after the
+    overlap, or when it would have; both can be revoked.
+
+    Raises:
+        Conflict: the key is revoked or has expired.
+        InvalidInput: the new expiry is not in the future.
+    """
+    old = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
+    now = timezone.now()
+    if old.revoked_at is not None or old.is_expired:
+        raise Conflict(f"Key {old.pk} is revoked or has expired. Create a new one.")
+    _check_future(data.expires_at)
+    new, secret = ApiKey.objects.create_with_secret(
+        team=old.team,
+        name=old.name,
+        scope=old.scope,
+        created_by=actor,
+        expires_at=data.expires_at or old.expires_at,
+        space_ids=old.space_ids,
+        requests_per_minute=old.requests_per_minute,
+    )
+    before = {"prefix": old.prefix, "expires_at": old.expires_at}
+    ends = now + timedelta(hours=data.overlap_hours)
+    old.expires_at = min(old.expires_at or ends, ends)
+    old.save(update_fields=["expires_at"])
+    after = {"prefix": new.prefix, "expires_at": new.expires_at, "old_expires_at": old.expires_at}
+    note_event(
+        team_id=old.team_id, actor=actor, action="key.rotated", subject=old.name, before=before, after=after
+    )
+    return new, secret
 
 
 @transaction.atomic
@@ -53,3 +95,23 @@ def revoke_key(*, key: ApiKey, actor: str) -> None:
         subject=key.name,
         before={"prefix": key.prefix},
     )
+
+
+def _check_future(moment: datetime | None) -> None:
+    if moment is not None and moment <= timezone.now():
+        raise InvalidInput.of("expires_at", "must be in the future")
+
+
+def _find_spaces(team: Team, slugs: Iterable[str]) -> list[int]:
+    found = dict(team.spaces.filter(slug__in=set(slugs)).values_list("slug", "pk"))
+    for slug in slugs:
+        if slug not in found:
+            raise InvalidInput.of("spaces", f"there is no space {slug!r}")
+    return sorted(found.values())
+
+
+def _restrictions(key: ApiKey) -> dict[str, object]:
+    """Return the values of a new key for the log. Limits that it does not have are left out."""
+    limits = {"spaces": key.space_slugs or None, "requests_per_minute": key.requests_per_minute}
+    given = {name: value for name, value in limits.items() if value is not None}
+    return {"scope": key.scope, "prefix": key.prefix, "expires_at": key.expires_at, **given}

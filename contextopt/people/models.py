@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Func, JSONField, Q, Value
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from contextopt.people.ways import Way
 
@@ -106,11 +107,23 @@ def hash_key(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+# A key of all spaces has no IDs, and this reads nothing.
+SPACE_SLUGS_SQL = """ARRAY(
+    SELECT slug FROM contextopt_space AS space
+     WHERE space.id = ANY(contextopt_apikey.space_ids) AND space.team_id = contextopt_apikey.team_id
+     ORDER BY slug)"""
+
+
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self) -> Self:
         """Return the keys that are neither revoked nor expired."""
         now = timezone.now()
         return self.filter(revoked_at=None).filter(models.Q(expires_at=None) | models.Q(expires_at__gt=now))
+
+    def with_space_slugs(self) -> Self:
+        """Load the slugs of the spaces that each key is limited to in the same query."""
+        slugs = Func(template=SPACE_SLUGS_SQL, output_field=ArrayField(models.SlugField()))
+        return self.annotate(space_slugs=slugs)
 
     def create_with_secret(
         self, *, team: Team, name: str, scope: str, created_by: str = "", **fields: object
@@ -142,6 +155,13 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # The IDs are never given to another space, so one that is deleted leaves the key with the others.
+    space_ids = ArrayField(
+        models.BigIntegerField(), null=True, blank=True, editable=False, help_text="empty for all spaces"
+    )
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="blank for the installation's limit"
+    )
     # The time of the first request by each way.
     ways = models.JSONField(default=dict, db_default={}, editable=False)
 
@@ -151,10 +171,32 @@ class ApiKey(models.Model):
         verbose_name = "API key"
         constraints: ClassVar = [
             models.CheckConstraint(condition=models.Q(scope__in=Scope.values), name="api_key_scope"),
+            # An admin could give itself another key.
+            models.CheckConstraint(
+                condition=Q(space_ids=None) | ~Q(scope=Scope.ADMIN), name="api_key_limited_is_no_admin"
+            ),
+            models.CheckConstraint(
+                condition=Q(requests_per_minute=None) | Q(requests_per_minute__gte=1), name="api_key_requests"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the key reaches only some of the team's spaces."""
+        return self.space_ids is not None
+
+    @cached_property
+    def space_slugs(self) -> list[str]:
+        """The slugs of the spaces that the key is limited to, in order; empty if it is not limited."""
+        rows = self.team.spaces.filter(pk__in=self.space_ids or ())
+        return list(rows.order_by("slug").values_list("slug", flat=True))
 
     def allows(self, needed: Scope) -> bool:
         return Scope(self.scope).includes(needed)

@@ -13,12 +13,15 @@ from contextopt.agents.models import PHASE_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import NEEDS_SPACE, in_reach, is_reached, within_spaces
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
+from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.feedback import votes
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
+from memory.feedback.models import ExternalMessage
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 from memory.models import Vote
 
@@ -160,7 +163,14 @@ def rater_of(request: ApiRequest, given: str | None) -> str:
     return actor(request) if given is None else f"rater:{given}"
 
 
+def _has_external_message(key: ApiKey, external_id: str) -> bool:
+    """Return whether the message is of a space that the key reaches, or not known yet."""
+    known = ExternalMessage.objects.filter(team_id=key.team_id, external_id=external_id)
+    return not known.exists() or is_reached(key, known, "assembly__space_id")
+
+
 @router.post("/feedback", auth=WRITE, response=VoteOut, summary="Vote on an answer")
+@within_spaces(external_message_id=_has_external_message)
 def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
     """Records a vote. Each person has one vote per answer; a new one replaces the old one.
 
@@ -178,6 +188,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
 
 
 @router.post("/feedback/withdraw", auth=WRITE, response=WithdrawnOut, summary="Withdraw a vote")
+@within_spaces(external_message_id=_has_external_message)
 def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     """Withdraws a vote, identified by answer and rater as in the vote. Withdrawing again has no effect."""
     was_there = votes.withdraw_feedback(
@@ -189,16 +200,21 @@ def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
 
 
 @router.get("/feedback", auth=READ, response=VotePage, summary="List votes")
+@within_spaces()
 def list_feedback(request: ApiRequest, query: Query[VoteQuery]) -> HttpResponse:
     """Returns votes, newest first."""
-    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, vote_json))
+    rows = in_reach(request, query.select(request.auth.team_id))
+    return reply(list_page(rows, BY_TIME, query, vote_json))
 
 
 @router.get("/feedback/trends", auth=READ, response=TrendsOut, summary="Read vote trends")
+@within_spaces()
 def read_trends(request: ApiRequest, query: Query[TrendQuery]) -> HttpResponse:
     """Counts votes by group. By record: the records most often in the context of downvoted answers, among the
     newest 500 votes.
     """
+    if request.auth.is_limited and query.space is None:
+        raise InvalidInput.of("space", NEEDS_SPACE)
     wanted = query.to_filter(request)
     found = read_record_trends(wanted) if query.by == "record" else read_vote_groups(wanted, query.by)
     items = [trend_json(item) for item in cast("list[Group | RecordTrend]", found)]

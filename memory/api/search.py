@@ -8,6 +8,7 @@ from ninja import Router
 
 from contextopt.api.protocol.access import READ, ApiRequest
 from contextopt.api.protocol.outputs import reply
+from contextopt.api.protocol.reach import within_spaces
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find
 
@@ -22,7 +23,10 @@ class FoundOut(TypedDict):
 
 
 @router.post("/search", auth=READ, response=FoundOut, summary="Search records and memories")
+@within_spaces()
 def search(request: ApiRequest, data: SearchIn) -> HttpResponse:
     """Searches by words (BM25) and meaning (cosine), combined. Results don't count as views."""
+    if request.auth.is_limited:
+        data = data.for_records()
     found = find(team=request.auth.team, request=data, now=timezone.now())
     return reply({"results": found.results, "degraded": found.degraded})

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from contextopt.errors import ContextoptError
-from contextopt.models import ApiKey, Scope, Team
+from django.db.models import QuerySet
+
+from contextopt.errors import ContextoptError, NotFound
+from contextopt.models import ApiKey, Assembly, Scope, Team
+from contextopt.people.rates import Allowance, take_turn
 
 
 class NotAllowed(ContextoptError):
@@ -19,10 +22,37 @@ class Caller:
     team: Team
     actor: str
     scope: Scope
+    key: ApiKey | None = None
+    allowance: Allowance | None = None
 
     @classmethod
     def of_key(cls, key: ApiKey) -> "Caller":
-        return cls(key.team, f"key:{key.name}", Scope(key.scope))
+        """Count a request of the key and return its caller.
+
+        Raises:
+            TooManyRequests: the key has reached its limit.
+        """
+        return cls(key.team, f"key:{key.name}", Scope(key.scope), key, take_turn(key))
+
+    @property
+    def limited_to(self) -> list[str] | None:
+        """The slugs of the only spaces that the caller reaches; None for all of the team."""
+        return self.key.space_slugs if self.key is not None and self.key.is_limited else None
+
+    def check_space(self, slug: str) -> None:
+        """Raises: NotFound, as for a space that is missing."""
+        if self.limited_to is not None and slug not in self.limited_to:
+            raise NotFound(f"There is no space {slug!r}.")
+
+    def check_team(self) -> None:
+        """Raises: NotAllowed, because memories are the whole team's."""
+        if self.limited_to is not None:
+            raise NotAllowed(f"Name a space. This key is limited to: {', '.join(self.limited_to)}.")
+
+    def contexts(self) -> QuerySet[Assembly]:
+        """Return the logged contexts of spaces that the caller reaches."""
+        rows = Assembly.objects.filter(team=self.team, space__isnull=False, payload__isnull=False)
+        return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)
 
     @property
     def may_write(self) -> bool:

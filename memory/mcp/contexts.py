@@ -27,6 +27,7 @@ def build_context(caller: Caller, request: AssemblyIn, max_tokens: int) -> str:
         NotFound: the team has no such space.
         EngineError: the space's settings leave no room.
     """
+    caller.check_space(request.space)
     budget = max_tokens
     for passes in count():
         decision = decide_space(

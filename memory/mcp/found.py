@@ -9,7 +9,7 @@ from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.lookups import find_one
-from contextopt.models import Assembly, Record
+from contextopt.models import Record
 from memory.mcp.answers import QUOTED, fit_blocks, quote
 from memory.mcp.callers import Caller
 from memory.search.inputs import SearchIn
@@ -27,10 +27,16 @@ def find_hits(caller: Caller, query: str, space: str, *, limit: int, max_tokens:
     Raises:
         NotFound: the team has no such space.
         InvalidInput: there is no query.
+        NotAllowed: a key that is limited to spaces names none.
     """
     if not query.strip():
         raise InvalidInput.of("query", "is missing")
     request = SearchIn(query=query, space=space or None, limit=limit)
+    if caller.limited_to is not None:
+        if not space:
+            caller.check_team()
+        caller.check_space(space)
+        request = request.for_records()
     found = find(team=caller.team, request=request, now=timezone.now())
     note = " Only words were searched: the embedding model is down." if found.degraded else ""
     return _fit(map(_describe_hit, found.results), len(found.results), "hits", note, max_tokens)
@@ -42,10 +48,8 @@ def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: in
     Raises:
         NotFound: the team has no such context.
     """
-    rows = Assembly.objects.select_related("payload").filter(
-        team_id=caller.team.pk, space__isnull=False, payload__isnull=False
-    )
-    assembly = find_one(rows.filter(pk=assembly_id), f"context {assembly_id}")
+    rows = caller.contexts().select_related("payload").filter(pk=assembly_id)
+    assembly = find_one(rows, f"context {assembly_id}")
     reasons = {entry["id"]: entry["reason"] for entry in assembly.payload.entries if not entry["kept"]}
     records = Record.objects.live().filter(space__team_id=caller.team.pk).in_bulk(list(reasons))
     kept = [(records[record_id], reason) for record_id, reason in reasons.items() if record_id in records]

@@ -4,6 +4,7 @@ Each request stands alone: there are no sessions, so any web process can answer 
 """
 
 import asyncio
+from collections.abc import Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ from ninja.errors import AuthenticationError
 from config.site import Receive, Scope, Send
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.access import find_key
-from contextopt.errors import TooManyAttempts
+from contextopt.errors import TooManyAttempts, TooManyRequests
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.ways import Way, way_of
 from memory.mcp.callers import Caller, enter
@@ -49,7 +50,7 @@ class Endpoint:
             return
         enter(lambda: found)
         manager = self._manager or await self._start()
-        await manager.handle_request(scope, cast("Any", receive), send)
+        await manager.handle_request(scope, cast("Any", receive), _with_headers(send, found))
 
     async def _start(self) -> "StreamableHTTPSessionManager":
         async with self._starting:
@@ -126,7 +127,23 @@ def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
         count_wrong_key(request)
     except TooManyAttempts as error:
         return problems.on_too_many_attempts(request, error)
+    except TooManyRequests as error:
+        return problems.on_too_many_requests(request, error)
     return problems.on_unauthenticated(request, AuthenticationError(401))
+
+
+def _with_headers(send: Send, caller: Caller) -> Send:
+    """Return a `send` that says what the key may still send."""
+    if caller.allowance is None:
+        return send
+    added = [(name.lower().encode(), value.encode()) for name, value in caller.allowance.headers().items()]
+
+    async def sending(message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return sending
 
 
 async def _send_response(send: Send, response: HttpResponse) -> None:

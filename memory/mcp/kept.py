@@ -28,6 +28,7 @@ def keep_record(
     Raises:
         NotFound: the team has no such space.
     """
+    caller.check_space(space)
     digest = hashlib.sha256(f"{title}\0{content}".encode()).hexdigest()
     row = RecordIn(
         title=title, notes=content, type=kind, tags=list(tags), source=SOURCE, external_id=digest[:32]
@@ -45,7 +46,12 @@ def keep_record(
 def keep_memory(
     caller: Caller, *, title: str, content: str, kind: str, tags: Sequence[str]
 ) -> tuple[Memory, bool]:
-    """Write a memory that belongs to no space; return it, and whether it is new."""
+    """Write a memory that belongs to no space; return it, and whether it is new.
+
+    Raises:
+        NotAllowed: the key is limited to spaces.
+    """
+    caller.check_team()
     # The same call at the same time waits here.
     Team.objects.select_for_update(no_key=True).get(pk=caller.team.pk)
     same = Memory.objects.filter(team=caller.team, title=title, content=content, deleted_at=None)

@@ -7,6 +7,7 @@ from pydantic import Field
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
+from contextopt.lookups import find_one
 from contextopt.spaces.inputs import Tags, Title, Type
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import COMMENT_MAX, RATER_MAX, REASON_MAX
@@ -79,6 +80,8 @@ def feedback(
     """Say whether a context helped to answer. A new vote of the same rater replaces the old one."""
     caller = current()
     caller.check_write()
+    if caller.limited_to is not None:
+        find_one(caller.contexts().filter(pk=context), f"assembly {context}")
     vote = give_feedback(
         team=caller.team,
         subject=SubjectIn(assembly_id=context),

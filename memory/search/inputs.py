@@ -1,11 +1,12 @@
 """Input types of the search over records and memories."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from contextopt.engine import DateRange
+from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
 from contextopt.search.words import QUERY_MAX
 from contextopt.spaces import models as limits
@@ -62,6 +63,18 @@ class SearchIn(Input):
         if self.kinds is not None:
             return tuple(dict.fromkeys(self.kinds))
         return ("memory",) if self.space is None else ("record", "memory")
+
+    def for_records(self) -> Self:
+        """Return the search for a key that is limited to spaces, and so finds records only.
+
+        Raises:
+            InvalidInput: it names no space, or asks for memories, which are the whole team's.
+        """
+        if self.space is None:
+            raise InvalidInput.of("space", "is required for a key that is limited to spaces")
+        if "memory" in (self.kinds or ()):
+            raise InvalidInput.of("kinds", "memories require a key for all spaces")
+        return self.model_copy(update={"kinds": ["record"]})
 
     @property
     def latest(self) -> datetime | None:

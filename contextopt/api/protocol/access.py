@@ -11,22 +11,24 @@ from ninja.security import APIKeyHeader, HttpBearer
 
 from contextopt.models import ApiKey, Scope, Space
 from contextopt.people.logins import count_wrong_key
-from contextopt.people.models import hash_key
+from contextopt.people.models import SPACE_SLUGS_SQL, hash_key
+from contextopt.people.rates import Allowance, take_turn
 from contextopt.people.ways import Way, way_of
 from contextopt.spaces import spaces
 
 KEY_MAX = 200
 KEY_COLUMNS = [field.attname for field in ApiKey._meta.concrete_fields]
 KEY_SQL = f"""
-SELECT {", ".join(KEY_COLUMNS)} FROM {ApiKey._meta.db_table}
+SELECT {", ".join(KEY_COLUMNS)}, {SPACE_SLUGS_SQL} FROM {ApiKey._meta.db_table}
  WHERE secret_hash = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s)
 """
 
 
 class ApiRequest(HttpRequest):
-    """An authenticated request."""
+    """An authenticated request. `allowance` is what its key may still send."""
 
     auth: ApiKey
+    allowance: Allowance | None
 
 
 def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
@@ -54,9 +56,24 @@ def load_key(secret_hash: str) -> ApiKey | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    key = ApiKey.from_db(connection.alias, KEY_COLUMNS, row)
+    *values, slugs = row
+    key = ApiKey.from_db(connection.alias, KEY_COLUMNS, values)
+    key.space_slugs = slugs
     # Django's own cursors leave JSON as text.
     key.ways = json.loads(key.ways)
+    return key
+
+
+def admit(request: HttpRequest, key: ApiKey | None, needed: Scope) -> ApiKey | None:
+    """Count the request of a key and check the key's scope.
+
+    Raises:
+        TooManyRequests: the key has reached its limit.
+        AuthorizationError: its scope is lower.
+    """
+    if key is not None:
+        request.allowance = take_turn(key)  # type: ignore[attr-defined]
+        check_scope(key, needed)
     return key
 
 
@@ -75,10 +92,7 @@ class BearerKey(HttpBearer):
         self.needed = needed
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiKey | None:
-        key = find_key(token.strip(), _way(request))
-        if key is not None:
-            check_scope(key, self.needed)
-        return key
+        return admit(request, find_key(token.strip(), _way(request)), self.needed)
 
 
 class HeaderKey(APIKeyHeader):
@@ -92,9 +106,7 @@ class HeaderKey(APIKeyHeader):
 
     def authenticate(self, request: HttpRequest, key: str | None) -> ApiKey | None:
         found = find_key(key.strip(), _way(request)) if key else None
-        if found is not None:
-            check_scope(found, self.needed)
-        return found
+        return admit(request, found, self.needed)
 
 
 def allow(needed: Scope) -> list[Callable[[HttpRequest], object]]:

@@ -53,6 +53,8 @@ class KeyOut(TypedDict):
     last_used_at: datetime | None
     expires_at: datetime | None
     revoked_at: datetime | None
+    spaces: list[str] | None
+    requests_per_minute: int | None
 
 
 class NewKeyOut(KeyOut):
@@ -210,14 +212,15 @@ def pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
 
 
-_KEY = tuple(KeyOut.__annotations__)
+_KEY = tuple(name for name in KeyOut.__annotations__ if name != "spaces")
 _RECORD_ROW = tuple(RecordRow.__annotations__)
 _RECORD = (*_RECORD_ROW, "notes", "metadata")
 _REVISION = tuple(RevisionOut.__annotations__)
 
 
 def key_json(key: ApiKey) -> dict[str, Any]:
-    return pick(key, _KEY)
+    """Return a key with the slugs of the spaces that it is limited to; null for all."""
+    return {**pick(key, _KEY), "spaces": key.space_slugs if key.is_limited else None}
 
 
 def team_json(team: Team) -> TeamOut:

@@ -23,9 +23,11 @@ from contextopt.errors import (
     OpenDecisions,
     ServiceUnavailable,
     TooManyAttempts,
+    TooManyRequests,
 )
 from contextopt.faults import NAMED_MAX, describe_faults
 from contextopt.locks import is_about_deleted
+from contextopt.people.rates import Allowance
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:contextopt:problem:"
@@ -229,6 +231,11 @@ def on_too_many_attempts(request: HttpRequest, exc: TooManyAttempts) -> HttpResp
     return problem(request, 429, "too-many-attempts", "Too many attempts", str(exc), headers=headers)
 
 
+def on_too_many_requests(request: HttpRequest, exc: TooManyRequests) -> HttpResponse:
+    headers = {"Retry-After": str(exc.seconds), **Allowance(exc.limit, 0, exc.reset).headers()}
+    return problem(request, 429, "too-many-requests", "Too many requests", str(exc), headers=headers)
+
+
 def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
     return problem(request, 403, "forbidden", "Forbidden", str(exc))
 
@@ -274,6 +281,7 @@ def install(api: NinjaAPI) -> None:
         ServiceUnavailable: on_unavailable,
         SuspiciousOperation: on_suspicious,
         TooManyAttempts: on_too_many_attempts,
+        TooManyRequests: on_too_many_requests,
         UnsupportedBody: on_unsupported_body,
         ValidationError: on_validation_error,
     }

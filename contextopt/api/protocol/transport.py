@@ -57,7 +57,11 @@ class ApiTransportMiddleware:
         if is_unread(request):
             return problems.length_required(request)
         request.resolver_match = match
-        return answer(request, match.func, match.args, match.kwargs)
+        response = answer(request, match.func, match.args, match.kwargs)
+        if (allowance := getattr(request, "allowance", None)) is not None:
+            for name, value in allowance.headers().items():
+                response[name] = value
+        return response
 
 
 def is_unread(request: HttpRequest) -> bool:

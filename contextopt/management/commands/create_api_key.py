@@ -10,6 +10,8 @@ from contextopt.models import Scope
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
 
+OPTIONS = ("name", "scope", "expires_at", "spaces", "requests_per_minute")
+
 
 class Command(ReportingCommand):
     help = "Create an API key and print it. Only its hash is stored, so it cannot be shown again."
@@ -20,10 +22,15 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--scope", choices=Scope.values, default=Scope.WRITE, help="default: write")
         parser.add_argument("--expires-at", metavar="MOMENT", help="default: never")
+        parser.add_argument(
+            "--space", dest="spaces", metavar="SLUG", action="append",
+            help="limit the key to this space; repeatable (default: all spaces)",
+        )  # fmt: skip
+        parser.add_argument("--requests-per-minute", metavar="N", help="default: KEY_REQUESTS_PER_MINUTE")
 
     def run(self, options: Mapping[str, Any]) -> int:
         asked = parse_input(
-            KeyIn, {name: options[name] for name in ("name", "scope", "expires_at")}, {"name": "NAME"}
+            KeyIn, {name: options[name] for name in OPTIONS}, {"name": "NAME", "spaces": "--space"}
         )
         team = team_of(options)
         key, secret = create_key(team=team, data=asked, actor=ACTOR)

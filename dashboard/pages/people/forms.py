@@ -1,14 +1,15 @@
 """The forms of team, members and keys."""
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 from zoneinfo import available_timezones
 
 from django import forms
 
 from contextopt.models import ApiKey, Role, Scope
-from contextopt.people.inputs import DAYS_MAX, AccountIn, InvitationIn, KeyIn
+from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.models import INVITED_MAX
-from dashboard.kit.forms import InputForm
+from dashboard.kit.forms import InputForm, ListField
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 
@@ -19,6 +20,39 @@ class KeyForm(InputForm):
     ids = "key_%s"
     name = forms.CharField(max_length=KEY_NAME_MAX)
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+
+
+class LimitedKeyForm(KeyForm):
+    """A new key with what limits it."""
+
+    expires_at = forms.DateField(
+        label="Expires on", required=False, widget=forms.DateInput(attrs={"type": "date"})
+    )
+    spaces = ListField(
+        label="Only in spaces",
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": "such as docs, sales"}),
+    )
+    requests_per_minute = forms.IntegerField(
+        label="Requests per minute",
+        required=False,
+        min_value=1,
+        max_value=REQUESTS_MAX,
+        widget=forms.NumberInput(attrs={"placeholder": "default"}),
+    )
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "spaces": cleaned["spaces"] or None}
+
+
+class RotationForm(InputForm):
+    input_type = RotationIn
+    overlap_hours = forms.TypedChoiceField(
+        label="The old key stays valid for",
+        coerce=int,
+        initial=24,
+        choices=[(0, "no time"), (1, "1 hour"), (24, "24 hours"), (168, "7 days"), (720, "30 days")],
+    )
 
 
 class InvitationForm(InputForm):

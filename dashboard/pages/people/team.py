@@ -4,22 +4,24 @@ from typing import Any, cast
 from zoneinfo import available_timezones
 
 from django.contrib import messages
+from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import ApiKey, Invitation, Role, Space
-from contextopt.people.inputs import KeyIn
-from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.inputs import KeyIn, RotationIn
+from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
 from contextopt.search.vectors.status import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
 from dashboard.kit.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
-from dashboard.pages.people.forms import InvitationForm, KeyForm, TeamForm
+from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
 TEMPLATE = "dashboard/settings.html"
 ROWS_SHOWN = 200
@@ -55,12 +57,41 @@ def key_create(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
-    form = KeyForm(request.POST, auto_id=KeyForm.ids)
+    form = LimitedKeyForm(request.POST, auto_id=LimitedKeyForm.ids)
     if not form.is_valid():
         return render_settings(request, key_form=form)
     given = cast(KeyIn, form.value)
-    key, secret = create_key(team=request.team, data=given, actor=request.actor)
+    try:
+        key, secret = create_key(team=request.team, data=given, actor=request.actor)
+    except InvalidInput as error:
+        form.add_problems(error.problems)
+        return render_settings(request, key_form=form)
     return render_settings(request, secret=secret, new_key=key)
+
+
+@require_POST
+@team_page
+def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
+    """Create a key in place of another. Only this one response contains its secret."""
+    found = find_key(request, key_id)
+    require_role(request, Role.ADMIN)
+    if not request.htmx:
+        return refuse_secret(request)
+    form = RotationForm(request.POST)
+    if not form.is_valid():
+        raise BadRequest("The overlap is not one of the choices.")
+    try:
+        key, secret = rotate_key(key=found, data=cast(RotationIn, form.value), actor=request.actor)
+    except Conflict as error:
+        return render_settings(request, conflict=str(error))
+    return render_settings(request, secret=secret, new_key=key)
+
+
+def find_key(request: TeamRequest, key_id: int) -> ApiKey:
+    found = ApiKey.objects.filter(team=request.team, pk=min(key_id, BIGINT_MAX)).first()
+    if found is None:
+        raise Http404("No such key.")
+    return found
 
 
 def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> HttpResponse:
@@ -75,9 +106,7 @@ def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> Htt
 @require_POST
 @team_page
 def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
-    found = ApiKey.objects.filter(team=request.team, pk=min(key_id, BIGINT_MAX)).first()
-    if found is None:
-        raise Http404("No such key.")
+    found = find_key(request, key_id)
     require_role(request, Role.ADMIN)
     revoke_key(key=found, actor=request.actor)
     messages.success(request, f"Key “{found.name}” revoked.")
@@ -141,7 +170,7 @@ def render_settings(
     request: TeamRequest,
     *,
     team_form: TeamForm | None = None,
-    key_form: KeyForm | None = None,
+    key_form: LimitedKeyForm | None = None,
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
@@ -149,8 +178,11 @@ def render_settings(
     team = request.team
     context = {
         "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
-        "key_form": key_form or KeyForm(auto_id=KeyForm.ids),
-        "keys": ApiKey.objects.filter(team=team).order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
+        "key_form": key_form or LimitedKeyForm(auto_id=LimitedKeyForm.ids),
+        "overlap": RotationForm.base_fields["overlap_hours"],
+        "keys": ApiKey.objects.with_space_slugs()
+        .filter(team=team)
+        .order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
         "roles": Role.choices,
         **_invitations(request),

@@ -351,10 +351,12 @@ def tell_of_reviews(story: Story, team: Team) -> None:
 def tell_of_keys(story: Story) -> None:
     ask = story.ask
     ask("get", "/me")
-    ask("post", "/keys", {"name": "chat", "scope": "write", "expires_at": "2030-01-01T00:00:00Z"}, key="id")
+    limits = {"spaces": ["support"], "requests_per_minute": 600}
+    ask("post", "/keys", {"name": "chat", "expires_at": "2030-01-01T00:00:00Z", **limits}, key="id")
     ask("get", "/keys")
     note_beats(*Duty)
     ask("get", "/health")
+    ask("post", "/keys/{key}/rotate", {"overlap_hours": 24})
     ask("delete", "/keys/{key}")
 
 

@@ -117,6 +117,7 @@ ENDPOINTS = [
     ("GET", "/health", "admin", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
+    ("POST", "/keys/{key}/rotate", "admin", {}),
     ("DELETE", "/keys/{key}", "admin", None),
 ]
 NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]

@@ -134,6 +134,7 @@ ACTIONS = {
     "key_create": (Role.ADMIN, False),
     "connect_key": (Role.ADMIN, False),
     "connect_space": (Role.EDITOR, False),
+    "key_rotate": (Role.ADMIN, True),
     "key_revoke": (Role.ADMIN, True),
     "demo_load": (Role.ADMIN, False),
     "demo_remove": (Role.ADMIN, False),

@@ -317,8 +317,10 @@ class KeyOut(TypedDict):
     last_used_at: str | None
     name: str
     prefix: str
+    requests_per_minute: int | None
     revoked_at: str | None
     scope: Literal["read", "write", "admin"]
+    spaces: list[str] | None
 
 
 class LedgerEntryOut(TypedDict):

@@ -1,9 +1,13 @@
+from types import MappingProxyType
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from contextopt.api.protocol.access import find_key
 from contextopt.models import ApiKey, Invitation, Space, Team, User
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key
 from contextopt.search.vectors.fill import Work, choose_models, work_through
 from tests import factories
 from tests.dashboard.conftest import HTMX
@@ -48,7 +52,63 @@ def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None
     assert secret not in owner_client.get(URL).content.decode()
 
 
-@pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 121), ("scope", "root")])
+def test_a_key_with_limits(owner_client: Client, team: Team) -> None:
+    space = factories.make_space(team)
+    data = {"name": "app", "scope": "read", "spaces": space.slug, "requests_per_minute": 60}
+    headers = {**HTMX, "HX-Target": "keys"}
+    html = owner_client.post(f"{URL}keys", {**data, "expires_at": "2998-01-31"}, headers=headers)
+    key = ApiKey.objects.get()
+    assert (key.space_ids, key.requests_per_minute) == ([space.pk], 60)
+    assert key.expires_at is not None and key.expires_at.isoformat() == "2998-01-31T00:00:00+00:00"
+    row = html.content.decode().split("<tbody>")[1].split("</tbody>")[0]
+    assert "read, support" in row and "60/min" in row and "31 Jan 2998" in row
+
+
+class TestRotating:
+    HEADERS = MappingProxyType({**HTMX, "HX-Target": "keys"})
+
+    def test_a_key_is_replaced_with_an_overlap(self, owner_client: Client, team: Team) -> None:
+        key, old = factories.make_key(team, name="app")
+        answer = owner_client.post(
+            f"{URL}keys/{key.pk}/rotate", {"overlap_hours": 24}, headers=dict(self.HEADERS)
+        )
+        new = answer.content.decode().split('<pre id="secret">')[1].split("<")[0]
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert find_key(old) is not None and find_key(new) is not None
+        assert ApiKey.objects.get(pk=key.pk).expires_at is not None
+
+    def test_at_once_the_old_one_shows_as_expired(self, owner_client: Client, team: Team) -> None:
+        key, old = factories.make_key(team, name="app")
+        address = f"{URL}keys/{key.pk}/rotate"
+        html = owner_client.post(address, {"overlap_hours": 0}, headers=dict(self.HEADERS)).content.decode()
+        assert find_key(old) is None
+        assert '<span class="tag drop">expired</span>' in html
+        again = owner_client.post(address, {"overlap_hours": 0}, headers=dict(self.HEADERS)).content.decode()
+        assert "is revoked or has expired" in again
+
+    def test_who_may_not_and_what_cannot_be(
+        self, owner_client: Client, teammate_client: Client, outsider_client: Client, team: Team
+    ) -> None:
+        key, _ = factories.make_key(team)
+        address, headers = f"{URL}keys/{key.pk}/rotate", dict(self.HEADERS)
+        assert teammate_client.post(address, {"overlap_hours": 24}, headers=headers).status_code == 403
+        assert outsider_client.post(address, {"overlap_hours": 24}, headers=headers).status_code == 404
+        assert owner_client.post(address, {"overlap_hours": 5}, headers=headers).status_code == 400
+        assert owner_client.post(address, {"overlap_hours": 24}).status_code == 302
+        assert ApiKey.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", ""),
+        ("name", "x" * 121),
+        ("scope", "root"),
+        ("spaces", "nowhere"),
+        ("requests_per_minute", "0"),
+        ("expires_at", "2020-01-01"),
+    ],
+)
 def test_a_key_that_cannot_be(field: str, value: str, owner_client: Client, team: Team) -> None:
     data, headers = {"name": "ci", "scope": "read", field: value}, {**HTMX, "HX-Target": "keys"}
     html = owner_client.post(f"{URL}keys", data, headers=headers).content.decode()
@@ -95,9 +155,11 @@ def test_the_demo_status_waits_and_ends(owner_client: Client, team: Team) -> Non
 def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
     owner_client: Client, team: Team, django_assert_num_queries
 ) -> None:
+    factories.make_space(team)
     for wanted in (2, 20):
         while ApiKey.objects.count() < wanted:
-            factories.make_key(team)
+            data = KeyIn(name="ci", spaces=["support"])
+            create_key(team=team, data=data, actor="test")
         # The frame's four, demo?, keys, members with users, invitations; models, fills and lines of
         # embedding; the guided start.
         with django_assert_num_queries(12):

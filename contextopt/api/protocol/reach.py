@@ -1,0 +1,103 @@
+"""Keeps a key that is limited to some spaces to them.
+
+An endpoint is closed to such a key unless it is marked with `within_spaces`, so a new one is closed until
+somebody has thought about it. What a marked endpoint is asked for is checked here, by the names of its
+parameters; a list filters its rows by `in_reach`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja.errors import AuthorizationError
+from pydantic import BaseModel
+
+from contextopt.api.protocol.access import ApiRequest
+from contextopt.errors import NotFound
+from contextopt.models import ApiKey, Assembly, Conversation, Message, Record
+
+NEEDS_SPACE = "is required for a key that is limited to spaces"
+
+type View = Callable[..., HttpResponse]
+type Check = Callable[[ApiKey, Any], bool]
+
+
+def within_spaces(**checks: Check) -> Callable[[View], View]:
+    """Open a view to keys that are limited to spaces. `checks` are for parameters that only it has."""
+
+    def marked(view: View) -> View:
+        view.checks = {**CHECKS, **checks}  # type: ignore[attr-defined]
+        return view
+
+    return marked
+
+
+def confine(view: View) -> View:
+    """Wrap a view so that a limited key gets nothing from outside its spaces.
+
+    Raises:
+        AuthorizationError: the view is not open to such keys.
+        NotFound: it is asked for something in another space.
+    """
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        key = getattr(request, "auth", None)
+        if isinstance(key, ApiKey) and key.is_limited:
+            checks: Mapping[str, Check] | None = getattr(view, "checks", None)
+            if checks is None:
+                raise AuthorizationError(message=refusal(key))
+            for name, value in _asked(kwargs, checks):
+                if not checks[name](key, value):
+                    raise NotFound(f"There is no {name.removesuffix('_id').replace('_', ' ')} {value!r}.")
+        return view(request, *args, **kwargs)
+
+    return wrapped
+
+
+def refusal(key: ApiKey) -> str:
+    spaces = ", ".join(key.space_slugs) or "none that still exist"
+    return f"This requires a key for all spaces. Yours is limited to: {spaces}."
+
+
+def in_reach[Row: Model](request: ApiRequest, rows: QuerySet[Row], field: str = "space_id") -> QuerySet[Row]:
+    """Return the rows in the spaces that the key reaches: all for a key that is not limited."""
+    return rows.filter(**{f"{field}__in": request.auth.space_ids}) if request.auth.is_limited else rows
+
+
+def is_reached(key: ApiKey, rows: "QuerySet[Any]", field: str = "space_id") -> bool:
+    """Return whether one of the rows is in a space that the key reaches."""
+    return rows.filter(**{f"{field}__in": key.space_ids}).exists()
+
+
+def _asked(kwargs: Mapping[str, Any], checks: Mapping[str, Check]) -> Iterator[tuple[str, Any]]:
+    """Yield the checked parameters that are given, from the path, the query and the body."""
+    for name, value in kwargs.items():
+        inner = (
+            {field: getattr(value, field, None) for field in checks} if isinstance(value, BaseModel) else {}
+        )
+        for field, given in (inner or {name: value}).items():
+            if field in checks and given is not None:
+                yield field, given
+
+
+def _has_slug(key: ApiKey, slug: str) -> bool:
+    return slug in key.space_slugs
+
+
+def _has_nothing(_key: ApiKey, _value: object) -> bool:
+    return False
+
+
+CHECKS: Mapping[str, Check] = {
+    "slug": _has_slug,
+    "space": _has_slug,
+    "record_id": lambda key, pk: is_reached(key, Record.objects.filter(pk=pk)),
+    "assembly_id": lambda key, pk: is_reached(key, Assembly.objects.filter(pk=pk)),
+    "conversation_id": lambda key, pk: is_reached(key, Conversation.objects.filter(pk=pk)),
+    "message_id": lambda key, pk: is_reached(key, Message.objects.filter(pk=pk), "conversation__space_id"),
+    # Tasks belong to no space.
+    "task_id": _has_nothing,
+}
