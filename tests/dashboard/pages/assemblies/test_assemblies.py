@@ -1,6 +1,7 @@
 import csv
 import hashlib
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -441,4 +442,5 @@ def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> N
     for query, index in (("empty=yes", "assembly_empty"), ("warning=not_embedded", "assembly_warned")):
         rows = AssembliesForm(QueryDict(query), team=space.team).select_page("")
         plan = rows.order_by("-created_at", "-id")[:51].explain()
-        assert f"Index Scan using {index}" in plan
+        # By the index itself or a bitmap of it: with ten rows both cost the same.
+        assert re.search(rf"Index Scan (using|on) {index}\b", plan)
