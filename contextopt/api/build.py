@@ -23,6 +23,7 @@ from contextopt.api import (
     repos,
     spaces,
     tasks,
+    timelines,
 )
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
@@ -147,7 +148,8 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, conversations, keys,
+        assemblies, spaces, records, configs, phases, tasks, timelines, handoffs, repos, conversations,
+        keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api
