@@ -11,7 +11,7 @@ ERROR_SHOWN_CHARS = 240
 FIELD_WORDS = {"package_manifest": "manifest", "tree_paths": "paths"}
 # One of each field that has items.
 ITEM_WORDS = {"files": "file", "memories": "memory", "docs": "document", "tools": "tool"}
-IRREGULAR = {"memory": "memories"}
+IRREGULAR = {"memory": "memories", "assembly": "assemblies"}
 
 
 def plural(count: int, word: str) -> str:
