@@ -59,7 +59,7 @@ def attempt_note(attempt: Attempt) -> str:
         return "The plan is repeated unchanged. Waiting is not a saving."
     if attempt.action == "stop":
         return "The task is impossible. Stopping is not a saving."
-    return f"{plural(attempt.changed_files, 'changed file')} for {attempt.receiver}"
+    return f"{plural(attempt.changed_files, 'changed file')} sent to {attempt.receiver}"
 
 
 def learned_note(learned: Mapping[str, Any] | None) -> str:
