@@ -43,7 +43,7 @@ KIND_COLOURS = {
     "phase": "var(--system)",
     "retry": "var(--history)",
     "handoff": "var(--response)",
-    "hint": "var(--muted)",
+    "hint": "var(--neighbour)",
 }
 
 # Line labels closer than this share of the chart's height would overlap.
