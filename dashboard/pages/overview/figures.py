@@ -350,7 +350,7 @@ def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The recent values that the filters offer: phases and models in use most of the time, newest versions."""
+    """The values that the filters offer: phases and models in use most of the time, newest versions."""
 
     phases: tuple[str, ...]
     models: tuple[str, ...]
