@@ -1,7 +1,8 @@
 """Words of prose, code and paths, and their BM25 weight in a collection.
 
-An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. English
-plural and verb endings are removed, so "signals" finds `signal`. Scripts without blanks between words
+An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. Whole
+identifiers can be counted beside them: the first two are one, the third is none. English plural and verb
+endings are removed, so "signals" finds `signal`. Scripts without blanks between words
 (Chinese, Japanese, Korean) are split into pairs of neighbouring characters.
 
 Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
@@ -31,18 +32,60 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
 _MIN_STEM = 3
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as written, identifiers whole."""
+    return _WORD.findall(text)
+
+
 def terms(text: str) -> Counter[str]:
     """Count the terms of a text."""
+    return _count_terms(Counter(words_of(text)))
+
+
+def whole_identifiers(text: str) -> Counter[str]:
+    """Count the identifiers of several parts, each as a whole."""
+    return _count_identifiers(Counter(words_of(text)))
+
+
+def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
+    """Count both, reading the text once."""
+    words = Counter(words_of(text))
+    return _count_terms(words), _count_identifiers(words)
+
+
+def _count_terms(words: Mapping[str, int]) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for word, count in Counter(_WORD.findall(text)).items():
+    for word, count in words.items():
         for term in split_identifier(word):
             counts[term] += count
     return counts
 
 
+def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        if identifier := whole_identifier(word):
+            counts[identifier] += count
+    return counts
+
+
+def weigh_task(task: str, title: float = 1.0) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the terms and the whole identifiers of a task, each with its weight.
+
+    The weight is 1 + ln(count), and `title` more in the first line.
+    """
+    in_task = terms_and_identifiers(task)
+    in_title = terms_and_identifiers(task.strip().partition("\n")[0])
+    terms_weighed, identifiers_weighed = (
+        {term: 1.0 + math.log(count) + title * (term in heading) for term, count in counts.items()}
+        for counts, heading in zip(in_task, in_title, strict=True)
+    )
+    return terms_weighed, identifiers_weighed
+
+
 def distinct_terms(text: str) -> set[str]:
     """Return the distinct terms of a text."""
-    return set().union(*map(split_identifier, set(_WORD.findall(text))))
+    return set().union(*map(split_identifier, set(words_of(text))))
 
 
 def path_terms(path: str) -> Counter[str]:
@@ -64,6 +107,18 @@ def split_identifier(word: str) -> tuple[str, ...]:
         parts += [pair for run in unspaced for pair in _pairs(run)]
         parts += [stem(rest.casefold()) for rest in _UNSPACED.split(part) if rest]
     return tuple(parts)
+
+
+@lru_cache(maxsize=100_000)
+def whole_identifier(word: str) -> str:
+    """Return the form that all spellings of an identifier share, or "" if it has no two parts of letters.
+
+    The separator keeps it apart from any single term: `get_http` and `getHttp` are `get_http`.
+    """
+    if len(word) > MAX_WORD_CHARS or not word.isascii():
+        return ""
+    parts = _PART.findall(word)
+    return "_".join(parts).lower() if sum(map(str.isalpha, parts)) > 1 else ""
 
 
 def stem(word: str) -> str:
@@ -182,6 +237,10 @@ class LexicalIndex:
         # collection was built.
         rows = np.repeat(np.arange(len(self.keys)), per_document)
         return np.bincount(rows, weights=value[found_terms] * saturated, minlength=len(self.keys))
+
+    def containing(self) -> NDArray[np.int64]:
+        """Return the number of documents with each term of the vocabulary."""
+        return np.bincount(self.terms, minlength=len(self.vocabulary))
 
     def _is_wanted(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
         wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)
