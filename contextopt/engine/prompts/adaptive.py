@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from contextopt.engine.prompts.config import ContextConfig
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, weighted_relevance
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, topic_weight, weighted_relevance
 from contextopt.engine.prompts.scoring import MAX_PART, Scored
 from contextopt.engine.prompts.selection import Query
 from contextopt.engine.prompts.truncation import Cut
@@ -60,9 +60,10 @@ def least_worth(records: Sequence[Scored], query: Query, config: ContextConfig) 
 
 
 def _full_match(records: Sequence[Scored], query: Query, config: ContextConfig) -> float:
-    """Return the most that words and meaning can give, and neighbours where there are any."""
-    has_neighbours = any(
-        query.relevant.get(scored.record.id, NOT_RELEVANT).neighbour > 0 for scored in records
-    )
+    """Return the most that words and meaning can give, and neighbours and the topic where there are any."""
+    parts = [query.relevant.get(scored.record.id, NOT_RELEVANT) for scored in records]
     weights = float(config.semantic_weight + config.lexical_weight) or 1.0
-    return MAX_PART * weights * (2 if has_neighbours else 1)
+    most = weights * (2 if any(part.neighbour > 0 for part in parts) else 1)
+    if any(part.topic > 0 for part in parts):
+        most += float(topic_weight(config))
+    return MAX_PART * most
