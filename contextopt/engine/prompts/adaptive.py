@@ -2,7 +2,8 @@
 
 A record is worth them while its relevance is at least a share of the best record's. The share is higher where
 the best record matches the question clearly, since little else is needed then, and rises with each record. It
-is lower where records are long, since few of them fit, and for the records of a topic, which are alike.
+is lower where records are long, since few of them fit, and for the records of a topic, which are alike; and
+higher for records of no thread, which often answer alone.
 Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`).
 """
 
@@ -28,6 +29,8 @@ USUAL_TOKENS, PER_TOKENS = 45, -0.1
 """Usual tokens of a record, and the effect of longer ones, for each factor of e."""
 PER_TOPIC = -0.08
 """Effect of a topic."""
+PER_APART = 0.1
+"""Effect of no neighbours: records of no thread speak for themselves, and often one of them answers."""
 RISE = 0.35
 """How much more the last record that fits needs than the first, as a share of what the middle one needs."""
 LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
@@ -64,12 +67,14 @@ def least_worths(records: Sequence[Scored], query: Query, config: ContextConfig)
 def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best: float) -> float:
     parts = [query.relevant.get(scored.record.id, NOT_RELEVANT) for scored in records]
     has_topic = any(part.topic > 0 for part in parts)
+    has_neighbours = any(part.neighbour > 0 for part in parts)
     tokens = sum(scored.record.tokens for scored in records) / len(records)
     share = (
         USUAL_SHARE
         + PER_MATCH * (best / _full_match(parts, config) - USUAL_MATCH)
         + PER_TOKENS * math.log(tokens / USUAL_TOKENS)
         + (PER_TOPIC if has_topic else 0.0)
+        + (0.0 if has_neighbours else PER_APART)
     )
     return min(GREATEST_SHARE, max(LEAST_SHARE, share))
 

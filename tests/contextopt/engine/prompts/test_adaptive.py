@@ -95,6 +95,10 @@ def test_long_records_and_those_of_a_topic_need_less() -> None:
     assert needed(topic=6.0)[0] < needed()[0]
 
 
+def test_records_of_a_thread_need_less_than_single_ones() -> None:
+    assert needed(neighbour=0.1)[0] < 0.9 * needed()[0]
+
+
 @PROFILE
 @given(st.lists(st.floats(0, 10), min_size=20, max_size=20), st.integers(100, 2_000))
 def test_adaptive_takes_a_beginning_of_what_fixed_takes(parts: list[float], budget: int) -> None:
