@@ -25,9 +25,15 @@ from contextopt.engine import (
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions, without_names
-from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH, own_relevances, rank_by_query
+from contextopt.engine.prompts.relevance import (
+    NEIGHBOUR_REACH,
+    TOPIC_WEIGHT,
+    own_relevances,
+    rank_by_query,
+)
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.engine.prompts.scoring import Scored
+from contextopt.engine.prompts.topics import Place, Topics
 from contextopt.engine.prompts.values import DateRange, FilterCounts
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.lexical import terms
@@ -35,7 +41,15 @@ from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
 from contextopt.search.embedders import least_similarity
-from contextopt.search.hybrid import Leads, SearchFilters, Target, look_up, rate, with_meaning_of
+from contextopt.search.hybrid import (
+    Leads,
+    SearchFilters,
+    Target,
+    look_up,
+    look_up_meaning,
+    rate,
+    with_meaning_of,
+)
 from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array, one_snapshot
 
@@ -53,6 +67,11 @@ DETAIL_TOKENS = 12
 SPARE_DETAILS = 30
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
+# If so much of the question's words, by weight, is known in a space, a low similarity does not matter. On
+# LoCoMo, a third of it is known for questions about another dialogue.
+KNOWN_SHARE = 0.75
+# A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
+LEAST_IN_TOPIC = 2 / 3
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
@@ -79,22 +98,28 @@ def load_for_question(
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
     leads = _look_up(target, asked, mentions if config.date_weight else None, searched, base.counts)
-    found_ids, is_relevant = leads.ids, _is_relevant(leads)
+    best_cosine, window = leads.best_cosine, DateRange.ending_at(now, config.window_in_force)
+    known = _load_known(space_id, {*leads.ids, *(record.id for record in base.records)}, window, tokenizer)
     if config.who_weight:
-        leads = _without_names(leads)
+        leads = _without_names(leads, known.people, searched, base.counts)
+        known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
     # A pinned record is a candidate regardless of date.
     anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    # Rate all leads by words and by meaning before any of them lends.
-    matches = rate(anywhere, {*found_ids, *(record.id for record in base.records)})
-    threads = _threads(space_id, _lenders(matches, config, max(LENDERS_MIN, searched // LENDING)))
+    # Rate all leads by words and by meaning before any of them lends. One deleted meanwhile is no candidate.
+    matches = known.live(rate(anywhere, known.summaries))
+    own = own_relevances(relevances(matches), config)
+    led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}
+    topics = Topics(led, known.places)
+    is_relevant = _is_relevant(leads, best_cosine, topics)
+    lenders = _lenders(own, topics, known, config, max(LENDERS_MIN, searched // LENDING))
+    threads = _threads(space_id, lenders)
     beside = {record_id for thread in threads for record_id in thread}
     # Most neighbours of a lead may be outside the window, so apply the window before rating.
-    window = DateRange.ending_at(now, config.window_in_force)
-    known = _load_known(space_id, {*matches, *beside}, window, tokenizer)
-    matches |= rate(replace(anywhere, lexical={}, cosines={}), known.summaries.keys() - matches.keys())
-    # A lead deleted meanwhile is not a candidate.
-    found = {row: match for row, match in matches.items() if row in known.summaries}
-    relevant = rate_neighbours(relevances(found), threads, config, known.sizes)
+    known |= _load_known(space_id, beside - known.summaries.keys(), window, tokenizer)
+    further = rate(replace(anywhere, lexical={}, cosines={}), known.summaries.keys() - matches.keys())
+    matches |= known.live(further)
+    relevant = rate_neighbours(relevances(matches), threads, config, known.sizes)
+    relevant = topics.add(relevant, known.places)
     relevant = add_mentions(relevant, mentions, known.dates, known.people)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = _read_at_most(ranked, config) * reach
@@ -130,11 +155,16 @@ def _look_up(
     )
 
 
-def _is_relevant(leads: Leads) -> bool:
-    """Return whether the best lead is as similar to the question as answers usually are."""
-    model = leads.query.vector.model if leads.query.vector else ""
-    least = least_similarity(model)
-    return least is None or not leads.cosines or max(leads.cosines.values()) >= least
+def _is_relevant(leads: Leads, best_cosine: float | None, topics: Topics) -> bool:
+    """Return whether the best lead is as similar to the question as answers usually are, or the space knows
+    the question's words.
+    """
+    least = least_similarity(leads.query.vector.model if leads.query.vector else "")
+    if least is None or best_cosine is None:
+        return True
+    if topics:
+        least *= LEAST_IN_TOPIC
+    return best_cosine >= least or leads.terms.known_share >= KNOWN_SHARE
 
 
 def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarning]:
@@ -144,34 +174,22 @@ def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarni
         yield NO_RECORD_IS_RELEVANT
 
 
-def _without_names(leads: Leads) -> Leads:
-    """Compare the meaning of the question without the names of the leads' authors, which count as `who`.
+def _without_names(
+    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
+) -> Leads:
+    """Look for the meaning of the question without the names of the leads' authors, which count as `who`.
 
     Otherwise everything that a person says seems close to every question with their name.
     """
     question = leads.query.text
-    names = _authors_named(question, leads.ids)
+    authors = {name for row in leads.ids for name in people.get(row, ())}
+    names = sorted(name for name in authors if name.lower() in question.lower())
     if not names or leads.query.vector is None:
         return leads
     query = with_meaning_of(leads.query, without_names(question, names))
-    return leads if query is leads.query else replace(leads, query=query, cosines={})
-
-
-def _authors_named(question: str, ids: Iterable[int]) -> list[str]:
-    """Return the authors of the records whose name occurs in the question."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT DISTINCT name
-              FROM contextopt_record r
-             CROSS JOIN LATERAL (VALUES (CASE WHEN r.type = '{MESSAGE}' THEN r.title END),
-                                        (r.metadata->>'author')) AS author(name)
-             WHERE r.id = ANY(%s::bigint[]) AND name <> '' AND strpos(lower(%s), lower(name)) > 0
-             ORDER BY name
-            """,
-            [id_array(ids), question],
-        )
-        return [name for (name,) in cursor.fetchall()]
+    return (
+        leads if query is leads.query else look_up_meaning(leads, query, limit=limit, passing=counts.filtered)
+    )
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
@@ -183,10 +201,17 @@ def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> Sear
     return SearchFilters(date_from=start, date_to=window.end)
 
 
-def _lenders(matches: Mapping[int, Match], config: ContextConfig, count: int) -> list[int]:
-    own = own_relevances(relevances(matches), config)
-    best = sorted((row for row, value in own.items() if value > 0), key=lambda row: (-own[row], -row))
-    return best[:count] if config.neighbour_share else []
+def _lenders(
+    own: Mapping[int, float], topics: Topics, known: "_Known", config: ContextConfig, count: int
+) -> list[int]:
+    """Return the records that lend to their neighbours: the best by themselves and by their topic."""
+    if not config.neighbour_share:
+        return []
+    parts = topics.parts({row: place for row, place in known.places.items() if row in own})
+    weight = TOPIC_WEIGHT * float(config.neighbour_share)
+    worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
+    best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
+    return best[:count]
 
 
 # Uses the same index twice, once in each direction.
@@ -238,13 +263,26 @@ def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The candidates by id: their summaries, about how many tokens their notes have, and the names of the
-    people who wrote them.
+    """The candidates by id: their summaries, about how many tokens their notes have, the names of the people
+    who wrote them, and their places in threads if they have a position there.
     """
 
     summaries: dict[int, RecordSummary]
     sizes: dict[int, int]
     people: dict[int, tuple[str, ...]]
+    places: dict[int, Place]
+
+    def __or__(self, other: "_Known") -> "_Known":
+        return _Known(
+            self.summaries | other.summaries,
+            self.sizes | other.sizes,
+            self.people | other.people,
+            self.places | other.places,
+        )
+
+    def live(self, matches: Mapping[int, Match]) -> dict[int, Match]:
+        """Return the matches that are candidates."""
+        return {row: match for row, match in matches.items() if row in self.summaries}
 
     @property
     def dates(self) -> dict[int, datetime]:
@@ -257,7 +295,7 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
     The length of notes in bytes is known without reading them.
     """
     wanted = sorted(ids)
-    known = _Known({}, {}, {})
+    known = _Known({}, {}, {}, {})
     if not wanted:
         return known
     with connection.cursor() as cursor:
@@ -265,7 +303,8 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
             f"""
             SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
                    external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
-                   CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author'
+                   CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
+                   CASE WHEN thread <> '' THEN thread END, position
               FROM {registry.get("record").rows_sql("wanted")}
              WHERE space_id = %(space)s AND deleted_at IS NULL
                AND (pinned OR date BETWEEN %(start)s AND %(end)s)
@@ -277,10 +316,12 @@ def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer:
                 "end": window.end,
             },
         )
-        for *row, notes_tokens, title, author in cursor.fetchall():
-            known.summaries[row[0]] = read_summary(row, tokenizer)
-            known.sizes[row[0]] = notes_tokens
-            known.people[row[0]] = tuple(filter(None, (title, author)))
+        for *row, notes_tokens, title, author, thread, position in cursor.fetchall():
+            record = known.summaries[row[0]] = read_summary(row, tokenizer)
+            known.sizes[record.id] = notes_tokens
+            known.people[record.id] = tuple(filter(None, (title, author)))
+            if thread is not None and position is not None:
+                known.places[record.id] = Place(thread, position, record.date, notes_tokens)
     return known
 
 

@@ -18,9 +18,10 @@ PARTS = {
     "neighbour": ("nearby", ".2f"),
     "date": ("date", ".0f"),
     "who": ("who", ".0f"),
+    "topic": ("topic", ".2f"),
 }
-# Few questions name a date or a person.
-RARE_PARTS = frozenset({"date", "who"})
+# Few questions name a date or a person, and few are about long conversations.
+RARE_PARTS = frozenset({"date", "who", "topic"})
 
 
 def describe_result(result: AssemblyResult) -> str:

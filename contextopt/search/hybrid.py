@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt.engine import Match
-from contextopt.engine.prompts.fusion import Fused, reciprocal_rank, weighted
+from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
@@ -44,6 +44,7 @@ __all__ = [
     "SearchFilters",
     "Target",
     "look_up",
+    "look_up_meaning",
     "prepare_query",
     "rate",
     "search",
@@ -143,6 +144,11 @@ class Leads:
         return {*self.lexical, *self.cosines}
 
     @property
+    def best_cosine(self) -> float | None:
+        """Return the highest cosine; None if there is none."""
+        return max(self.cosines.values(), default=None)
+
+    @property
     def partial(self) -> dict[int, Match]:
         """Return the known parts. A missing part counts as none."""
         return {
@@ -164,6 +170,13 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
         lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit, passing=passing)
         cosines = dict(_nearest(target, query, limit, passing))
     return Leads(target, query, terms, lexical, cosines)
+
+
+def look_up_meaning(leads: Leads, query: Query, *, limit: int, passing: float | None = None) -> Leads:
+    """Find the best `limit` by the meaning of another form of the question. What was found by words stays."""
+    with planned_anew():
+        passing = _passing(leads.target, leads.terms) if passing is None else passing
+        return replace(leads, query=query, cosines=dict(_nearest(leads.target, query, limit, passing)))
 
 
 def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:

@@ -7,6 +7,7 @@ has a word that is not everywhere, and the work never grows with the corpus.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,7 +51,6 @@ type Lexemes = Mapping[str, tuple[str, ...]]
 
 WEEK = timedelta(weeks=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 # ts_rank of one word under equal weights is (1 + 1/4 + … + 1/n²) / (π²/6) for n occurrences. So the database
 # counts them in one call, twenty times faster than unpacking the vector.
 _RANK_LIMIT = 1.64493406685
@@ -93,13 +93,23 @@ class Terms:
         """Return the approximate number of rows in the corpus; None if unknown."""
         return None if self.is_sampled or not self.documents else self.documents
 
+    @property
+    def known_share(self) -> float:
+        """Return the share of the question's words in several rows, by weight, in its best language."""
+        total, known = defaultdict[str, float](float), defaultdict[str, float](float)
+        for term in self.terms:
+            total[term.language] += self._weight(term)
+            known[term.language] += self._weight(term) if term.documents > 1 else 0.0
+        return max((known[code] / total[code] for code in total), default=0.0)
+
+    def _weight(self, term: Term) -> float:
+        return BM25.idf(max(self.documents, term.documents), term.documents)
+
     def parameters(self) -> dict[str, Any]:
         return {
             "term_languages": [term.language for term in self.terms],
             "term_queries": [term.tsquery for term in self.terms],
-            "term_weights": [
-                BM25.idf(max(self.documents, term.documents), term.documents) for term in self.terms
-            ],
+            "term_weights": [self._weight(term) for term in self.terms],
             "k1": BM25.k1,
             "b": BM25.b,
             "mean_length": max(self.mean_length, 1.0),

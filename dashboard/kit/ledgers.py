@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.ledgers import EntryJson
+from contextopt.engine.prompts.relevance import TOPIC_WEIGHT
 from contextopt.models import AssemblyPayload, Record
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, reason_words
@@ -93,9 +94,14 @@ def _best_score(entries: Sequence[EntryJson], weights: Mapping[str, float]) -> f
 
 
 def weights_of(config: Mapping[str, Any]) -> dict[str, float]:
-    """Return the weight of each part of a score; the neighbours' is that of meaning and words together."""
+    """Return the weight of each part of a score.
+
+    The neighbours' is that of meaning and words together, and the topic's depends on both.
+    """
     weights = {name.removesuffix("_weight"): float(config.get(name) or 0) for name in WEIGHTS}
-    return {**weights, "neighbour": weights["semantic"] + weights["lexical"]}
+    matched = weights["semantic"] + weights["lexical"]
+    topic = TOPIC_WEIGHT * float(config.get("neighbour_share") or 0) * matched
+    return {**weights, "neighbour": matched, "topic": topic}
 
 
 def _row(

@@ -1,29 +1,38 @@
 """The adaptive budget: records enter while the next one is worth its tokens.
 
 A record is worth them while its relevance is at least a share of the best record's. The share is higher where
-the best record matches the question clearly, since little else is needed then, and where records are long.
+the best record matches the question clearly, since little else is needed then, and rises with each record. It
+is lower where records are long, since few of them fit, and for the records of a topic, which are alike; and
+higher for records of no thread, which often answer alone.
 Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`).
 """
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 from contextopt.engine.prompts.config import ContextConfig
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, weighted_relevance
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, Relevance, topic_weight, weighted_relevance
 from contextopt.engine.prompts.scoring import MAX_PART, Scored
 from contextopt.engine.prompts.selection import Query
 from contextopt.engine.prompts.truncation import Cut
 
 LOW_RELEVANCE = "low_relevance"
 """Reason for records that fit the budget and are not worth their tokens."""
-USUAL_SHARE = 0.45
+USUAL_SHARE = 0.48
 """Share of the best record's relevance, for a match and a length that are usual in dialogues."""
-USUAL_MATCH, PER_MATCH = 0.615, 0.52
+USUAL_MATCH, PER_MATCH = 0.615, 0.2
 """Usual relevance of the best record, of the most that words, meaning and neighbours can give, and the effect
 of more.
 """
-USUAL_TOKENS, PER_TOKENS = 45, 0.09
+USUAL_TOKENS, PER_TOKENS = 45, -0.1
 """Usual tokens of a record, and the effect of longer ones, for each factor of e."""
+PER_TOPIC = -0.08
+"""Effect of a topic."""
+PER_APART = 0.1
+"""Effect of no neighbours: records of no thread speak for themselves, and often one of them answers."""
+RISE = 0.35
+"""How much more the last record that fits needs than the first, as a share of what the middle one needs."""
 LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
 
 
@@ -32,10 +41,10 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
 
     If no record is about the question, only pinned records stay.
     """
-    values = [relevance_of(scored, query, config) for scored in cut.kept]
-    least = least_worth(cut.kept, query, config) if query.is_relevant else math.inf
-    for place, (scored, value) in enumerate(zip(cut.kept, values, strict=True)):
-        if value < least and not scored.record.pinned:
+    needed = least_worths(cut.kept, query, config)
+    for place, (scored, least) in enumerate(zip(cut.kept, needed, strict=True)):
+        is_worth = query.is_relevant and relevance_of(scored, query, config) >= least
+        if not is_worth and not scored.record.pinned:
             return Cut(cut.kept[:place], cut.kept[place:] + cut.dropped, LOW_RELEVANCE)
     return cut
 
@@ -45,24 +54,35 @@ def relevance_of(scored: Scored, query: Query, config: ContextConfig) -> float:
     return weighted_relevance(query.relevant.get(scored.record.id, NOT_RELEVANT), config)
 
 
-def least_worth(records: Sequence[Scored], query: Query, config: ContextConfig) -> float:
-    """Return the relevance that one of these records needs to enter; 0 if there are none."""
+def least_worths(records: Sequence[Scored], query: Query, config: ContextConfig) -> list[float]:
+    """Return the relevance that each of these records needs to enter."""
     if not records:
-        return 0.0
+        return []
     best = max(relevance_of(scored, query, config) for scored in records)
+    before = [0, *accumulate(scored.record.tokens for scored in records)]
+    usual = best * _share(records, query, config, best)
+    return [usual * (1 + RISE * (tokens / before[-1] - 0.5)) for tokens in before[:-1]]
+
+
+def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best: float) -> float:
+    parts = [query.relevant.get(scored.record.id, NOT_RELEVANT) for scored in records]
+    has_topic = any(part.topic > 0 for part in parts)
+    has_neighbours = any(part.neighbour > 0 for part in parts)
     tokens = sum(scored.record.tokens for scored in records) / len(records)
     share = (
         USUAL_SHARE
-        + PER_MATCH * (best / _full_match(records, query, config) - USUAL_MATCH)
-        + PER_TOKENS * math.log(max(1.0, tokens) / USUAL_TOKENS)
+        + PER_MATCH * (best / _full_match(parts, config) - USUAL_MATCH)
+        + PER_TOKENS * math.log(tokens / USUAL_TOKENS)
+        + (PER_TOPIC if has_topic else 0.0)
+        + (0.0 if has_neighbours else PER_APART)
     )
-    return best * min(GREATEST_SHARE, max(LEAST_SHARE, share))
+    return min(GREATEST_SHARE, max(LEAST_SHARE, share))
 
 
-def _full_match(records: Sequence[Scored], query: Query, config: ContextConfig) -> float:
-    """Return the most that words and meaning can give, and neighbours where there are any."""
-    has_neighbours = any(
-        query.relevant.get(scored.record.id, NOT_RELEVANT).neighbour > 0 for scored in records
-    )
+def _full_match(parts: Sequence[Relevance], config: ContextConfig) -> float:
+    """Return the most that words and meaning can give, and neighbours and the topic where there are any."""
     weights = float(config.semantic_weight + config.lexical_weight) or 1.0
-    return MAX_PART * weights * (2 if has_neighbours else 1)
+    most = weights * (2 if any(part.neighbour > 0 for part in parts) else 1)
+    if any(part.topic > 0 for part in parts):
+        most += float(topic_weight(config))
+    return MAX_PART * most

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from contextopt.engine.prompts.adaptive import cut_by_worth
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, cut_by_worth
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import (
     ADAPTIVE,
@@ -295,7 +295,7 @@ def _stats(
         tokens_available=allocation.context,
         utilisation=chosen.tokens / allocation.context if allocation.context else None,
         compression_ratio=included / filtered if filtered else None,
-        truncated=cut_off > 0 or header.is_cut,
+        truncated=header.is_cut or (cut_off > 0 and chosen.cut.reason != LOW_RELEVANCE),
         outside_window=candidates.counts.outside_window,
         deleted=candidates.counts.deleted,
         dropped_by_reason={reason: count for reason, count in reasons.items() if count},

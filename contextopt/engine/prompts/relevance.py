@@ -2,8 +2,9 @@
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
 relative to the best candidate, `neighbour` is the relevance of the records around it in its thread. `date`
-and `who` are for records from the days and by the person that the question names (see mentions.py). The score
-stays an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
+and `who` are for records from the days and by the person that the question names (see mentions.py), `topic`
+for records from the part of a long conversation that is about the question (see topics.py). The score stays
+an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
 than reciprocal rank fusion, and the neighbour of a match often holds the answer. A short record says little
@@ -13,6 +14,7 @@ by itself, so its surroundings count more.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -42,6 +44,8 @@ SHORT_TOKENS = 30
 """A record of this length is rated half by its surroundings, a longer one less."""
 PASSAGE_WEIGHT = 5
 """Weight of the surroundings relative to a neighbouring match."""
+TOPIC_WEIGHT = 5
+"""Weight of the topic relative to a neighbouring match."""
 
 _FADING = tuple(NEIGHBOUR_DECAY**step for step in range(NEIGHBOUR_REACH))
 _PART_US = HORIZON_US // PART_SCALE
@@ -58,6 +62,7 @@ class Relevance(NamedTuple):
     neighbour: float = 0.0
     date: float = 0.0
     who: float = 0.0
+    topic: float = 0.0
 
     def to_parts(self) -> dict[str, float]:
         return {
@@ -66,6 +71,7 @@ class Relevance(NamedTuple):
             "neighbour": self.neighbour,
             "date": self.date,
             "who": self.who,
+            "topic": self.topic,
         }
 
 
@@ -216,7 +222,7 @@ def _nearby(values: Sequence[float], at: int) -> float:
 def query_score(record: RecordSummary, relevance: Relevance, now: datetime, config: ContextConfig) -> int:
     """Return the integer score of a record for a question; `scoring.score_float` converts it.
 
-    At the greatest weights it is below 2.1e18, inside a 64-bit integer.
+    At the greatest weights it is below 5.5e18, inside a 64-bit integer.
     """
     return score(record, now, config) + _weigh(relevance, _query_weights(config))
 
@@ -233,21 +239,28 @@ class _Weights(NamedTuple):
     lexical: int
     date: int
     who: int
+    topic: int
 
 
 def _query_weights(config: ContextConfig) -> _Weights:
     weights = (config.semantic_weight, config.lexical_weight, config.date_weight, config.who_weight)
-    return _Weights(*(int(weight * WEIGHT_SCALE) for weight in weights))
+    return _Weights(*(int(weight * WEIGHT_SCALE) for weight in (*weights, topic_weight(config))))
+
+
+def topic_weight(config: ContextConfig) -> Decimal:
+    """Return the weight of the topic: that of meaning and words, times what neighbours count."""
+    return TOPIC_WEIGHT * config.neighbour_share * (config.semantic_weight + config.lexical_weight)
 
 
 def _weigh(relevance: Relevance, weights: _Weights) -> int:
-    near, worded, beside, date, who = relevance
+    near, worded, beside, date, who, topic = relevance
     return _PART_US * (
         weights.semantic * round((near or 0.0) * PART_SCALE)
         + weights.lexical * round(worded * PART_SCALE)
         + (weights.semantic + weights.lexical) * round(beside * PART_SCALE)
         + weights.date * round(date * PART_SCALE)
         + weights.who * round(who * PART_SCALE)
+        + weights.topic * round(topic * PART_SCALE)
     )
 
 

@@ -206,7 +206,9 @@ class ContextStats:
     compression_ratio: float | None
     """Included divided by filtered; None if nothing was filtered."""
     truncated: bool
-    """Something was dropped or cut for the record limit or the budget, including the description."""
+    """Something was dropped or cut for the record limit or the budget, including the description. Records
+    that were not worth their tokens do not count.
+    """
     outside_window: int
     deleted: int
     dropped_by_reason: dict[str, int]

@@ -11,7 +11,7 @@ from contextopt.workclock import loading
 WORDLLAMA = "wordllama-256"
 MINILM = "onnx:all-MiniLM-L6-v2-int8"
 
-LEAST_SIMILARITIES = {WORDLLAMA: 0.36, MINILM: 0.45}
+LEAST_SIMILARITIES = {WORDLLAMA: 0.38, MINILM: 0.46}
 """Cosine below which the best record of a space is seldom about a question. Measured on LoCoMo: 1–2 %
 of a dialogue's own questions fall below, and over 90 % of the questions about another dialogue.
 """

@@ -1,5 +1,6 @@
 """The filters of the spaces' pages."""
 
+from decimal import Decimal
 from typing import Literal, cast
 
 from django import forms
@@ -8,7 +9,7 @@ from django.db.models import QuerySet
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
 from contextopt.models import Record, Space
-from dashboard.kit.filters import STAGES, FilterForm, MomentField
+from dashboard.kit.filters import MODEL_MAX, STAGES, FilterForm, MomentField
 
 # The settings page says more about them.
 BUDGETS = [("", "From settings"), ("fixed", "Fixed"), ("adaptive", "Adaptive")]
@@ -58,6 +59,8 @@ class PreviewForm(FilterForm):
         required=False,
     )
     budget = forms.ChoiceField(choices=BUDGETS, required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False)
+    share = forms.IntegerField(min_value=0, max_value=100, required=False, label="Share of its window")
     as_of = MomentField(required=False, max_length=40, label="As of")
 
     def to_request(self, space: Space) -> AssemblyIn:
@@ -70,5 +73,7 @@ class PreviewForm(FilterForm):
             stage=cast(Literal[2, 3, 4, 5], int(given["stage"])) if given["stage"] else None,
             budget_mode=cast(Literal["fixed", "adaptive"], given["budget"]) if given["budget"] else None,
             window_days=None if not window else "all" if window == "all" else int(window),
+            model=given["model"],
+            window_share=None if given["share"] is None else Decimal(given["share"]) / 100,
             as_of=given["as_of"],
         )

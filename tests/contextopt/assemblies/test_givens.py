@@ -107,7 +107,7 @@ def packed_parts(relevance: Relevance) -> bytes:
 
 
 def test_parts_are_rounded_as_the_engine_rounds_them() -> None:
-    values = (2.0000005, 1.2345678, 9.9999996, 0.0, 1e-7)
+    values = (2.0000005, 1.2345678, 9.9999996, 0.0, 1e-7, 4.5)
     read = unpack_givens(packed_parts(Relevance(*values))).records[0].relevance
     assert [round((part or 0) * 1_000_000) for part in read] == [round(part * 1_000_000) for part in values]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine import ContextConfig, Query, Relevance, SpaceContext, assemble
-from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, least_worth
+from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, least_worths
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
@@ -45,7 +45,8 @@ def test_the_rest_is_dropped_for_its_relevance() -> None:
     )
     assert {entry.reason for entry in result.ledger if not entry.kept} == {LOW_RELEVANCE}
     assert result.stats.dropped_by_reason == {LOW_RELEVANCE: 18}
-    assert result.stats.truncated
+    # Nothing was dropped for the budget or the record limit.
+    assert not result.stats.truncated
 
 
 def test_recency_does_not_make_a_record_relevant() -> None:
@@ -68,14 +69,34 @@ def test_without_a_question_the_budget_is_filled() -> None:
     assert adaptive.text == assemble(space, ADAPTIVE.replace(budget_mode="fixed"), NOW, TOKENIZER).text
 
 
-def test_longer_records_need_more_relevance() -> None:
-    shares = []
-    for tokens in (15, 45, 150):
-        records = [Scored(replace(record, tokens=tokens), 0) for record in RECORDS]
-        shares.append(least_worth(records, query(*[6] * 20), ADAPTIVE))
+def needed(tokens: int = 45, best: float = 6, **parts: float) -> list[float]:
+    """Return what each of twenty records needs, as a share of the best."""
+    records = [Scored(replace(record, tokens=tokens), 0) for record in RECORDS]
+    alike = {record.id: Relevance(semantic=best, **parts) for record in RECORDS}
+    asked = Query(frozenset(), alike, {})
+    return [
+        least / (9 * best + 26 * parts.get("topic", 0)) for least in least_worths(records, asked, ADAPTIVE)
+    ]
+
+
+def test_each_further_record_needs_more() -> None:
+    shares = needed()
     assert shares == sorted(shares)
-    assert shares[0] < shares[2]
-    assert least_worth([], query(), ADAPTIVE) == 0
+    assert 1.3 < shares[-1] / shares[0] < 1.5
+    assert least_worths([], query(), ADAPTIVE) == []
+
+
+def test_a_clear_match_leaves_room_for_less() -> None:
+    assert needed(best=9)[0] > needed(best=4)[0]
+
+
+def test_long_records_and_those_of_a_topic_need_less() -> None:
+    assert needed(tokens=15)[0] > needed(tokens=45)[0] > needed(tokens=150)[0]
+    assert needed(topic=6.0)[0] < needed()[0]
+
+
+def test_records_of_a_thread_need_less_than_single_ones() -> None:
+    assert needed(neighbour=0.1)[0] < 0.9 * needed()[0]
 
 
 @PROFILE

@@ -51,7 +51,7 @@ def test_the_relevant_go_first_with_whole_notes() -> None:
     assert flatten(notes) in assembled.text
     assert assembled.ledger[0].parts == {
         "recency": 10.0, "frequency": 0.0, "semantic": 9.0, "lexical": 10.0, "neighbour": 0.0, "date": 0.0,
-        "who": 0.0,
+        "who": 0.0, "topic": 0.0,
     }  # fmt: skip
 
 
@@ -124,9 +124,7 @@ def test_without_a_question_it_is_stage_4() -> None:
 
 
 part = st.floats(0, 10)
-relevance_maps = st.dictionaries(
-    st.integers(0, 40), st.builds(Relevance, st.none() | part, part, part, part, part)
-)
+relevance_maps = st.dictionaries(st.integers(0, 40), st.builds(Relevance, st.none() | part, *[part] * 5))
 
 
 @PROFILE

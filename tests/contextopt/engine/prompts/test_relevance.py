@@ -116,7 +116,7 @@ def test_pinned_records_go_first() -> None:
 
 
 part = st.floats(0, 10)
-parts = st.builds(Relevance, st.none() | part, part, part, part, part)
+parts = st.builds(Relevance, st.none() | part, *[part] * 5)
 
 
 @PROFILE
@@ -128,7 +128,7 @@ def test_more_relevance_never_ranks_lower(
     record = make_record(1, days_old=days)
     more = Relevance(*(max(a or 0.0, b or 0.0) for a, b in zip(some, extra, strict=True)))
     assert query_score(record, more, NOW, config) >= query_score(record, some, NOW, config)
-    assert query_score(record, Relevance(10.0, 10.0, 10.0, 10.0, 10.0), NOW, config) < 2**63
+    assert query_score(record, Relevance(*[10.0] * 6), NOW, config) < 2**63
 
 
 @PROFILE

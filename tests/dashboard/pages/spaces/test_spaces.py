@@ -152,7 +152,18 @@ def test_the_preview_may_stop_at_what_helps_little(owner_client: Client, space: 
     assert '<input type="hidden" name="budget" value="adaptive">' in html
 
 
-@pytest.mark.parametrize("query", ["stage=6", "window=9", "as_of=soon", "budget=loose"])
+def test_the_preview_keeps_to_a_share_of_the_model_s_window(owner_client: Client, space: Space) -> None:
+    make_record(space, title="Printer")
+    html = html_of(owner_client, f"{URL}preview/?model=gpt-4&share=10")
+    assert "of 819</dd>" in html
+    assert '<input type="hidden" name="share" value="10">' in html
+    assert "of 0</dd>" in html_of(owner_client, f"{URL}preview/?model=gpt-4&share=0")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["stage=6", "window=9", "as_of=soon", "budget=loose", "share=101", "share=5", "model=unheard-of&share=5"],
+)
 def test_a_preview_that_cannot_be(query: str, owner_client: Client, space: Space) -> None:
     assert 'role="alert"' in html_of(owner_client, f"{URL}preview/?{query}")
 
