@@ -16,7 +16,7 @@ from contextopt.errors import FieldProblem, InvalidInput, NotFound
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
-from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.inputs import ConfigIn, SettingsIn
 from contextopt.spaces.models import Space
 
 WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
@@ -195,7 +195,7 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
         raise InvalidInput(problems) from error
 
 
-def given_settings(data: ConfigIn) -> dict[str, Any]:
+def given_settings(data: SettingsIn) -> dict[str, Any]:
     """Return the settings that were given, in the form in which they are stored.
 
     Raises:
