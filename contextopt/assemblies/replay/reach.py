@@ -23,10 +23,10 @@ from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import ServiceUnavailable
-from contextopt.models import Record
 from contextopt.search import registry
 from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.spaces.models import Record
 from contextopt.spaces.versions import RecordVersion, read_changed
 
 # At most this many of the records that changed since are considered.

@@ -11,8 +11,8 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Material
 from contextopt.engine import ContextConfig
 from contextopt.errors import Conflict
-from contextopt.models import Space
 from contextopt.spaces.configs import SETTINGS, find_config, given_settings
+from contextopt.spaces.models import Space
 
 # With one of these changed, records rank otherwise.
 RANKING = (
