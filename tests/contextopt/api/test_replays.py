@@ -80,3 +80,24 @@ def test_a_phase_cannot_be_replayed(api, team):
     factories.make_filtering(team)
     response = api.post(f"/assemblies/{Assembly.objects.get().pk}/replay", {})
     assert response.status_code == 409
+
+
+def test_an_explanation(api, made):
+    dropped = api.get(f"/assemblies/{made.id}").json()["ledger"]["entries"][0]["id"]
+    found = api.get(f"/assemblies/{made.id}/explain", expect=dropped).json()
+    assert (found["step"], found["rank"], found["of"]) == ("included", 1, 15)
+    assert found["record"]["id"] == dropped
+    assert "over_tokens" not in found
+
+
+def test_an_explanation_of_what_is_not_there(api, stranger, made):
+    assert api.get(f"/assemblies/{made.id}/explain", expect="999999").status_code == 404
+    assert api.get(f"/assemblies/{made.id}/explain", expect="nothing").status_code == 422
+    assert api.get(f"/assemblies/{made.id}/explain").status_code == 422
+    assert api.get("/assemblies/999999/explain", expect="1").status_code == 404
+    assert stranger.get(f"/assemblies/{made.id}/explain", expect="1").status_code == 404
+
+
+def test_another_teams_record_is_not_explained(api, made, other_team):
+    hidden = factories.make_record(factories.make_space(other_team))
+    assert api.get(f"/assemblies/{made.id}/explain", expect=hidden.pk).status_code == 404
