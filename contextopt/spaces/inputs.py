@@ -123,3 +123,4 @@ class ConfigIn(SettingsIn):
     """Settings of the next config. Fields you omit are copied from the active config."""
 
     note: Annotated[Text, Field(max_length=200)] = ""
+    draft: bool = False

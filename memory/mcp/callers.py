@@ -9,7 +9,6 @@ from django.db.models import QuerySet
 from contextopt.errors import ContextoptError, NotFound
 from contextopt.models import ApiKey, Assembly, Record, Scope, Team
 from contextopt.people.rates import Allowance, take_turn
-from contextopt.spaces.models import RecordQuerySet
 
 
 class NotAllowed(ContextoptError):
@@ -55,7 +54,7 @@ class Caller:
         rows = Assembly.objects.filter(team=self.team, space__isnull=False, payload__isnull=False)
         return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)
 
-    def records(self) -> RecordQuerySet:
+    def records(self) -> QuerySet[Record]:
         """Return the records of spaces that the caller reaches."""
         rows = Record.objects.filter(space__team=self.team).select_related("space")
         return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)

@@ -3,17 +3,17 @@
 from functools import reduce
 from operator import or_
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from contextopt.assemblies.models import Assembly
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordQuerySet
+from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record
 
 EXPECTED_MAX = SOURCE_MAX + EXTERNAL_ID_MAX + 1
 ID_MAX = 2**63 - 1
 
 
-def find_expected(assembly: Assembly, expected: str, records: RecordQuerySet, *, field: str) -> Record:
+def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:
     """Return one of the `records` by its id, or a record of the assembly's space by SOURCE:EXTERNAL_ID.
 
     Source and external id may contain colons themselves, so every split at one is tried.
