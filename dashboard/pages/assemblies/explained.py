@@ -122,9 +122,9 @@ def _explain(assembly: Assembly, record: Record, asked: str) -> Explained:
         found,
         tuple(_checks(found, is_adaptive=assembly.payload.config.get("budget_mode") == ADAPTIVE)),
         tuple(
-            Part(PARTS[name][1], decimals(value * weights.get(name, 0.0)))
-            for name, value in parts.items()
-            if name in PARTS
+            Part(label, decimals(parts[name] * weights.get(name, 0.0)))
+            for name, (_, label) in PARTS.items()
+            if parts.get(name)
         ),
         score_parts(parts, weights, score) if score else (),
     )

@@ -179,7 +179,7 @@ def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
         base = _base(tried)
     except NotFound as error:
         raise Http404(str(error)) from error
-    back = f"{reverse('dashboard:what_if', args=[assembly_id])}?{tried.form.query()}"
+    back = f"{reverse('dashboard:assembly_what_if', args=[assembly_id])}?{tried.form.query()}"
     if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
         messages.info(request, "Nothing was changed, so there is nothing to save.")
         return redirect(back)

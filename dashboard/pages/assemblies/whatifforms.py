@@ -47,10 +47,8 @@ class WhatIfForm(InputForm):
     """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
 
     input_type = SettingsIn
-    context_tokens = forms.IntegerField(label="Context budget (tokens)", min_value=0, max_value=TOKENS_MAX)
-    stage3_context_tokens = forms.IntegerField(
-        label="Context budget (tokens)", min_value=0, max_value=TOKENS_MAX
-    )
+    context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
+    stage3_context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
     budget_mode = forms.ChoiceField(
         label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES]
     )
