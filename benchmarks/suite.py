@@ -28,6 +28,7 @@ from benchmarks.service.hostile import measure_hostile, total_section
 from benchmarks.service.importing import measure_import
 from benchmarks.service.kills import measure_kills
 from benchmarks.service.recount import Recount
+from benchmarks.service.replays import measure_replays
 from benchmarks.service.web import measure_web
 from benchmarks.spaces import Filled, generated_space, measured, say, settle
 from contextopt.models import Space, Team
@@ -52,6 +53,8 @@ class Scale:
     file_cases: int
     search_sizes: tuple[int, ...]
     kills: int
+    replayed_records: int
+    replays: int
     recall_models: tuple[str, ...]
 
 
@@ -69,6 +72,8 @@ FULL = Scale(
     file_cases=40,
     search_sizes=(1_000, 10_000, 100_000),
     kills=3,
+    replayed_records=20_000,
+    replays=1_000,
     recall_models=("wordllama", "minilm"),
 )
 QUICK = Scale(
@@ -85,6 +90,8 @@ QUICK = Scale(
     file_cases=4,
     search_sizes=(1_000,),
     kills=1,
+    replayed_records=1_000,
+    replays=100,
     recall_models=("wordllama",),
 )
 
@@ -128,6 +135,9 @@ class Suite:
         return measure_search(
             self.team, self.scale.search_sizes, rounds=self.scale.rounds, recount=self.recount
         )
+
+    def replay(self) -> Section:
+        return measure_replays(self.team, records=self.scale.replayed_records, assemblies=self.scale.replays)
 
     def recall(self) -> Section:
         if not self.material.dialogues:
@@ -192,6 +202,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "budget": Suite.budget,
     "dashboard": Suite.dashboard,
     "search": Suite.search,
+    "replay": Suite.replay,
     "recall": Suite.recall,
     "finding": Suite.finding,
     "strategies": Suite.strategies,

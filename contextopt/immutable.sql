@@ -23,7 +23,7 @@ CREATE OR REPLACE TRIGGER contextopt_audit_immutable
 CREATE OR REPLACE TRIGGER contextopt_config_immutable
     BEFORE UPDATE ON contextopt_contextconfig
     FOR EACH ROW
-    EXECUTE FUNCTION contextopt_refuse_change('is_active');
+    EXECUTE FUNCTION contextopt_refuse_change('is_active', 'is_draft');
 
 CREATE OR REPLACE TRIGGER contextopt_phase_immutable
     BEFORE UPDATE ON contextopt_phaseprofile

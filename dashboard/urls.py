@@ -5,7 +5,7 @@ from django.urls import path
 from dashboard.pages import palette, start
 from dashboard.pages.agents import phases, repositories, retries, tasks, timelines
 from dashboard.pages.answers import chat, feedback, reviews
-from dashboard.pages.assemblies import assemblies, savedviews
+from dashboard.pages.assemblies import assemblies, savedviews, whatif
 from dashboard.pages.connect import connect
 from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
@@ -26,6 +26,8 @@ urlpatterns = [
     path("assemblies.jsonl", assemblies.assemblies_jsonl, name="assemblies_jsonl"),
     path("assemblies/compare/", assemblies.assemblies_compare, name="assemblies_compare"),
     path("assemblies/<int:assembly_id>/", assemblies.assembly, name="assembly"),
+    path("assemblies/<int:assembly_id>/what-if/", whatif.what_if, name="assembly_what_if"),
+    path("assemblies/<int:assembly_id>/what-if/draft", whatif.what_if_draft, name="assembly_what_if_draft"),
     path("assemblies/<int:assembly_id>/text", assemblies.assembly_text, name="assembly_text"),
     path("spaces/", spaces.spaces, name="spaces"),
     path("spaces/new", spaces.space_create, name="space_create"),

@@ -1,26 +1,21 @@
-"""Computes logged assemblies again, from what the engine was given and from the records' versions."""
+"""Spaces that change at random while contexts of them are assembled and computed again."""
 
-import json
 import random
-from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from contextopt import engine
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
+from contextopt.assemblies.givens import Givens, unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import AssemblyPayload
-from contextopt.assemblies.questions import NOTES_READ
-from contextopt.assemblies.results import AssemblyResult, entry_json
-from contextopt.assemblies.verify import read_config
-from contextopt.engine import Assembled, Query, RecordDetail, RecordSummary, SpaceContext
-from contextopt.engine.prompts.duplicates import numbers_in
-from contextopt.engine.prompts.rendering import summary_line
-from contextopt.engine.text.lexical import terms
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.assemblies.replay.material import load_material
+from contextopt.assemblies.replay.replay import decide_again
+from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine import Assembled
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpacePatch
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import (
@@ -32,7 +27,6 @@ from contextopt.spaces.records import (
 )
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import update_space
-from contextopt.spaces.versions import RecordVersion, read_versions
 from tests.factories import NOW
 
 type Stage = Literal[2, 3, 4, 5]
@@ -50,72 +44,14 @@ def givens_of(payload: AssemblyPayload) -> Givens:
     return unpack_givens(bytes(payload.givens))
 
 
+def make_searchable(space: Space) -> None:
+    ensure_counted(registry.get("record"), space.pk)
+    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
+
+
 def recompute(payload: AssemblyPayload) -> Assembled:
     """Return the assembly computed again. The stored text, hash and ledger are not read."""
-    assembly = payload.assembly
-    assert assembly.space_id is not None
-    givens = givens_of(payload)
-    tokenizer = get_tokenizer(assembly.encoding)
-    found = read_versions(assembly.space_id, ((given.id, given.version) for given in givens.records))
-    summaries = [
-        (given, _summary(given, found[given.id, given.version], tokenizer)) for given in givens.records
-    ]
-    candidates = tuple(summary for given, summary in summaries if given.is_candidate)
-    return engine.assemble(
-        SpaceContext(givens.name, givens.description, givens.categories, candidates),
-        read_config(payload.config),
-        assembly.as_of,
-        tokenizer,
-        system_tokens=payload.request.get("system_tokens"),
-        history_tokens=payload.request.get("history_tokens"),
-        counts=givens.counts,
-        baseline=tuple(summary for given, summary in summaries if given.is_baseline),
-        query=_query(givens, payload.request, found) if givens.is_asked else None,
-    )
-
-
-def _summary(given: GivenRecord, state: RecordVersion, tokenizer: Tokenizer) -> RecordSummary:
-    line = summary_line(state.title, state.type, state.date, state.tags, state.notes)
-    return RecordSummary(
-        id=given.id, date=state.date, view_count=given.views, line=line, tokens=tokenizer.count(line),
-        pinned=state.pinned, source=state.source, external_id=state.external_id, version=given.version,
-    )  # fmt: skip
-
-
-def _query(givens: Givens, request: dict[str, Any], found: dict[tuple[int, int], RecordVersion]) -> Query:
-    details = {}
-    for given in givens.records:
-        if given.has_detail:
-            state = found[given.id, given.version]
-            notes = state.notes[:NOTES_READ]
-            details[given.id] = RecordDetail(state.title, state.type, tuple(state.tags), notes)
-    relevant = {given.id: given.relevance for given in givens.records if given.is_candidate}
-    asked = request["query"].strip()
-    return Query(frozenset(terms(asked)), relevant, details, givens.is_relevant, numbers_in(asked))
-
-
-def differences(payload: AssemblyPayload, text: str | None = None) -> Iterator[str]:
-    """Yield the names of everything that differs when the assembly is computed again.
-
-    `text` is compared instead of the stored one, which may have been blanked since.
-    """
-    again, stored = recompute(payload), payload.assembly
-    ledger = json.loads(json.dumps(pack_entries(map(entry_json, again.ledger))))
-    pairs = {
-        "text": (again.text, payload.text if text is None else text),
-        "sha256": (again.certificate.sha256, stored.sha256),
-        "tokens": (again.certificate.tokens, stored.tokens_after),
-        "ledger": (ledger, payload.ledger["candidates"]),
-        "counts": (dict(again.stats.dropped_by_reason), payload.ledger["counts"]),
-        "order": (list(again.order), payload.ledger["order"]),
-        "filtered": (again.stats.records_filtered, stored.records_filtered),
-        "outside_window": (again.stats.outside_window, stored.outside_window),
-        "deleted": (again.stats.deleted, stored.deleted),
-        "baseline": (list(again.baseline_order), payload.ledger["baseline_order"]),
-        "tokens_before": (again.stats.stage3_tokens, stored.tokens_before),
-        "truncated": (again.stats.truncated, stored.truncated),
-    }
-    yield from (name for name, (one, other) in pairs.items() if one != other)
+    return decide_again(load_material(payload.assembly)).outcome
 
 
 class Restless:

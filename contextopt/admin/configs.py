@@ -33,7 +33,8 @@ class ContextConfigAdmin(BaseAdmin):
 
     form = PublishForm
     list_display = (
-        "space", "version", "is_active", "window_days", "max_records", "recency_weight", "frequency_weight",
+        "space", "version", "is_active", "is_draft", "window_days", "max_records", "recency_weight",
+        "frequency_weight",
         "context_tokens", "created_by", "created_at",
     )  # fmt: skip
     list_filter = ("is_active", "window_days", "space")
@@ -44,7 +45,11 @@ class ContextConfigAdmin(BaseAdmin):
 
     def get_fields(self, request: HttpRequest, obj: ContextConfig | None = None) -> tuple[str, ...]:
         fields = tuple(PublishForm.Meta.fields)
-        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+        return (
+            fields
+            if obj is None
+            else ("version", "is_active", "is_draft", *fields, "created_by", "created_at")
+        )
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Start with the active settings of the space given in the URL."""

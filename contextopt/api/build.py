@@ -20,6 +20,7 @@ from contextopt.api import (
     phases,
     records,
     reference,
+    replays,
     repos,
     spaces,
     tasks,
@@ -148,8 +149,8 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, spaces, records, configs, phases, tasks, timelines, handoffs, repos, conversations,
-        keys,
+        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos,
+        conversations, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

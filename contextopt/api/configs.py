@@ -37,7 +37,9 @@ def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) 
     summary="Publish a config version",
 )
 def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> HttpResponse:
-    """Creates a config and activates it. Fields you omit are copied from the active config."""
+    """Creates a config and activates it, unless it is a draft. Fields you omit are copied from the active
+    config.
+    """
     space = find_space(request, slug)
     config = publish_config(space=space, data=data, created_by=actor(request))
     return created(config_json(config), f"/api/v1/spaces/{space.slug}/configs/{config.version}")
@@ -59,6 +61,6 @@ def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -
     summary="Activate a config version",
 )
 def activate(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
-    """Activates an earlier config, unchanged and under its own number."""
+    """Activates a draft or an earlier config, unchanged and under its own number."""
     space = find_space(request, slug)
     return reply(config_json(activate_config(space=space, version=version, actor=actor(request))))

@@ -122,7 +122,7 @@ def load_for_question(
     relevant = topics.add(relevant, known.places)
     relevant = add_mentions(relevant, mentions, known.dates, known.people)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
-    most = _read_at_most(ranked, config) * reach
+    most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
     return replace(
@@ -339,7 +339,7 @@ def _most_that_fit(config: ContextConfig) -> int:
     return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
 
 
-def _read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
+def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
     """Return how many of the best-ranked texts to read. A record's line is never shorter than its summary.
 
     The spare ones replace records that repeat another.

@@ -16,7 +16,7 @@ from contextopt.errors import FieldProblem, InvalidInput, NotFound
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
-from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.inputs import ConfigIn, SettingsIn
 from contextopt.spaces.models import Space
 
 WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
@@ -73,33 +73,49 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
 
         Settings that are not given are copied from the active version.
         """
-        hold_space(space.pk)
-        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
-        latest = self.filter(space=space).order_by("-version").first()
-        current = self.filter(space=space).active().first() or latest
-        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
-        config = self.model(
-            space=space,
-            version=latest.version + 1 if latest else 1,
-            created_by=created_by,
-            note=note,
-            is_active=True,
-            **{**carried, **settings},
-        )
-        config.full_clean(validate_constraints=False)
+        config, current = self._next(space, {"created_by": created_by, "note": note, **settings})
+        config.is_active = True
         self.filter(space=space).active().update(is_active=False)
         config.save(force_insert=True)
         if current and current.encoding != config.encoding:
             Space.objects.filter(pk=space.pk).update(recount_from=0)
         return config
 
+    @transaction.atomic
+    def save_draft(
+        self, *, space: Space, created_by: str, note: str = "", **settings: object
+    ) -> "ContextConfig":
+        """Add the next version without making it the active one. Settings are copied as for `publish`."""
+        config, _ = self._next(space, {"created_by": created_by, "note": note, **settings})
+        config.is_draft = True
+        config.save(force_insert=True)
+        return config
+
+    def _next(
+        self, space: Space, values: dict[str, object]
+    ) -> tuple["ContextConfig", "ContextConfig | None"]:
+        """Return the next version, not saved yet, and the version in force."""
+        hold_space(space.pk)
+        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+        latest = self.filter(space=space).order_by("-version").first()
+        current = self.filter(space=space).active().first() or latest
+        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
+        version = latest.version + 1 if latest else 1
+        config = self.model(space=space, version=version, **{**carried, **values})
+        config.full_clean(validate_constraints=False)
+        return config, current
+
 
 class ContextConfig(models.Model):
-    """One immutable version of a space's settings. A trigger refuses changes to anything but `is_active`."""
+    """One immutable version of a space's settings. A trigger refuses changes to anything but its state.
+
+    A draft is a version that was never active. Activating it publishes it.
+    """
 
     space = models.ForeignKey(Space, models.DB_CASCADE, related_name="configs")
     version = models.PositiveIntegerField()
     is_active = models.BooleanField(default=False)
+    is_draft = models.BooleanField(default=False, db_default=False)
     window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14, null=True, blank=True)
     max_records = models.PositiveSmallIntegerField(
         default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
@@ -142,6 +158,9 @@ class ContextConfig(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["space", "version"], name="config_version_once"),
             models.UniqueConstraint(fields=["space"], condition=Q(is_active=True), name="config_active_once"),
+            models.CheckConstraint(
+                condition=Q(is_active=False) | Q(is_draft=False), name="config_active_is_no_draft"
+            ),
             models.CheckConstraint(condition=Q(window_days__in=[7, 14, 30]), name="config_window"),
             models.CheckConstraint(
                 condition=Q(max_records__gte=1, max_records__lte=1_000), name="config_max_records"
@@ -183,25 +202,27 @@ NULLABLE = frozenset({"total_tokens"})
 
 
 def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextConfig:
-    """Add the next version and make it the active one. Settings not given are carried over.
+    """Add the next version and make it the active one, unless it is a draft. Settings not given are carried
+    over.
 
     Raises:
         InvalidInput: no assembly could work with a setting; the error names it.
     """
+    add = draft_settings if data.draft else publish_settings
     try:
-        return publish_settings(space=space, created_by=created_by, note=data.note, **given_settings(data))
+        return add(space=space, created_by=created_by, note=data.note, **given_settings(data))
     except ValidationError as error:
         problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
         raise InvalidInput(problems) from error
 
 
-def given_settings(data: ConfigIn) -> dict[str, Any]:
+def given_settings(data: SettingsIn) -> dict[str, Any]:
     """Return the settings that were given, in the form in which they are stored.
 
     Raises:
         InvalidInput: a setting is null that must have a value.
     """
-    given = data.model_dump(exclude_unset=True, exclude={"note"})
+    given = data.model_dump(exclude_unset=True, exclude={"note", "draft"})
     for name, value in given.items():
         if value is None and name not in NULLABLE:
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
@@ -222,6 +243,19 @@ def publish_settings(
     before = space.configs.active().first()
     config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
     _note(space, created_by, "config.published", before, config, at)
+    return config
+
+
+@transaction.atomic
+def draft_settings(*, space: Space, created_by: str, note: str = "", **settings: object) -> ContextConfig:
+    """Add the next version as a draft, and log how it differs from the active one.
+
+    Raises:
+        ValidationError: no assembly could work with a setting.
+    """
+    before = space.configs.active().first()
+    config = ContextConfig.objects.save_draft(space=space, created_by=created_by, note=note, **settings)
+    _note(space, created_by, "config.drafted", before, config)
     return config
 
 
@@ -262,7 +296,7 @@ def find_config(space: Space, version: int) -> ContextConfig:
 
 @transaction.atomic
 def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> ContextConfig:
-    """Make an earlier version the active one again. The version itself does not change.
+    """Make a draft or an earlier version the active one. Its settings do not change.
 
     Raises:
         NotFound: the space has no such version.
@@ -272,8 +306,8 @@ def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> Conte
     config = find_config(space, version)
     before = space.configs.active().exclude(pk=config.pk).first()
     space.configs.active().exclude(pk=config.pk).update(is_active=False)
-    space.configs.filter(pk=config.pk).update(is_active=True)
-    config.is_active = True
+    space.configs.filter(pk=config.pk).update(is_active=True, is_draft=False)
+    config.is_active, config.is_draft = True, False
     if before and before.encoding != config.encoding:
         Space.objects.filter(pk=space.pk).update(recount_from=0)
     if before:

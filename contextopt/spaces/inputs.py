@@ -92,8 +92,8 @@ RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=TOKENS_MAX), NUMBER
 MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
 
 
-class ConfigIn(Input):
-    """Settings of the next config. Fields you omit are copied from the active config."""
+class SettingsIn(Input):
+    """Settings of a space. Fields you omit keep their value."""
 
     window_days: Literal[7, 14, 30, "all"] | None = None
     max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None
@@ -117,4 +117,10 @@ class ConfigIn(Input):
     question_record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None
     record_order: Literal["score", "stable"] | None = None
+
+
+class ConfigIn(SettingsIn):
+    """Settings of the next config. Fields you omit are copied from the active config."""
+
     note: Annotated[Text, Field(max_length=200)] = ""
+    draft: bool = False

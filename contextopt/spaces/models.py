@@ -263,6 +263,8 @@ class RecordRevision(RecordState):
                 fields=["record", "version"], condition=Q(version__isnull=False), name="revision_version_once"
             ),
         ]
+        # Finds what changed since a context that is replayed under other settings.
+        indexes: ClassVar = [models.Index(fields=["changed_at"], name="revision_changed")]
 
     def __str__(self) -> str:
         return f"{self.title}, revision {self.number}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import connection
+
 from contextopt.spaces.records import STATE
 from contextopt.sql import fetch_rows, id_array
 
@@ -50,6 +52,23 @@ SELECT r.id, w.version, r.source, r.external_id, r.purged_at IS NOT NULL AS is_p
        SELECT {_STATE} FROM contextopt_recordrevision WHERE record_id = w.id AND version = w.version
        ) AS s ON true
 """
+
+
+_CHANGED_SQL = """
+SELECT DISTINCT ON (v.record_id) v.record_id, v.version
+  FROM contextopt_recordrevision v JOIN contextopt_record r ON r.id = v.record_id
+ WHERE v.changed_at > %(moment)s AND v.version IS NOT NULL
+   AND r.space_id = %(space)s AND r.created_at <= %(moment)s
+ ORDER BY v.record_id, v.number LIMIT %(limit)s
+"""
+
+
+def read_changed(space_id: int, moment: datetime, *, limit: int) -> list[RecordVersion]:
+    """Return the records that were changed after the moment, each as it was then."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CHANGED_SQL, {"space": space_id, "moment": moment, "limit": limit})
+        changed = cursor.fetchall()
+    return list(read_versions(space_id, changed).values())
 
 
 def read_versions(space_id: int, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], RecordVersion]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from contextopt.errors import ContextoptError, NotFound
-from contextopt.models import ApiKey, Assembly, Scope, Team
+from contextopt.models import ApiKey, Assembly, Record, Scope, Team
 from contextopt.people.rates import Allowance, take_turn
 
 
@@ -52,6 +52,11 @@ class Caller:
     def contexts(self) -> QuerySet[Assembly]:
         """Return the logged contexts of spaces that the caller reaches."""
         rows = Assembly.objects.filter(team=self.team, space__isnull=False, payload__isnull=False)
+        return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)
+
+    def records(self) -> QuerySet[Record]:
+        """Return the records of spaces that the caller reaches."""
+        rows = Record.objects.filter(space__team=self.team).select_related("space")
         return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)
 
     @property

@@ -34,6 +34,7 @@ WRITES: Final = ToolAnnotations(
 TOOLS: Final = (
     (tools.get_context, READS),
     (tools.search, READS),
+    (tools.explain, READS),
     (tools.remember, WRITES),
     (tools.feedback, WRITES),
 )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.replay.expected import EXPECTED_MAX
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
@@ -14,6 +15,7 @@ from memory.feedback.models import COMMENT_MAX, RATER_MAX, REASON_MAX
 from memory.feedback.votes import give_feedback
 from memory.mcp.callers import current
 from memory.mcp.contexts import build_context
+from memory.mcp.explained import explain_context
 from memory.mcp.found import find_dropped, find_hits
 from memory.mcp.kept import keep_memory, keep_record
 from memory.memories.inputs import Content
@@ -51,6 +53,16 @@ def search(
     if dropped_from:
         return find_dropped(current(), dropped_from, limit=limit, max_tokens=max_tokens)
     return find_hits(current(), query, space, limit=limit, max_tokens=max_tokens)
+
+
+def explain(
+    context: Annotated[Id, Field(description="ID from get_context")],
+    record: Annotated[
+        Text, Field(min_length=1, max_length=EXPECTED_MAX, description="ID or SOURCE:EXTERNAL_ID")
+    ],
+) -> str:
+    """Say why a context holds a record or lacks it: the step that lost it, its rank and score."""
+    return explain_context(current(), context, record)
 
 
 def remember(

@@ -56,7 +56,7 @@ def test_from_a_record_to_the_reason_and_the_remedy(
     row = page.get_by_role("region", name="Assemblies").get_by_role("row", name=QUESTION)
     expect(row).to_contain_text("dropped over the record limit")
     check_accessibility(page)
-    row.get_by_role("link", name=str(first)).click()
+    row.get_by_role("link", name=str(first), exact=True).click()
 
     # The Inspector says what came before it, and how its score adds up.
     expect(page.locator(".outcome")).to_contain_text(f"{LIMIT} of 9 candidates entered")
@@ -73,6 +73,51 @@ def test_from_a_record_to_the_reason_and_the_remedy(
     second = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
     compare(page, first, second)
     check_accessibility(page)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1440), ("light", 390)])
+def test_from_the_reason_to_a_draft(
+    scheme: str,
+    width: int,
+    space: Space,
+    missed: Record,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    first = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto(f"/spaces/{space.slug}/records/{missed.pk}/?from=inspector")
+    page.get_by_role("link", name=f"Explain assembly {first}").click()
+
+    # The record's page leads to the explanation, and any other record can be typed.
+    box = page.locator("#explain")
+    expect(box).to_contain_text(f"The limit was reached before it: {LIMIT} records entered.")
+    expect(box.locator("li.failed")).to_contain_text("Within the record limit")
+    check_accessibility(page)
+    box.get_by_role("searchbox").fill("certificate 3")
+    box.get_by_role("button", name="Explain").click()
+    expect(box).to_contain_text("Certificate 3 expired")
+    expect(page).to_have_url(re.compile("explain=certificate"))
+
+    # A higher limit lets the missed record in, which shows without a reload.
+    page.get_by_role("link", name="What if").click()
+    expect(page.locator("#outcome")).to_contain_text("the same, byte for byte")
+    check_accessibility(page)
+    page.get_by_label("Record limit").fill("9")
+    outcome = page.locator("#outcome")
+    expect(outcome).to_contain_text(f"{LIMIT} → 9")
+    expect(outcome.get_by_role("row", name="Wildcard renewal").first).to_contain_text("Wildcard renewal")
+    expect(outcome.locator("td.added")).to_have_count(6)
+    check_accessibility(page)
+
+    # Saved as a draft it changes nothing yet, until it is activated.
+    page.get_by_role("button", name="Save as draft config").click()
+    draft = page.locator(".history li", has_text="draft")
+    expect(draft).to_contain_text(f"Tried on assembly {first}")
+    assert space.configs.active().get().question_max_records == LIMIT
+    draft.get_by_role("button", name="Activate").click()
+    expect(page.locator(".history li", has_text="active").first).to_contain_text("question_max_records")
+    assert space.configs.active().get().question_max_records == 9
 
 
 def publish_a_higher_limit(page: Page, space: Space, first: int) -> None:

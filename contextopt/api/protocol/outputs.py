@@ -176,6 +176,7 @@ class ConfigOut(TypedDict):
 
     version: int
     is_active: bool
+    is_draft: bool
     window_days: int | Literal["all"]
     max_records: int
     recency_weight: str
@@ -252,5 +253,5 @@ def revision_json(revision: RecordRevision) -> dict[str, Any]:
 
 
 def config_json(config: ContextConfig) -> dict[str, Any]:
-    shown = pick(config, ("version", "is_active", *SETTINGS, "note", "created_by", "created_at"))
+    shown = pick(config, ("version", "is_active", "is_draft", *SETTINGS, "note", "created_by", "created_at"))
     return shown | {name: "all" for name in ALL_ALLOWED if shown[name] is None}

@@ -39,6 +39,7 @@ from dashboard.kit.remedies import show_warnings
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.curve import draw_curve
+from dashboard.pages.assemblies.explained import explain_named
 from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
 from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
 from dashboard.pages.assemblies.tail import follow
@@ -48,6 +49,7 @@ from memory.feedback.trends import VoteFigures, count_votes
 QUESTION = KeyTextTransform("query", "request")
 CSV_CHUNK = 2_000
 COMPARED = 2
+TEMPLATE = "dashboard/assembly.html"
 ID = re.compile(r"\d{1,18}")
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
@@ -171,9 +173,13 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
     }
     if found.kind in SAVINGS:
         return render_page(request, "dashboard/saving.html", {**_saving_context(found), **common})
+    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    if payload and request.htmx.target == "explain":
+        explained = explain_named(found, request.GET.get("explain", ""))
+        context = {"assembly": found, "explained": explained}
+        return render_page(request, TEMPLATE, context, partials=("explain",))
     show = request.GET.get("show", "all")
     show = show if show in SHOWS else "all"
-    payload: AssemblyPayload | None = getattr(found, "payload", None)
     context = {
         "assembly": found,
         "payload": payload,
@@ -191,7 +197,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         **common,
         **(_payload_context(request, found, payload, show) if payload else {}),
     }
-    return render_page(request, "dashboard/assembly.html", context, partials=("ledger",))
+    return render_page(request, TEMPLATE, context, partials=("ledger",))
 
 
 def _left_out(found: Assembly) -> list[str]:
@@ -253,6 +259,7 @@ def _payload_context(
         "rows": keep_shown(rows, show),
         "curve": draw_curve(entries, payload.config, weights_of(payload.config)),
         "unnamed": unnamed_counts(payload),
+        "explained": explain_named(found, request.GET.get("explain", "")),
         "question": payload.request.get("query", ""),
         "parts": part_legend(payload.ledger["candidates"]["parts"]),
         "warnings": show_warnings(request, payload.warnings, space_slug, overrides),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import random
 import zlib
 from datetime import timedelta
 
@@ -16,12 +15,9 @@ from contextopt.assemblies.givens import FORMAT, GivenRecord, pack_givens, unpac
 from contextopt.assemblies.purge import purge_record
 from contextopt.engine import FilterCounts, Query, RecordDetail, RecordSummary, Relevance
 from contextopt.engine.version import ENGINE_VERSION
-from contextopt.models import AssemblyPayload, Record, Space
-from contextopt.search import registry
-from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.search.wordcounts import ensure_counted
+from contextopt.models import AssemblyPayload, Space
 from tests.factories import NOW, make_assembly, make_filtering, make_record
-from tests.recomputed import STAGES, Restless, differences, givens_of, recompute
+from tests.recomputed import givens_of, make_searchable
 
 PARTS = st.integers(0, 10_000_000).map(lambda whole: whole / 1_000_000)
 IDS = st.integers(0, 2**53) | st.integers(1, 40)
@@ -144,11 +140,6 @@ def names(values: type) -> list[str]:
     return [field.name for field in dataclasses.fields(values)]
 
 
-def make_searchable(space: Space) -> None:
-    ensure_counted(registry.get("record"), space.pk)
-    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
-
-
 def payload_of(assembly_id: int | None) -> AssemblyPayload:
     return AssemblyPayload.objects.select_related("assembly").get(pk=assembly_id)
 
@@ -185,35 +176,3 @@ def test_no_text_of_a_record_is_logged_so_a_purge_has_nothing_to_erase(space: Sp
     assert not any(word in kept for word in ("Zanzibar", "swordfish", "xylophone", "password"))
     purge_record(record=record)
     assert payload_of(payload.pk).givens == payload.givens
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_each_assembly_of_a_busy_space_comes_out_the_same_again(space: Space, seed: int) -> None:
-    """With the stored texts blanked, after edits, undos, deletions, views, imports and changed headers."""
-    restless = Restless(space, random.Random(seed))
-    restless.fill(90)
-    make_searchable(space)
-    texts = {}
-    for number in range(80):
-        result = restless.assemble(stage=STAGES[number % 5])
-        texts[result.id] = result.text
-        restless.change()
-        restless.change()
-        if number % 30 == 29:
-            make_searchable(space)
-    AssemblyPayload.objects.update(text="", baseline_text=None)
-    payloads = AssemblyPayload.objects.select_related("assembly").filter(pk__in=texts)
-    assert {payload.pk: list(differences(payload, texts[payload.pk])) for payload in payloads} == {
-        key: [] for key in texts
-    }
-    assert Record.objects.filter(space=space, version__gt=1).count() > 20
-
-
-def test_a_purge_leaves_other_assemblies_computable(space: Space) -> None:
-    secret, other = make_record(space, title="Secret"), make_record(space, title="Other")
-    first = make_assembly(space)
-    purge_record(record=secret)
-    second = make_assembly(space)
-    assert "Secret" not in recompute(payload_of(first.id)).text
-    assert recompute(payload_of(second.id)).text == second.text
-    assert other.title in second.text

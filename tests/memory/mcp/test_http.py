@@ -172,7 +172,9 @@ def test_a_key_that_may_only_read_writes_nothing(
         ("remember", {"title": " ", "content": "x"}, "title: must not be blank"),
         ("remember", {"title": "x", "content": "x" * 10_001}, "content: must have at most 10,000 characters"),
         ("feedback", {"context": 1, "rating": "sideways"}, "rating: must be 'up' or 'down'"),
-        ("explain", {}, "There is no tool 'explain'"),
+        ("explain", {"context": 1, "record": ""}, "record: must have at least 1 character"),
+        ("explain", {"context": 1, "record": "1"}, "There is no context 1."),
+        ("persuade", {}, "There is no tool 'persuade'"),
     ],
 )
 def test_errors_name_the_argument(

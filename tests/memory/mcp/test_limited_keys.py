@@ -65,6 +65,8 @@ def test_other_spaces_look_like_missing_ones(
             assert said.replace(space.slug, "nowhere") == missing
         said = await read_error(client, "search", dropped_from=theirs.id)
         assert said == f"There is no context {theirs.id}."
+        said = await read_error(client, "explain", context=theirs.id, record="1")
+        assert said == f"There is no context {theirs.id}."
         said = await read_error(client, "feedback", context=theirs.id, rating="up")
         missing = await read_error(client, "feedback", context=99_999_999, rating="up")
         assert said.replace(str(theirs.id), "99999999") == missing

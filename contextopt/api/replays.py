@@ -1,0 +1,101 @@
+"""Endpoints that compute a logged assembly again, and explain it."""
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+
+from contextopt.api.assemblies import AssemblyOut, find_assembly
+from contextopt.api.protocol.access import READ, ApiRequest
+from contextopt.api.protocol.outputs import reply
+from contextopt.api.protocol.reach import in_reach, within_spaces
+from contextopt.assemblies.replay.expected import EXPECTED_MAX, find_expected
+from contextopt.assemblies.replay.explanation import explain_record
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.replay.replay import replay_assembly
+from contextopt.inputs import Id, Text
+from contextopt.models import Record
+
+router = Router(tags=["Assemblies"])
+
+
+class ReplayOut(TypedDict):
+    """A logged assembly, computed again. Without `context`, `reason` and `message` say why there is none."""
+
+    id: int
+    same: bool | None
+    sha256: str | None
+    tokens: int | None
+    added: list[int]
+    removed: list[int]
+    differences: list[str]
+    reconstructed: bool
+    looked_up: int
+    settings: dict[str, Any]
+    context: AssemblyOut | None
+    reason: NotRequired[str]
+    message: NotRequired[str]
+
+
+@router.post("/assemblies/{assembly_id}/replay", auth=READ, response=ReplayOut, summary="Replay an assembly")
+@within_spaces()
+def replay(request: ApiRequest, assembly_id: Path[Id], data: ReplayIn) -> HttpResponse:
+    """Computes the context again as it was then, under the same or other settings, and compares it.
+
+    It uses the records as they were. The stored text and ledger are only compared. Candidates that other
+    settings reach for and that were not considered then are looked up.
+    """
+    again = replay_assembly(find_assembly(request, assembly_id), data)
+    settings = {} if again.config is None else again.config.to_json()
+    context = again.result.to_json() if again.result else None
+    return reply({**again.to_json(), "settings": settings, "context": context})
+
+
+class ExplainedOut(TypedDict):
+    """The record that is explained."""
+
+    id: int
+    source: str
+    external_id: str
+    title: str
+
+
+class ExplanationOut(TypedDict):
+    """The outcome of a record in a logged assembly. Figures that do not apply to the step are left out."""
+
+    record: ExplainedOut
+    step: Literal[
+        "included",
+        "no_records",
+        "not_in_space",
+        "deleted",
+        "outside_window",
+        "not_a_candidate",
+        "duplicate_of",
+        "over_record_limit",
+        "over_budget",
+        "low_relevance",
+    ]
+    rank: NotRequired[int]
+    of: NotRequired[int]
+    parts: NotRequired[dict[str, float]]
+    tokens: NotRequired[int]
+    over_tokens: NotRequired[int]
+    duplicate_of: NotRequired[int]
+    message: str
+
+
+@router.get(
+    "/assemblies/{assembly_id}/explain", auth=READ, response=ExplanationOut, summary="Explain a record"
+)
+@within_spaces()
+def explain(
+    request: ApiRequest,
+    assembly_id: Path[Id],
+    expect: Annotated[Text, Query(min_length=1, max_length=EXPECTED_MAX)],
+) -> HttpResponse:
+    """Explains which step kept a record out of a logged context, or at which rank it entered."""
+    assembly = find_assembly(request, assembly_id)
+    records = Record.objects.filter(space__team_id=request.auth.team_id).select_related("space")
+    record = find_expected(assembly, expect, in_reach(request, records), field="expect")
+    return reply(explain_record(assembly, record).to_json())

@@ -1,0 +1,1 @@
+"""Computes logged assemblies again, under the same or other settings, and explains their decisions."""

@@ -1,0 +1,49 @@
+"""Finds the record that somebody expected in a context, by its id or by its source and external id."""
+
+from functools import reduce
+from operator import or_
+
+from django.db.models import Q, QuerySet
+
+from contextopt.assemblies.models import Assembly
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record
+
+EXPECTED_MAX = SOURCE_MAX + EXTERNAL_ID_MAX + 1
+ID_MAX = 2**63 - 1
+
+
+def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:
+    """Return one of the `records` by its id, or a record of the assembly's space by SOURCE:EXTERNAL_ID.
+
+    Source and external id may contain colons themselves, so every split at one is tried.
+
+    Raises:
+        NotFound: no record has this id, or this source and external id.
+        InvalidInput: several records match, or the text has neither form; the error names `field`.
+    """
+    if expected.isascii() and expected.isdigit():
+        found = records.filter(pk=int(expected)).first() if int(expected) <= ID_MAX else None
+        if found is None:
+            raise NotFound(f"There is no record {expected[:40]}.")
+        return found
+    if ":" not in expected:
+        raise InvalidInput.of(field, "give a record's id, or SOURCE:EXTERNAL_ID")
+    matches = list(records.filter(_by_identity(expected), space=assembly.space_id).order_by("pk")[:3])
+    if not matches:
+        raise NotFound(f"There is no record {expected[:80]!r} in the space of assembly {assembly.pk}.")
+    if len(matches) > 1:
+        named = ", ".join(f"{one.pk} ({one.source!r}, {one.external_id!r})" for one in matches)
+        raise InvalidInput.of(field, f"names more than one record; give the id: {named}"[:400])
+    return matches[0]
+
+
+def _by_identity(text: str) -> Q:
+    colons = [at for at, character in enumerate(text) if character == ":"]
+    pairs = [(text[:at], text[at + 1 :]) for at in colons]
+    fitting = [
+        Q(source=source, external_id=external_id)
+        for source, external_id in pairs
+        if external_id and len(source) <= SOURCE_MAX and len(external_id) <= EXTERNAL_ID_MAX
+    ]
+    return reduce(or_, fitting, Q(pk__in=()))

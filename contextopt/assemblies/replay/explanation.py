@@ -1,0 +1,324 @@
+"""Explains the outcome of one record in a logged assembly: which step lost it, and by how much."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
+from contextopt.assemblies.verify import read_config
+from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.assembly import NOT_LOADED
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, SEARCH_STAGE
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.prompts.scoring import Scored, frequency, rank, recency
+from contextopt.engine.prompts.values import DateRange
+from contextopt.errors import Conflict
+from contextopt.spaces.models import Record, RecordRevision
+
+
+class Step(StrEnum):
+    """The step that decided on a record, in the order in which an assembly takes them."""
+
+    NO_RECORDS = "no_records"
+    NOT_IN_SPACE = "not_in_space"
+    DELETED = "deleted"
+    OUTSIDE_WINDOW = "outside_window"
+    NOT_A_CANDIDATE = "not_a_candidate"
+    DUPLICATE_OF = "duplicate_of"
+    OVER_RECORD_LIMIT = "over_record_limit"
+    OVER_BUDGET = "over_budget"
+    LOW_RELEVANCE = "low_relevance"
+    INCLUDED = "included"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The outcome of a record: the step that decided, in words and figures.
+
+    `rank` is its place among `of` candidates. `over_tokens` is how much larger the budget had to be to reach
+    it. The rest is None if the step does not tell.
+    """
+
+    record: Record
+    step: Step
+    message: str
+    rank: int | None = None
+    of: int | None = None
+    parts: dict[str, float] | None = None
+    tokens: int | None = None
+    over_tokens: int | None = None
+    duplicate_of: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer of the API and of `explain --json`. Figures that do not apply are left out."""
+        record = self.record
+        figures = {
+            "rank": self.rank,
+            "of": self.of,
+            "parts": self.parts,
+            "tokens": self.tokens,
+            "over_tokens": self.over_tokens,
+            "duplicate_of": self.duplicate_of,
+        }
+        return {
+            "record": {
+                "id": record.pk,
+                "source": record.source,
+                "external_id": record.external_id,
+                "title": record.title,
+            },
+            "step": self.step.value,
+            **{name: value for name, value in figures.items() if value is not None},
+            "message": self.message,
+        }
+
+
+class _Place(NamedTuple):
+    """A candidate in rank order, with its tokens, and whether it takes room."""
+
+    id: int
+    tokens: int
+    is_repeated: bool = False
+
+
+def explain_record(assembly: Assembly, record: Record) -> Explanation:
+    """Explain what a logged assembly did with a record. The assembly comes with its payload and space.
+
+    Raises:
+        Conflict: the assembly is not the context of a space, or its ledger is no longer stored.
+    """
+    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    if assembly.kind != Kind.SPACE or assembly.space is None:
+        raise Conflict(f"Assembly {assembly.pk} is not the context of a space.")
+    if payload is None:
+        raise Conflict(f"The ledger of assembly {assembly.pk} is no longer stored.")
+    if assembly.stage == HEADER_STAGE:
+        return Explanation(record, Step.NO_RECORDS, "Stage 2 takes no records.")
+    case = _Case(assembly, payload, record, read_config(payload.config), payload.entries)
+    named = next((entry for entry in case.entries if entry["id"] == record.pk), None)
+    if named is not None:
+        return case.explain_named(named, _ranked(case.entries), named["parts"] or None)
+    try:
+        material = load_material(assembly)
+    except NotReplayable:
+        material = None
+    return case.explain_unnamed(material)
+
+
+def _ranked(entries: Sequence[EntryJson]) -> list[_Place]:
+    """Return the named candidates in rank order; a duplicate may outrank those that were kept."""
+    best_first = sorted(entries, key=lambda entry: (entry["pinned"], entry["score"]), reverse=True)
+    return [_Place(entry["id"], entry["tokens"], entry["duplicate_of"] is not None) for entry in best_first]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A record and the logged assembly that is asked about it."""
+
+    assembly: Assembly
+    payload: AssemblyPayload
+    record: Record
+    config: ContextConfig
+    entries: list[EntryJson]
+
+    def explain_named(
+        self, entry: EntryJson, ranked: Sequence[_Place], parts: dict[str, float] | None
+    ) -> Explanation:
+        """Explain a candidate by its entry in the ledger, and by those that rank before it."""
+        place = next(at for at, one in enumerate(ranked) if one.id == entry["id"])
+        step = Step.INCLUDED if entry["kept"] else _step(entry["reason"])
+        over = self._over_tokens(ranked[: place + 1]) if step == Step.OVER_BUDGET else None
+        of = self.assembly.records_filtered
+        ranks = f"Ranked {place + 1:,} of {of:,}."
+        return Explanation(
+            self.record,
+            step,
+            f"{ranks} {self._say(step, entry, over)}",
+            rank=place + 1,
+            of=of,
+            parts=parts,
+            tokens=entry["tokens"],
+            over_tokens=over,
+            duplicate_of=entry["duplicate_of"],
+        )
+
+    def _say(self, step: Step, entry: EntryJson, over: int | None) -> str:
+        row = self.assembly
+        match step:
+            case Step.INCLUDED:
+                return f"It entered with {entry['tokens']:,} tokens."
+            case Step.DUPLICATE_OF:
+                return f"It nearly repeats record {entry['duplicate_of']}, which was considered instead."
+            case Step.OVER_RECORD_LIMIT:
+                kept = f"{row.records_included:,} {_records(row.records_included)}"
+                return f"The limit was reached before it: {kept} entered."
+            case Step.LOW_RELEVANCE:
+                return "With an adaptive budget, it was not relevant enough to be worth its tokens."
+            case _:
+                return (
+                    f"The {row.records_included:,} {_records(row.records_included)} that entered used "
+                    f"{row.tokens_after:,} of {row.tokens_available:,} tokens. It needs {entry['tokens']:,}: "
+                    f"over the budget by {over:,} {'token' if over == 1 else 'tokens'}"
+                    f"{self._others_before(entry)}."
+                )
+
+    def _others_before(self, entry: EntryJson) -> str:
+        first = next((one for one in self.entries if one["reason"] == Step.OVER_BUDGET), None)
+        is_first = first is not None and first["id"] == entry["id"]
+        return "" if is_first else ", counting those that rank before it"
+
+    def _over_tokens(self, until: Sequence[_Place]) -> int:
+        """Return how much larger the budget had to be for all of these to enter."""
+        row = self.assembly
+        header = row.tokens_after - sum(entry["tokens"] for entry in self.entries if entry["kept"])
+        needed = header + sum(place.tokens for place in until if not place.is_repeated)
+        return max(1, needed - row.tokens_available)
+
+    def explain_unnamed(self, material: Material | None) -> Explanation:
+        """Explain a record that the ledger does not name."""
+        if material is not None and (found := self._explain_given(material)):
+            return found
+        lost = self._lost_before_ranking()
+        if lost is not None:
+            return Explanation(self.record, *lost)
+        of = self.assembly.records_filtered
+        return Explanation(self.record, Step.NOT_A_CANDIDATE, self._not_read(material), of=of)
+
+    def _explain_given(self, material: Material) -> Explanation | None:
+        """Rank it among what the engine was given; None if it was not among that."""
+        ranked = _rank_given(material)
+        at = next((at for at, scored in enumerate(ranked) if scored.record.id == self.record.pk), None)
+        if at is None:
+            return None
+        tokens = {entry["id"]: entry for entry in self.entries}
+        places = [
+            _Place(
+                record.id,
+                tokens[record.id]["tokens"] if record.id in tokens else record.tokens,
+                record.id in tokens and tokens[record.id]["duplicate_of"] is not None,
+            )
+            for record, _ in ranked
+        ]
+        parts = _parts(material, ranked[at])
+        entry = entry_json_of(ranked[at], self._cut_reason())
+        return self.explain_named(entry, places, parts)
+
+    def _cut_reason(self) -> str:
+        """Return why the candidates that rank below the named ones were dropped."""
+        reasons = [reason for reason in self.payload.ledger["counts"] if reason != Step.DUPLICATE_OF]
+        return reasons[0] if reasons else Step.DUPLICATE_OF
+
+    def _lost_before_ranking(self) -> tuple[Step, str] | None:
+        """Return the filter that the record did not pass, as it was then."""
+        record, row = self.record, self.assembly
+        assert row.space is not None
+        if record.space_id != row.space_id:
+            message = f"It is in the space {record.space.slug}. This context is of {row.space.slug}."
+            return Step.NOT_IN_SPACE, message
+        # A demo's assemblies have made-up times.
+        moment = timezone.now() if row.is_demo else row.created_at
+        if record.created_at > moment:
+            message = f"It was added on {_day(record.created_at)}, after this context was assembled."
+            return Step.NOT_IN_SPACE, message
+        state = _state_at(record, moment)
+        if state.deleted_at is not None:
+            return Step.DELETED, f"It had been deleted on {_day(state.deleted_at)}."
+        if message := self._outside(state.date, is_pinned=state.pinned):
+            return Step.OUTSIDE_WINDOW, message
+        return None
+
+    def _outside(self, date: datetime, *, is_pinned: bool) -> str:
+        """Say how the date misses the window; an empty text if it does not."""
+        as_of, is_asked = self.assembly.as_of, bool(self.payload.request.get("query"))
+        stage = self.config.stage if is_asked else min(self.config.stage, SEARCH_STAGE - 1)
+        days = self.config.replace(stage=stage).window_in_force if stage > LAST_RECORDS_STAGE else None
+        window = DateRange.ending_at(as_of, days)
+        if date in window or (is_pinned and stage > LAST_RECORDS_STAGE):
+            return ""
+        if date > window.end:
+            return f"It is dated {_day(date)}, after {_day(as_of)}, the moment of this context."
+        old = (as_of - date).days
+        return f"It is dated {_day(date)}, {old:,} days before. The window is {days:,} days."
+
+    def _not_read(self, material: Material | None) -> str:
+        of = self.assembly.records_filtered
+        if material is None:
+            return (
+                f"It passed the filters, but is not among the {len(self.entries):,} candidates that the "
+                f"ledger names, of {of:,}. Those below were not kept with this context."
+            )
+        read = sum(given.is_candidate for given in material.givens.records)
+        if self.config.stage == LAST_RECORDS_STAGE:
+            return f"Stage 3 takes the newest records, and {read:,} are newer."
+        if material.givens.is_asked:
+            return (
+                f"It was not among the {read:,} best of {of:,} records by words, meaning, neighbours, "
+                f"recency and views."
+            )
+        return f"The best {read:,} of {of:,} candidates were read. It scores less than each of them."
+
+
+def entry_json_of(scored: Scored, reason: str) -> EntryJson:
+    """Return the ledger's entry for a candidate that the ledger does not name."""
+    record = scored.record
+    return {
+        "id": record.id,
+        "source": record.source,
+        "external_id": record.external_id,
+        "score": 0.0,
+        "parts": {},
+        "tokens": record.tokens,
+        "pinned": record.pinned,
+        "kept": False,
+        "reason": reason,
+        "duplicate_of": None,
+    }
+
+
+def _step(reason: str) -> Step:
+    return Step.NOT_A_CANDIDATE if reason == NOT_LOADED else Step(reason)
+
+
+def _rank_given(material: Material) -> list[Scored]:
+    found, now = material.candidates(material.tokenizer), material.assembly.as_of
+    config = material.in_force
+    if config.stage == LAST_RECORDS_STAGE:
+        newest = sorted(found.records, key=lambda record: (record.date, record.id), reverse=True)
+        return [Scored(record, 0) for record in newest]
+    if found.query is not None:
+        return rank_by_query(found.records, found.query.relevant, now, config)
+    return rank(found.records, now, config)
+
+
+def _parts(material: Material, scored: Scored) -> dict[str, float] | None:
+    if material.config.stage == LAST_RECORDS_STAGE:
+        return None
+    record = scored.record
+    parts = {
+        "recency": recency(record.date, material.assembly.as_of),
+        "frequency": frequency(record.view_count),
+    }
+    if material.givens.is_asked:
+        given = {one.id: one.relevance for one in material.givens.records if one.is_candidate}
+        parts |= given.get(record.id, NOT_RELEVANT).to_parts()
+    return {name: round(value, 6) for name, value in parts.items()}
+
+
+def _state_at(record: Record, moment: datetime) -> Record | RecordRevision:
+    """Return the record's state at the moment: the first revision that a later change kept, or the record."""
+    later = record.revisions.filter(changed_at__gt=moment).order_by("number")
+    return later.defer("notes").first() or record
+
+
+def _records(count: int) -> str:
+    return "record" if count == 1 else "records"
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y}"

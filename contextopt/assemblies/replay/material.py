@@ -1,0 +1,184 @@
+"""Rebuilds what the engine was given for a logged assembly, from the log and the records' versions.
+
+The stored text, hash and ledger are not read: they are what a replay is compared with.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from contextopt import engine
+from contextopt.assemblies.candidates import Candidates
+from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.questions import NOTES_READ
+from contextopt.assemblies.verify import read_config
+from contextopt.engine import ContextConfig, Query, RecordDetail, RecordSummary, SpaceContext
+from contextopt.engine.prompts.duplicates import numbers_in
+from contextopt.engine.prompts.rendering import summary_line
+from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.engine.text.lexical import terms
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.version import ENGINE_VERSION
+from contextopt.errors import Conflict
+from contextopt.spaces.versions import RecordVersion, read_versions
+
+
+class Reason(StrEnum):
+    """Why an assembly cannot be computed again."""
+
+    PURGED = "purged"
+    ENCODER_CHANGED = "encoder_changed"
+    ENGINE_CHANGED = "engine_changed"
+    LOGGED_BEFORE = "logged_before"
+
+
+class NotReplayable(Conflict):
+    """The assembly cannot be computed again, for one of the reasons."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A logged request with what the engine was given for it.
+
+    `states` holds the records at the versions that were given, by id and version.
+    """
+
+    assembly: Assembly
+    givens: Givens
+    config: ContextConfig
+    tokenizer: Tokenizer
+    question: str
+    request: Mapping[str, Any]
+    states: Mapping[tuple[int, int], RecordVersion]
+
+    @property
+    def space_id(self) -> int:
+        assert self.assembly.space_id is not None
+        return self.assembly.space_id
+
+    @property
+    def in_force(self) -> ContextConfig:
+        """The settings with the stage in force: without a question, stage 5 works as stage 4."""
+        return self.at_stage(self.config)
+
+    def at_stage(self, config: ContextConfig) -> ContextConfig:
+        is_asked = self.givens.is_asked
+        return config if is_asked or config.stage < 5 else config.replace(stage=4)
+
+    def candidates(self, tokenizer: Tokenizer) -> Candidates:
+        """Return exactly what the engine was given, counted with the tokenizer."""
+        given = [(one, self.summary(one, tokenizer)) for one in self.givens.records]
+        return Candidates(
+            records=tuple(summary for one, summary in given if one.is_candidate),
+            baseline=tuple(summary for one, summary in given if one.is_baseline),
+            counts=self.givens.counts,
+            query=self._query() if self.givens.is_asked else None,
+            encoder=self.givens.encoder,
+        )
+
+    def summary(self, given: GivenRecord, tokenizer: Tokenizer) -> RecordSummary:
+        return summary_of(self.states[given.id, given.version], given.views, tokenizer)
+
+    def _query(self) -> Query:
+        candidates = [given for given in self.givens.records if given.is_candidate]
+        return Query(
+            frozenset(terms(self.question)),
+            {given.id: given.relevance for given in candidates},
+            {
+                given.id: detail_of(self.states[given.id, given.version])
+                for given in candidates
+                if given.has_detail
+            },
+            self.givens.is_relevant,
+            numbers_in(self.question),
+        )
+
+    def assemble(self, found: Candidates, config: ContextConfig, tokenizer: Tokenizer) -> engine.Assembled:
+        """Let the engine decide, for the space as it was described then."""
+        givens = self.givens
+        return engine.assemble(
+            SpaceContext(givens.name, givens.description, givens.categories, found.records),
+            config,
+            self.assembly.as_of,
+            tokenizer,
+            system_tokens=self.request.get("system_tokens"),
+            history_tokens=self.request.get("history_tokens"),
+            counts=found.counts,
+            baseline=found.baseline,
+            query=found.query,
+        )
+
+
+def load_material(assembly: Assembly) -> Material:
+    """Read what the engine was given. The assembly comes with its payload.
+
+    Raises:
+        NotReplayable: see `Reason`.
+        Conflict: the assembly is not the context of a space.
+    """
+    if assembly.kind != Kind.SPACE or assembly.space_id is None:
+        raise Conflict(f"Assembly {assembly.pk} is not the context of a space.")
+    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    if payload is None or payload.givens is None:
+        raise NotReplayable(
+            Reason.LOGGED_BEFORE, "It was logged before what the engine was given was kept with it."
+        )
+    givens = unpack_givens(bytes(payload.givens))
+    tokenizer = _tokenizer(assembly, givens)
+    versions = [(given.id, given.version) for given in givens.records]
+    states = read_versions(assembly.space_id, versions)
+    gone = {record_id for record_id, version in versions if (record_id, version) not in states}
+    gone |= {state.id for state in states.values() if state.is_purged}
+    if gone:
+        count = "A record" if len(gone) == 1 else f"{len(gone):,} records"
+        raise NotReplayable(Reason.PURGED, f"{count} that it considered {_have(gone)} been purged since.")
+    config, question = read_config(payload.config), str(payload.request.get("query") or "").strip()
+    return Material(assembly, givens, config, tokenizer, question, payload.request, states)
+
+
+def _have(ids: set[int]) -> str:
+    return "has" if len(ids) == 1 else "have"
+
+
+def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
+    """Return the tokenizer of then, if it and the engine are still the same."""
+    try:
+        tokenizer = get_tokenizer(assembly.encoding)
+    except UnknownEncoding as error:
+        raise NotReplayable(Reason.ENGINE_CHANGED, str(error)) from error
+    if givens.engine_version != ENGINE_VERSION:
+        message = (
+            f"Version {givens.engine_version} of the engine decided it. This is version {ENGINE_VERSION}."
+        )
+        raise NotReplayable(Reason.ENGINE_CHANGED, message)
+    if tokenizer.version != assembly.tokenizer_version:
+        message = f"Its tokens were counted by version {assembly.tokenizer_version} of {tokenizer.name}."
+        raise NotReplayable(Reason.ENGINE_CHANGED, message)
+    return tokenizer
+
+
+def summary_of(state: RecordVersion, views: int, tokenizer: Tokenizer) -> RecordSummary:
+    """Return the engine's value of a record at a version."""
+    line = summary_line(state.title, state.type, state.date, state.tags, state.notes)
+    return RecordSummary(
+        id=state.id,
+        date=state.date,
+        view_count=views,
+        line=line,
+        tokens=tokenizer.count(line),
+        pinned=state.pinned,
+        source=state.source,
+        external_id=state.external_id,
+        version=state.version,
+    )
+
+
+def detail_of(state: RecordVersion) -> RecordDetail:
+    """Return the texts of a record at a version, as far as the engine reads them."""
+    return RecordDetail(state.title, state.type, tuple(state.tags), state.notes[:NOTES_READ])

@@ -1,0 +1,172 @@
+"""Computes a logged assembly again and compares it with the log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from contextopt.assemblies.ledgers import pack_entries
+from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
+from contextopt.assemblies.replay.reach import Reached, decide_otherwise
+from contextopt.assemblies.replay.settings import settings_for
+from contextopt.assemblies.results import AssemblyResult, entry_json
+from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, Emptiness
+from contextopt.engine import ContextConfig, SpaceContext, get_tokenizer
+from contextopt.engine.prompts.warnings import NOT_EMBEDDED, ContextWarning
+from contextopt.workclock import work_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A logged assembly, computed again.
+
+    `differences` names the logged figures that come out otherwise. Under other settings only the text is
+    compared. If candidates were looked up that the engine was not given then, the replay `is_reconstructed`,
+    and `looked_up` counts them. Without a `result`, `reason` and `message` say why there is none.
+    """
+
+    assembly: Assembly
+    config: ContextConfig | None = None
+    result: AssemblyResult | None = None
+    is_changed: bool = False
+    differences: tuple[str, ...] = ()
+    is_reconstructed: bool = False
+    looked_up: int = 0
+    reason: Reason | None = None
+    message: str = ""
+
+    @property
+    def is_same(self) -> bool:
+        return self.result is not None and not self.differences
+
+    @property
+    def added(self) -> list[int]:
+        """The ids of the records that enter now and did not then, in rank order."""
+        before = set(self.assembly.payload.ledger["order"])
+        return [record_id for record_id in self._kept() if record_id not in before]
+
+    @property
+    def removed(self) -> list[int]:
+        """The ids of the records that entered then and do not now, in the order of the text."""
+        order: list[int] = self.assembly.payload.ledger["order"]
+        after = set(self._kept())
+        return [record_id for record_id in order if self.result and record_id not in after]
+
+    def _kept(self) -> list[int]:
+        return [entry["id"] for entry in self.result.entries if entry["kept"]] if self.result else []
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one line of the command `replay`."""
+        certificate = self.result.certificate if self.result else None
+        answer = {
+            "id": self.assembly.pk,
+            "same": self.is_same if self.result else None,
+            "sha256": certificate.sha256 if certificate else None,
+            "tokens": certificate.tokens if certificate else None,
+            "added": self.added,
+            "removed": self.removed,
+            "differences": list(self.differences),
+            "reconstructed": self.is_reconstructed,
+            "looked_up": self.looked_up,
+        }
+        return answer if self.reason is None else answer | {"reason": self.reason, "message": self.message}
+
+
+def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
+    """Compute the assembly again, under other settings if they are given.
+
+    The assembly comes with its payload, space and config.
+
+    Raises:
+        Conflict: the assembly is not the context of a space.
+        NotFound: the space has no such version of settings.
+        InvalidInput, InvalidValue: a setting is outside its range; the error names it.
+        BudgetExceeded: under the settings, system and history leave the response too little.
+        UnknownEncoding: the settings name a tokenizer that is not available.
+        ServiceUnavailable: other candidates are needed, and the question cannot be embedded now.
+    """
+    started = work_seconds()
+    try:
+        material = load_material(assembly)
+        config = settings_for(material, data) if data else material.config
+        is_changed = config != material.config
+        if is_changed:
+            reached = decide_otherwise(material, config, get_tokenizer(config.encoding))
+        else:
+            reached = decide_again(material)
+    except NotReplayable as error:
+        return Replay(assembly, reason=error.reason, message=str(error))
+    version = data.config if data else None
+    result = _result(material, config, version, reached, (work_seconds() - started) * 1_000)
+    return Replay(
+        assembly,
+        config,
+        result,
+        is_changed,
+        tuple(_differences(assembly, result, is_changed=is_changed)),
+        reached.is_reconstructed,
+        reached.looked_up,
+    )
+
+
+def decide_again(material: Material) -> Reached:
+    """Let the engine decide again from exactly what it was given."""
+    found = material.candidates(material.tokenizer)
+    return Reached(material.assemble(found, material.config, material.tokenizer), found)
+
+
+def _result(
+    material: Material, config: ContextConfig, version: int | None, reached: Reached, replay_ms: float
+) -> AssemblyResult:
+    assembly = material.assembly
+    assert assembly.space is not None
+    return AssemblyResult(
+        id=None,
+        space=assembly.space.slug,
+        stage=config.stage,
+        as_of=assembly.as_of,
+        config_version=version or (assembly.config.version if assembly.config else 0),
+        overrides=assembly.payload.config.get("overrides", {}),
+        outcome=reached.outcome,
+        entries=tuple(map(entry_json, reached.outcome.ledger)),
+        assembly_ms=replay_ms,
+        warnings=tuple(_warnings(material, config, reached)),
+    )
+
+
+def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:
+    """Yield what the reader of the replayed context should know."""
+    # Whether the question could be embedded was an input of the decision.
+    yield from (warning for warning in material.assembly.payload.warnings if warning.code == NOT_EMBEDDED)
+    if reached.found.query is not None and not reached.found.query.is_relevant:
+        yield NO_RECORD_IS_RELEVANT
+    givens, tokenizer = material.givens, get_tokenizer(config.encoding)
+    space = SpaceContext(givens.name, givens.description, givens.categories)
+    in_force = material.at_stage(config)
+    as_of, outcome = material.assembly.as_of, reached.outcome
+    yield from Emptiness(material.space_id, space, in_force, as_of, tokenizer, outcome).warnings()
+
+
+def _differences(assembly: Assembly, result: AssemblyResult, *, is_changed: bool) -> Iterator[str]:
+    """Yield the names of the logged figures that the replay gives otherwise."""
+    if result.certificate.sha256 != assembly.sha256:
+        yield "sha256"
+    if is_changed:
+        return
+    logged, stats, outcome = assembly.payload.ledger, result.stats, result.outcome
+    pairs = {
+        "tokens": (result.certificate.tokens, assembly.tokens_after),
+        "ledger": (from_json(to_json(pack_entries(result.entries))), logged["candidates"]),
+        "counts": (dict(stats.dropped_by_reason), logged["counts"]),
+        "order": (list(outcome.order), logged["order"]),
+        "records_filtered": (stats.records_filtered, assembly.records_filtered),
+        "outside_window": (stats.outside_window, assembly.outside_window),
+        "deleted": (stats.deleted, assembly.deleted),
+        "baseline_order": (list(outcome.baseline_order), logged["baseline_order"]),
+        "tokens_before": (stats.stage3_tokens, assembly.tokens_before),
+        "truncated": (stats.truncated, assembly.truncated),
+    }
+    yield from (name for name, (again, then) in pairs.items() if again != then)

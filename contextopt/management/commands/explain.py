@@ -1,0 +1,56 @@
+"""`manage.py explain ASSEMBLY`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.assemblies.replay.expected import find_expected
+from contextopt.assemblies.replay.explanation import Explanation, explain_record
+from contextopt.lookups import find_one
+from contextopt.management.base import DONE, ReportingCommand, team_of
+from contextopt.management.ledgers import PARTS
+from contextopt.models import Assembly, Record
+
+
+class Command(ReportingCommand):
+    help = (
+        "Explain what a logged context did with a record: which step lost it, or the rank at which it "
+        "entered. Nothing is changed."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("assembly", metavar="ASSEMBLY", type=int, help="id of the assembly")
+        parser.add_argument(
+            "--expect", metavar="RECORD", required=True,
+            help="the record: its id, or SOURCE:EXTERNAL_ID",
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team, assembly_id = team_of(options), options["assembly"]
+        rows = Assembly.objects.of(team).select_related("payload", "space", "config", "team")
+        wanted = rows.filter(pk=assembly_id) if assembly_id < 2**63 else rows.none()
+        assembly = find_one(wanted, f"assembly {assembly_id}")
+        records = Record.objects.filter(space__team=team).select_related("space")
+        record = find_expected(assembly, options["expect"], records, field="--expect")
+        explained = explain_record(assembly, record)
+        if options["json"]:
+            self.print_json(explained.to_json())
+        else:
+            self.stdout.write(describe(explained))
+        return DONE
+
+
+def describe(explained: Explanation) -> str:
+    """Return the explanation in a few lines."""
+    record = explained.record
+    lines = [
+        f"record {record.pk}: {record.title[:80]}",
+        f"{explained.step.replace('_', ' ')}: {explained.message}",
+    ]
+    if explained.parts:
+        parts = ", ".join(
+            f"{PARTS[name][0]} {value:{PARTS[name][1]}}" for name, value in explained.parts.items()
+        )
+        lines.append(f"score parts: {parts}")
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""`manage.py replay ASSEMBLY…`"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from pydantic import ValidationError
+
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.engine.text.errors import EngineError
+from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
+from contextopt.inputs import field_problems
+from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.models import Assembly, Kind, Team
+from contextopt.spaces.inputs import SettingsIn
+
+LAST_MAX = 100_000
+CHUNK = 200
+
+
+class Command(ReportingCommand):
+    help = (
+        "Compute logged contexts again as they were then, from the records as they were, and compare them "
+        "with the log. With other settings, show what they would have changed. Nothing is changed. Exits 1 "
+        "if a context comes out differently under its own settings, or was refused."
+    )
+    replayed = 0
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("assemblies", metavar="ASSEMBLY", nargs="*", type=int, help="ids of assemblies")
+        parser.add_argument(
+            "--last",
+            metavar="N",
+            type=int,
+            help="the last N contexts of spaces, instead of ids",
+        )
+        parser.add_argument(
+            "--config", metavar="VERSION", type=int, help="use this version of the space's settings"
+        )
+        parser.add_argument(
+            "--set", metavar="NAME=VALUE", action="append", default=[], dest="changes",
+            help="override a setting of the space, such as context_tokens=1000; may be repeated",
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        data = _read_settings(options)
+        team = team_of(options)
+        ids = _choose(team, options)
+        progress = Progress(self.stderr)
+        failed = 0
+        for assembly in _load(team, ids):
+            try:
+                again = replay_assembly(assembly, data)
+            except (ContextoptError, EngineError) as error:
+                if len(ids) == 1:
+                    raise
+                failed += 1
+                self.stderr.write(f"assembly {assembly.pk}: {error}")
+                continue
+            self.replayed += 1
+            failed += bool(again.result) and not again.is_changed and not again.is_same
+            self._answer(again, options)
+            progress.show(f"{self.replayed:,} of {len(ids):,} replayed")
+        return REJECTED if failed else DONE
+
+    def how_far(self) -> str:
+        return f"Interrupted after {self.replayed:,} replays. Nothing was changed."
+
+    def _answer(self, again: Replay, options: Mapping[str, Any]) -> None:
+        if options["json"]:
+            self.print_json(again.to_json())
+        else:
+            self.stdout.write(describe(again))
+
+
+def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
+    """Return the settings that were asked for.
+
+    Raises:
+        InvalidInput: one is unknown, or outside its range.
+    """
+    given: dict[str, object] = {}
+    for setting in options["changes"]:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidInput.of("--set", f"give NAME=VALUE, not {setting[:80]!r}")
+        given[name] = int(value) if value.isdecimal() and len(value) < 10 else value or None
+    try:
+        settings = SettingsIn.model_validate(given)
+    except ValidationError as error:
+        problems = field_problems(error)
+        raise InvalidInput([FieldProblem(f"--set {one.field}", one.message) for one in problems]) from error
+    data = parse_input(ReplayIn, {"config": options["config"]})
+    return data.model_copy(update={"settings": settings})
+
+
+def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
+    """Return the ids of the assemblies, in the order in which they are replayed.
+
+    Raises:
+        InvalidInput: neither ids nor a number are given, or both.
+        NotFound: the team has no such assembly.
+    """
+    ids: list[int] = options["assemblies"]
+    last: int | None = options["last"]
+    if bool(ids) == (last is not None):
+        raise InvalidInput.of("ASSEMBLY", "give ids of assemblies or --last N")
+    mine = Assembly.objects.of(team)
+    if last is not None:
+        if not 1 <= last <= LAST_MAX:
+            raise InvalidInput.of("--last", f"must be from 1 to {LAST_MAX:,}")
+        newest = mine.filter(kind=Kind.SPACE, space__isnull=False).newest_first()
+        return list(newest.values_list("pk", flat=True)[:last])
+    known = set(mine.filter(pk__in=[one for one in ids if one < 2**63]).values_list("pk", flat=True))
+    for one in ids:
+        if one not in known:
+            raise NotFound(f"There is no assembly {one}.")
+    return ids
+
+
+def _load(team: Team, ids: list[int]) -> Iterator[Assembly]:
+    rows = Assembly.objects.of(team).select_related("payload", "space", "config", "team")
+    for start in range(0, len(ids), CHUNK):
+        chunk = ids[start : start + CHUNK]
+        found = rows.in_bulk(chunk)
+        yield from (found[one] for one in chunk if one in found)
+
+
+def describe(again: Replay) -> str:
+    """Return the outcome in one line."""
+    name = f"assembly {again.assembly.pk}"
+    if again.result is None:
+        return f"{name}: not replayable ({again.reason}). {again.message}"
+    tokens, before = again.result.certificate.tokens, again.assembly.tokens_after
+    figures = f"{tokens:,} tokens" if tokens == before else f"{before:,} → {tokens:,} tokens"
+    moved = f", {len(again.added):,} records in, {len(again.removed):,} out" if not again.is_same else ""
+    looked_up = f", {again.looked_up:,} candidates looked up" if again.is_reconstructed else ""
+    outcome = "same" if again.is_same else "differs" if not again.is_changed else "other text"
+    others = f" ({', '.join(again.differences)})" if again.differences and not again.is_changed else ""
+    return f"{name}: {outcome}{others}, {figures}{moved}{looked_up}"

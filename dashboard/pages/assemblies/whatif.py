@@ -1,0 +1,208 @@
+"""What if: a logged context computed again under other settings, beside the original."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.models import Kind
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.verify import read_config
+from contextopt.engine.text.errors import EngineError
+from contextopt.errors import ContextoptError, NotFound
+from contextopt.models import Assembly, ContextConfig, Role
+from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
+from contextopt.spaces.inputs import SettingsIn
+from dashboard.kit.access import TeamRequest, get_assembly, require_role, team_page
+from dashboard.kit.charts.shapes import Segment, allocation_bar, part_legend, score_parts
+from dashboard.kit.formats import reason_words
+from dashboard.kit.ledgers import Titled, find_titles, weights_of
+from dashboard.kit.pages import render_page
+from dashboard.pages.assemblies.sidebyside import align
+from dashboard.pages.assemblies.whatifforms import WhatIfForm
+
+TEMPLATE = "dashboard/what_if.html"
+VERSIONS_OFFERED = 30
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRow:
+    """A record that enters or leaves, with its ranks and its score in the replay."""
+
+    id: int
+    title: str
+    space_slug: str
+    is_in: bool
+    ranks: str
+    reason: str
+    tokens: int
+    parts: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The settings that a visitor tries on a logged context."""
+
+    assembly: Assembly
+    version: int | None
+    form: WhatIfForm
+
+    @classmethod
+    def of(cls, assembly: Assembly, data: Mapping[str, Any]) -> "Tried":
+        """Read them from the query string or the posted form. An unknown version counts as none."""
+        asked = str(data.get("config", ""))
+        version = int(asked) if asked.isdecimal() and len(asked) < 10 else None
+        config, is_asked = read_config(assembly.payload.config), bool(assembly.payload.request.get("query"))
+        if version is not None:
+            again = replay_assembly(assembly, ReplayIn(config=version))
+            config = again.config or config
+        return cls(assembly, version, WhatIfForm(data, config=config, is_asked=is_asked))
+
+
+@require_GET
+@team_page
+def what_if(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """Show the context under the settings being tried, beside the original."""
+    found = _get_context(request, assembly_id)
+    try:
+        tried = Tried.of(found, request.GET)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    versions = found.space.configs.order_by("-version")[:VERSIONS_OFFERED] if found.space else ()
+    context = {
+        "assembly": found,
+        "question": found.payload.request.get("query", ""),
+        "form": tried.form,
+        "version": tried.version,
+        "versions": versions,
+        **_outcome(tried, request),
+    }
+    return render_page(request, TEMPLATE, context, partials=("outcome",))
+
+
+def _get_context(request: TeamRequest, assembly_id: int) -> Assembly:
+    found = get_assembly(request, assembly_id, "space", "config", "payload", "team")
+    if found.kind != Kind.SPACE or found.space is None or not hasattr(found, "payload"):
+        raise Http404(f"Assembly {assembly_id} is not the context of a space.")
+    return found
+
+
+def _outcome(tried: Tried, request: TeamRequest) -> dict[str, Any]:
+    if tried.form.is_bound and not tried.form.is_valid():
+        return {"refused": "Correct the settings to see the context under them."}
+    try:
+        again = replay_assembly(tried.assembly, tried.form.to_request(tried.version))
+    except (ContextoptError, EngineError) as error:
+        return {"refused": str(error)}
+    if again.result is None:
+        return {"replay": again}
+    return {"replay": again, **_comparison(again, request)}
+
+
+def _comparison(again: Replay, request: TeamRequest) -> dict[str, Any]:
+    assert again.result is not None
+    assert again.config is not None
+    row, result = again.assembly, again.result
+    before, after = row.payload.entries, list(result.entries)
+    titles = find_titles([*before, *after], request.team.pk)
+    return {
+        "result": result,
+        "lines": align(row.payload.text, result.text),
+        "bars": (
+            allocation_bar(
+                system=row.system_tokens,
+                context=row.tokens_available,
+                used=row.tokens_after,
+                history=row.history_tokens,
+                response=row.response_tokens,
+            ),
+            allocation_bar(
+                system=result.allocation.system,
+                context=result.allocation.context,
+                used=result.certificate.tokens,
+                history=result.allocation.history,
+                response=result.allocation.response,
+            ),
+        ),
+        "moved": list(_moved(again, before, after, titles)),
+        "parts": part_legend(after[0]["parts"] if after else ()),
+        "saved_tokens": row.tokens_after - result.certificate.tokens,
+    }
+
+
+def _moved(
+    again: Replay, before: list[EntryJson], after: list[EntryJson], titles: Mapping[int, Titled]
+) -> Iterator[MovedRow]:
+    """Yield the records that enter, then those that leave, best first."""
+    assert again.config is not None
+    weights = weights_of(again.config.to_json())
+    was, now = (
+        {entry["id"]: (rank, entry) for rank, entry in enumerate(side, 1)} for side in (before, after)
+    )
+    scores = [sum(value * weights[name] for name, value in entry["parts"].items()) for entry in after]
+    best = max(scores, default=0.0)
+    for record_id, is_in in [*((one, True) for one in again.added), *((one, False) for one in again.removed)]:
+        ranks = [side[record_id][0] if record_id in side else None for side in (was, now)]
+        entry = (now if record_id in now else was)[record_id][1]
+        lost = was if is_in else now
+        reason = lost[record_id][1]["reason"] if record_id in lost else ""
+        titled = titles.get(record_id)
+        yield MovedRow(
+            record_id,
+            titled.title if titled else f"Record {record_id}",
+            titled.space_slug if titled else "",
+            is_in,
+            " → ".join("–" if rank is None else str(rank) for rank in ranks),
+            reason_words(reason) if reason else "was not considered" if is_in else "",
+            entry["tokens"],
+            score_parts(entry["parts"], weights, best) if record_id in now else (),
+        )
+
+
+@require_POST
+@team_page
+def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """Save the settings being tried as a draft of the space's settings."""
+    found = _get_context(request, assembly_id)
+    require_role(request, Role.EDITOR)
+    assert found.space is not None
+    try:
+        tried = Tried.of(found, request.POST)
+        base = _base(tried)
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    back = f"{reverse('dashboard:assembly_what_if', args=[assembly_id])}?{tried.form.query()}"
+    if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
+        messages.info(request, "Nothing was changed, so there is nothing to save.")
+        return redirect(back)
+    assert isinstance(tried.form.value, SettingsIn)
+    settings = {name: getattr(base, name) for name in SETTINGS} | given_settings(tried.form.value)
+    note = f"Tried on assembly {assembly_id}, based on v{base.version}."
+    try:
+        draft = draft_settings(space=found.space, created_by=request.actor, note=note, **settings)
+    except ValidationError as error:
+        messages.error(request, f"Not saved: {'; '.join(error.messages)}")
+        return redirect(back)
+    messages.success(request, f"Version {draft.version} is saved as a draft. Activate it to publish it.")
+    return redirect(f"{reverse('dashboard:space_settings', args=[found.space.slug])}#version-{draft.version}")
+
+
+def _base(tried: Tried) -> ContextConfig:
+    """Return the version whose other settings a draft takes over.
+
+    Raises:
+        NotFound: the space has no such version.
+    """
+    space, logged = tried.assembly.space, tried.assembly.config
+    assert space is not None
+    if tried.version is not None:
+        return find_config(space, tried.version)
+    return logged if logged is not None else space.configs.active().get()

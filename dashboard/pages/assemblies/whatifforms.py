@@ -1,0 +1,139 @@
+"""The form of What if: the settings that decided on a context, to be changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.engine import ContextConfig
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MIN_RECORD_TOKENS, SEARCH_STAGE
+from contextopt.limits import TOKENS_MAX
+from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS
+from contextopt.spaces.inputs import SettingsIn
+from dashboard.kit.forms import InputForm
+from dashboard.templatetags.figures import setting_words
+
+# The API and the forms use this value for a setting without a limit.
+ALL = "all"
+
+
+def _weight(label: str, high: int = 10) -> forms.DecimalField:
+    return forms.DecimalField(label=label, min_value=0, max_value=high, decimal_places=3)
+
+
+def _limit(label: str, low: int, high: int) -> forms.IntegerField:
+    """Return a field for a limit; blank means all."""
+    return forms.IntegerField(label=label, required=False, min_value=low, max_value=high)
+
+
+SHARED = ("recency_weight", "frequency_weight")
+FIELDS = {
+    HEADER_STAGE: (),
+    LAST_RECORDS_STAGE: ("stage3_context_tokens", "max_records", "record_order"),
+    SEARCH_STAGE - 1: ("context_tokens", "window_days", "max_records", *SHARED, "record_order"),
+    SEARCH_STAGE: (
+        "context_tokens", "budget_mode", "question_window_days", "question_max_records",
+        "question_record_tokens", "semantic_weight", "lexical_weight", "neighbour_share", "date_weight",
+        "who_weight", *SHARED, "record_order",
+    ),
+}  # fmt: skip
+
+
+class WhatIfForm(InputForm):
+    """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
+
+    input_type = SettingsIn
+    context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
+    stage3_context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
+    budget_mode = forms.ChoiceField(
+        label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES]
+    )
+    window_days = forms.ChoiceField(label="Date window")
+    question_window_days = _limit("Date window (days)", 1, 3_650)
+    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)
+    question_max_records = _limit("Record limit", 1, 1_000)
+    question_record_tokens = _limit("Record size (tokens)", MIN_RECORD_TOKENS, TOKENS_MAX)
+    semantic_weight = _weight("Meaning weight")
+    lexical_weight = _weight("Words weight")
+    neighbour_share = _weight("Neighbours", 1)
+    date_weight = _weight("Date weight")
+    who_weight = _weight("Person weight")
+    recency_weight = _weight("Recency weight")
+    frequency_weight = _weight("Views weight")
+    record_order = forms.ChoiceField(choices=RECORD_ORDERS)
+
+    def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
+        names = FIELDS[config.stage if is_asked else min(config.stage, SEARCH_STAGE - 1)]
+        initial = {name: _plain(getattr(config, name)) for name in names} | {
+            "window_days": str(config.window_days or ALL)
+        }
+        # A link names only the changed settings.
+        given = {name: data.get(name, initial[name]) for name in names} if {*names} & {*data} else None
+        super().__init__(given, initial=initial)
+        self.fields = {name: self.fields[name] for name in names}
+        if "window_days" in self.fields:
+            window = self.fields["window_days"]
+            assert isinstance(window, forms.ChoiceField)
+            window.choices = _window_choices(config.window_days)
+        for name in set(ALL_ALLOWED) & set(names) - {"window_days"}:
+            self.fields[name].widget.attrs["placeholder"] = "all"
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {name: cleaned[name] for name in self.changed_data}
+        if str(changed.get("window_days", "")).isdecimal():
+            changed["window_days"] = int(changed["window_days"])
+        return {
+            name: ALL if value is None and name in ALL_ALLOWED else value for name, value in changed.items()
+        }
+
+    @property
+    def changes(self) -> list["Change"]:
+        """Return the changed settings, each with the query string that takes it back."""
+        if not self.is_bound or not self.is_valid():
+            return []
+        return [
+            Change(
+                str(self.fields[name].label or name.replace("_", " ").capitalize()),
+                str(setting_words(self.initial[name], name)),
+                str(setting_words(self.cleaned_data[name], name)),
+                self.query(without=name),
+            )
+            for name in self.changed_data
+        ]
+
+    @property
+    def changed_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.changed_data]
+
+    def query(self, *, without: str = "") -> str:
+        """Return the changed settings as a query string."""
+        return urlencode({name: self[name].value() for name in self.changed_data if name != without})
+
+    def to_request(self, version: int | None) -> ReplayIn:
+        settings = self.value if self.is_bound else SettingsIn()
+        assert isinstance(settings, SettingsIn)
+        return ReplayIn.model_construct(config=version, settings=settings)
+
+
+def _plain(value: Any) -> Any:
+    """Return a decimal without zeros at its end."""
+    return value.normalize() + 0 if isinstance(value, Decimal) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A changed setting: its label, its values, and the query string without it."""
+
+    label: str
+    before: str
+    after: str
+    without: str
+
+
+def _window_choices(present: int | None) -> list[tuple[str, str]]:
+    days = sorted({7, 14, 30, *({present} if present else set())})
+    return [*((str(one), f"{one} days") for one in days), (ALL, "All")]

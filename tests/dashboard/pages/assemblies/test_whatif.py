@@ -1,0 +1,170 @@
+"""What if: the original beside the replay, and a draft from it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space
+from contextopt.spaces.configs import activate_config, publish_settings
+from dashboard.pages.assemblies.sidebyside import align
+from tests.factories import NOW, make_assembly, make_filtering, make_record
+from tests.recomputed import make_searchable
+
+FRAME = 4
+
+
+@pytest.fixture
+def made(space: Space) -> int:
+    for number in range(30):
+        make_record(space, title=f"Note {number:02}", date=NOW - timedelta(days=number % 15, hours=number))
+    Record.objects.update(created_at=NOW)
+    result = make_assembly(space, as_of=NOW, max_records=10)
+    assert result.id is not None
+    return result.id
+
+
+def page_of(made: int, query: str = "") -> str:
+    return f"/assemblies/{made}/what-if/?{query}"
+
+
+def read(client: Client, made: int, query: str = "") -> str:
+    response = client.get(page_of(made, query))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_unchanged_it_is_the_same(owner_client: Client, made: int) -> None:
+    html = read(owner_client, made)
+    assert "the same, byte for byte" in html
+    assert "The same records enter." in html
+    assert "Save as draft config" not in html
+    assert 'name="max_records" value="10"' in html
+    assert "semantic_weight" not in html
+
+
+def test_another_setting_shows_what_enters_and_leaves(owner_client: Client, made: int) -> None:
+    html = read(owner_client, made, "max_records=4")
+    assert "<del>10</del> <ins>4</ins>" in html
+    assert "10 → 4" in html
+    assert "0 in, 6 out" in html
+    assert html.count('<span class="tag drop">out</span>') == 6
+    assert "over the record limit" in html
+    assert html.count('class="gone"') == 6
+    assert "exact" in html
+
+
+def test_a_wider_window_looks_records_up(owner_client: Client, made: int) -> None:
+    html = read(owner_client, made, "window_days=all&max_records=30")
+    assert "reconstructed" in html
+    assert '<span class="tag kept">in</span>' in html
+    assert "was not considered" in html
+
+
+def test_the_partial(partial: Callable[..., str], made: int) -> None:
+    html = partial(page_of(made, "max_records=4"), "outcome")
+    assert "0 in, 6 out" in html
+    assert 'name="window_days"' not in html
+
+
+def test_a_question_has_its_own_settings(owner_client: Client, space: Space, made: int) -> None:
+    make_searchable(space)
+    asked = make_assembly(space, query="note 12", as_of=NOW).id
+    assert asked is not None
+    html = read(owner_client, asked, "question_max_records=3&question_record_tokens=")
+    assert "semantic_weight" in html
+    assert "<del>all</del> <ins>3</ins>" in html
+    assert "<del>120</del> <ins>all</ins>" in html
+    assert "note 12" in html
+
+
+def test_a_wrong_setting_is_explained(owner_client: Client, made: int) -> None:
+    html = read(owner_client, made, "max_records=0")
+    assert "Ensure this value is greater than or equal to 1." in html
+    assert "Correct the settings" in html
+
+
+def test_a_version_to_start_from(owner_client: Client, space: Space, made: int) -> None:
+    later = publish_settings(space=space, created_by="test", context_tokens=150)
+    html = read(owner_client, made, f"config={later.version}")
+    assert 'name="context_tokens" value="150"' in html
+    assert "Save as draft config" not in html
+    assert owner_client.get(page_of(made, "config=99")).status_code == 404
+    assert "the same, byte for byte" in read(owner_client, made, "config=x")
+
+
+def test_without_what_was_given_it_says_why(owner_client: Client, made: int) -> None:
+    AssemblyPayload.objects.update(givens=None)
+    html = read(owner_client, made, "max_records=4")
+    assert "This context cannot be replayed" in html
+    assert "It was logged before" in html
+
+
+def test_a_draft_changes_nothing_until_it_is_activated(
+    editor_client: Client, space: Space, made: int
+) -> None:
+    response = editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"})
+    draft = ContextConfig.objects.get(space=space, is_draft=True)
+    assert response.headers["Location"] == f"/spaces/support/settings/#version-{draft.version}"
+    assert (draft.max_records, draft.window_days, draft.is_active) == (4, 14, False)
+    assert draft.note == f"Tried on assembly {made}, based on v1."
+    assert space.configs.active().get().version == 1
+    assert AuditEvent.objects.filter(action="config.drafted").count() == 1
+    assert '<span class="tag">draft</span>' in editor_client.get("/spaces/support/settings/").content.decode()
+    activate_config(space=space, version=draft.version)
+    assert space.configs.active().get().is_draft is False
+
+
+def test_nothing_changed_saves_no_draft(editor_client: Client, made: int) -> None:
+    editor_client.post(f"/assemblies/{made}/what-if/draft", {})
+    editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "10"})
+    editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "0"})
+    assert not ContextConfig.objects.filter(is_draft=True).exists()
+
+
+def test_who_may_see_and_save(
+    teammate_client: Client, outsider_client: Client, space: Space, made: int
+) -> None:
+    assert outsider_client.get(page_of(made)).status_code == 404
+    assert outsider_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 404
+    assert Client().get(page_of(made)).status_code == 302
+    assert teammate_client.get(page_of(made)).status_code == 200
+    assert teammate_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 403
+
+
+def test_only_contexts_of_spaces(owner_client: Client, space: Space) -> None:
+    make_filtering(space.team)
+    assert owner_client.get(page_of(Assembly.objects.get().pk)).status_code == 404
+    assert owner_client.get(page_of(999_999)).status_code == 404
+
+
+def test_a_text_cannot_become_html(owner_client: Client, space: Space) -> None:
+    make_record(space, title="<script>alert(1)</script>")
+    result = make_assembly(space)
+    assert result.id is not None
+    html = read(owner_client, result.id, "context_tokens=10")
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;" in html
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_the_number_of_queries(owner_client: Client, space: Space, count: int) -> None:
+    for number in range(count):
+        make_record(space, title=f"Note {number}")
+    made = make_assembly(space).id
+    owner_client.get("/assemblies/")
+    with CaptureQueriesContext(connection) as queries:
+        owner_client.get(page_of(made or 0, "max_records=1"))
+    # The frame, the assembly, the given versions, the titles, and the versions to start from.
+    assert len(queries) == FRAME + 4
+
+
+def test_equal_lines_are_opposite_and_long_runs_folded() -> None:
+    same = "".join(f"{number}\n" for number in range(20))
+    lines = align(f"a\n{same}", f"{same}b\n")
+    assert [line.state for line in lines] == ["gone", "kept", "kept", "note", "kept", "kept", "added"]
+    assert lines[3].folded == 16
+    assert [(line.before, line.after) for line in (lines[0], lines[-1])] == [("a", None), (None, "b")]
