@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from contextopt.engine.prompts.rendering import record_line
+from contextopt.engine.quality.evidence import line_frame
 from contextopt.engine.text.cleaning import unbroken
 
 # Questions that the conversation does not answer.
@@ -40,7 +40,7 @@ class Turn:
     @property
     def frame(self) -> str:
         """Return the beginning of the line, before the text."""
-        return record_line(self.speaker, TURN_TYPE, self.said_at, (), ".").removesuffix(".\n")
+        return line_frame(self.speaker, TURN_TYPE, self.said_at, ())
 
     @property
     def said(self) -> str:
