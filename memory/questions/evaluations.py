@@ -94,6 +94,17 @@ def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: 
     )
 
 
+def request_and_begin(*, question_set: QuestionSet, data: EvaluationIn, actor: str) -> Evaluation:
+    """Start an evaluation, and ask the first questions at once: a small set is done then.
+
+    Raises:
+        NotFound, InvalidInput, Conflict: see `request_evaluation`.
+    """
+    evaluation = request_evaluation(question_set=question_set, data=data, actor=actor)
+    begin(evaluation)
+    return evaluation
+
+
 @transaction.atomic
 def start_evaluation(
     *,

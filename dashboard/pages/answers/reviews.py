@@ -160,6 +160,7 @@ def _render_item(
         "previous": remember(request, item.pk),
         "members": _reviewers(request),
         "is_open": is_open,
+        "can_add_question": bool(given) and item.space is not None,
         "holders": read_holders(item, request.actor, timezone.now()) if is_open and not slot else [],
     }
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
