@@ -34,9 +34,10 @@ class Proof:
 
     @property
     def is_below(self) -> bool:
-        minimum = self.question_set.min_recall
-        is_done = self.draft is not None and self.draft.state == EvaluationState.DONE
-        return is_done and minimum is not None and not reaches(self.draft and self.draft.recall, minimum)
+        minimum, draft = self.question_set.min_recall, self.draft
+        if minimum is None or draft is None or draft.state != EvaluationState.DONE:
+            return False
+        return not reaches(draft.recall, minimum)
 
 
 @dataclass(frozen=True, slots=True)
