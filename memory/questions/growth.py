@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from contextopt.assemblies.results import split_lines
-from contextopt.engine.quality.usage import Use, estimate_use
 from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX
-from contextopt.models import Assembly, AssemblyPayload, Author, Record, Space
+from contextopt.models import Assembly, AssemblyPayload, Record, Space
+from memory.feedback.models import ANSWER_MAX
+from memory.feedback.use import answer_text, read_use
 from memory.questions.inputs import EXPECTED_MAX, QuestionIn
-from memory.questions.models import ANSWER_MAX, Question, QuestionSource
+from memory.questions.models import Question, QuestionSource
 from memory.questions.sets import add_question, ensure_set
 from memory.review.models import ReviewItem, ReviewSlot, Verdict
 
@@ -41,18 +41,12 @@ def propose_from_review(item: ReviewItem, slots: Sequence[ReviewSlot]) -> Propos
 
 def propose_from_assembly(assembly: Assembly) -> Proposal | None:
     """Return the question of an assembly with the records that its answer used; None without a question."""
-    answer = assembly.messages.filter(author=Author.ASSISTANT).first()
-    used = [pk for pk, use in read_use(assembly, answer.text).items() if use.is_used] if answer else []
-    return _propose(assembly, QuestionSource.VOTE, answer.text if answer else "", used)
-
-
-def read_use(assembly: Assembly, answer: str) -> dict[int, Use]:
-    """Estimate which records of a stored context its answer used; nothing if the text was deleted."""
     payload = AssemblyPayload.objects.filter(assembly=assembly.pk).first()
-    if payload is None:
-        return {}
-    question = str(payload.request.get("query") or "")
-    return estimate_use(answer, question, split_lines(payload.text, payload.ledger["order"]))
+    answer = answer_text(assembly)
+    used = read_use(payload, answer) if payload else {}
+    return _propose(
+        assembly, QuestionSource.VOTE, answer, [record_id for record_id, use in used.items() if use.is_used]
+    )
 
 
 def _propose(

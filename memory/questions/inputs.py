@@ -7,7 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Name, Text, Tokens, refuse_blank
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX
-from memory.questions.models import ANSWER_MAX, QUESTION_ID_MAX
+from memory.feedback.models import ANSWER_MAX
+from memory.questions.models import QUESTION_ID_MAX
 
 EXPECTED_MAX = 200
 VERSION_MAX = 2**31 - 1

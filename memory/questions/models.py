@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from contextopt.limits import NAME_MAX
 from contextopt.models import Assembly, Record, Space, Team
+from memory.feedback.models import ANSWER_MAX
 
-ANSWER_MAX = 20_000
 QUESTION_ID_MAX = 500
 SETTINGS_KEY_CHARS = 32
 

@@ -11,9 +11,9 @@ from contextopt.models import Record, Space, Team
 from dashboard.kit.filters import MomentField
 from dashboard.kit.forms import InputForm, ListField, NotesField
 from dashboard.pages.spaces.forms import UploadForm
+from memory.feedback.models import ANSWER_MAX
 from memory.models import Question
 from memory.questions.inputs import EXPECTED_MAX, MinimumIn, QuestionIn, QuestionSetIn
-from memory.questions.models import ANSWER_MAX
 
 RECORDS_FOUND = 10
 

@@ -328,6 +328,7 @@ def tell_of_reviews(story: Story, team: Team) -> None:
     ask("post", "/feedback", {
         "external_message_id": "m-4711", "assembly_id": "{assembly}", "rater": "ann", "rating": "down",
         "reason": "outdated", "comment": "The lock is gone since May.",
+        "answer": "Workers still hold the old lock. Restart them.",
     })  # fmt: skip
     ask("get", "/feedback", query={"rating": "down", "rater": "ann"})
     ask("get", "/feedback/trends", query={"by": "reason", "space": "support"})

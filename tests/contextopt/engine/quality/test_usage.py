@@ -34,3 +34,10 @@ def test_numbers_count() -> None:
 def test_an_answer_without_shared_words_used_nothing() -> None:
     assert used("I don't know.") == []
     assert estimate_use("Pixel", "Which?", {}) == {}
+
+
+def test_long_records_do_not_win_by_their_length() -> None:
+    fact = "We pay 4,200 kroner rent to Solberg."
+    records = {1: fact, 2: f"{fact} {' '.join(f'word{number}' for number in range(400))}", 3: "Nothing."}
+    use = estimate_use("The rent is 4,200 kroner, to Solberg.", "Whom do we pay?", records)
+    assert [record_id for record_id, each in use.items() if each.is_used] == [1]
