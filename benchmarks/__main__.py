@@ -15,8 +15,8 @@ from benchmarks.material import Material
 from config.embedded.errors import SetupError
 
 NAMES = (
-    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "usage", "finding", "strategies", "index",
-    "files", "deltas", "logs", "briefs", "kills",
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "usage", "finding", "strategies",
+    "index", "files", "deltas", "logs", "briefs", "kills",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1

@@ -1,4 +1,4 @@
-"""Which records did an answer use? The estimate beside marking at random, on conversations with known evidence."""
+"""Which records did an answer use? The estimate beside random marks, on conversations with known evidence."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -101,5 +101,5 @@ class QuestionsUploadForm(UploadForm):
 
 def read_ticked(space: Space, ids: Sequence[int]) -> list[Record]:
     """Return the space's records with these ids, for a list of ticked ones."""
-    rows = Record.objects.filter(space=space, pk__in=ids).only("pk", "title", "date", "type", "external_id")
+    rows = Record.objects.filter(space=space, pk__in=ids).only("pk", "summary", "date", "external_id")
     return list(rows.order_by("-date", "-pk")[:EXPECTED_MAX])

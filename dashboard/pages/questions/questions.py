@@ -15,7 +15,7 @@ from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role
 from dashboard.kit.pages import render_page
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
-from memory.models import Question, QuestionSet
+from memory.models import Question, QuestionSet, ReviewItem
 from memory.questions.growth import (
     SET_NAME,
     Proposal,
@@ -122,6 +122,11 @@ def review_question(request: TeamRequest, item_id: int) -> HttpResponse:
     with as_404():
         item = find_item(request.team, item_id)
     require_role(request, Role.REVIEWER)
+    return add_proposal_of(request, item)
+
+
+def add_proposal_of(request: TeamRequest, item: ReviewItem) -> HttpResponse:
+    """Add a reviewed answer's question, and return to its review."""
     proposal = propose_from_review(item, visible_verdicts(item, request.actor))
     return _add_proposal(request, proposal, ("dashboard:review", item.pk))
 
