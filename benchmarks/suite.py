@@ -22,6 +22,7 @@ from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
+from benchmarks.retrieval.usage import measure_use
 from benchmarks.service.assembly import measure_assembly
 from benchmarks.service.dashboard import measure_dashboard
 from benchmarks.service.hostile import measure_hostile, total_section
@@ -150,6 +151,11 @@ class Suite:
             recount=self.recount,
         )
 
+    def usage(self) -> Section:
+        if not self.material.dialogues:
+            return _not_given("usage", "--dialogues")
+        return measure_use(self.team, self.material.dialogues)
+
     def finding(self) -> Section:
         commits, dialogues = self.material.commits, self.material.dialogues
         if not commits and not dialogues:
@@ -204,6 +210,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "search": Suite.search,
     "replay": Suite.replay,
     "recall": Suite.recall,
+    "usage": Suite.usage,
     "finding": Suite.finding,
     "strategies": Suite.strategies,
     "index": Suite.index,

@@ -70,6 +70,8 @@ GROUPS = (
             ("memory.memory", "memory"),
             ("memory.vote", "thumbs_up_down"),
             ("memory.reviewitem", "rate_review"),
+            ("memory.questionset", "quiz"),
+            ("memory.evaluation", "speed"),
         ),
     ),
 )

@@ -86,5 +86,10 @@ app.conf.beat_schedule = {
         "schedule": 3.0,
         "options": {"expires": 30},
     },
+    "resume_evaluations": {
+        "task": "memory.tasks.resume_evaluations",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
     "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},
 }

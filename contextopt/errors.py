@@ -4,6 +4,7 @@ ContextoptError
 ├── InvalidInput          a field is missing, malformed or past its limit
 ├── NotFound              the thing does not exist, or the caller may not see it
 ├── Conflict              the thing's state does not allow this
+│   ├── BelowMinimum      settings miss the recall that a question set demands
 │   ├── DuplicateRecord   a record with this source and external id exists
 │   ├── OpenDecisions     findings wait for somebody to decide
 │   └── PurgedRecord      the record's text was erased for good
@@ -45,6 +46,10 @@ class NotFound(ContextoptError):
 
 class Conflict(ContextoptError):
     """The state of the named thing does not allow this."""
+
+
+class BelowMinimum(Conflict):
+    """Settings cannot be published: they miss the recall that a question set of the space demands."""
 
 
 class DuplicateRecord(Conflict):

@@ -10,6 +10,7 @@ from dashboard.pages.connect import connect
 from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
 from dashboard.pages.people import audit, members, team
+from dashboard.pages.questions import questions, sets
 from dashboard.pages.spaces import configs, records, search, spaces
 
 app_name = "dashboard"
@@ -36,6 +37,8 @@ urlpatterns = [
     path("spaces/<slug:slug>/preview/", spaces.space_preview, name="space_preview"),
     path("spaces/<slug:slug>/assemble", spaces.space_assemble, name="space_assemble"),
     path("spaces/<slug:slug>/effect/", configs.settings_effect, name="space_effect"),
+    path("spaces/<slug:slug>/evaluate", configs.settings_evaluate, name="space_evaluate"),
+    path("spaces/<slug:slug>/proof/", configs.settings_proof, name="space_proof"),
     path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),
@@ -113,6 +116,20 @@ urlpatterns = [
     path("review/<int:item_id>/renew", reviews.review_renew, name="review_renew"),
     path("review/<int:item_id>/undo", reviews.review_undo, name="review_undo"),
     path("review/<int:item_id>/assign", reviews.review_assign, name="review_assign"),
+    path("review/<int:item_id>/question", questions.review_question, name="review_question"),
+    path("assemblies/<int:assembly_id>/question", questions.assembly_question, name="assembly_question"),
+    path("questions/", sets.question_sets, name="question_sets"),
+    path("questions/new", sets.set_create, name="set_create"),
+    path("questions/<int:set_id>/", sets.question_set, name="question_set"),
+    path("questions/<int:set_id>/evaluate", sets.set_evaluate, name="set_evaluate"),
+    path("questions/<int:set_id>/rename", sets.set_rename, name="set_rename"),
+    path("questions/<int:set_id>/minimum", sets.set_guard, name="set_guard"),
+    path("questions/<int:set_id>/delete", sets.set_delete, name="set_delete"),
+    path("questions/<int:set_id>/import/", sets.set_import, name="set_import"),
+    path("questions/<int:set_id>/new/", questions.question_new, name="question_new"),
+    path("questions/<int:set_id>/records/", questions.question_records, name="question_records"),
+    path("questions/question/<int:question_id>/", questions.question, name="question"),
+    path("questions/question/<int:question_id>/delete", questions.question_delete, name="question_delete"),
     path("connect/", connect.connect, name="connect"),
     path("connect/key", connect.connect_key, name="connect_key"),
     path("connect/space", connect.connect_space, name="connect_space"),

@@ -3,10 +3,23 @@
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.memories.models import Memory, MemoryEmbedding, TrustLevel
 from memory.memories.policies import HalfLife, MemoryPolicy
+from memory.questions.models import (
+    EvaluatedQuestion,
+    Evaluation,
+    EvaluationState,
+    ExpectedRecord,
+    Question,
+    QuestionSet,
+    QuestionSource,
+)
 from memory.review.models import ItemState, Origin, ReviewItem, ReviewRules, ReviewSlot, Verdict
 from memory.strategies.models import StrategyUse, TrustChange
 
 __all__ = [
+    "EvaluatedQuestion",
+    "Evaluation",
+    "EvaluationState",
+    "ExpectedRecord",
     "ExternalMessage",
     "HalfLife",
     "ItemState",
@@ -14,6 +27,9 @@ __all__ = [
     "MemoryEmbedding",
     "MemoryPolicy",
     "Origin",
+    "Question",
+    "QuestionSet",
+    "QuestionSource",
     "Rating",
     "ReviewItem",
     "ReviewRules",

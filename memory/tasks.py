@@ -1,12 +1,40 @@
 """Background jobs of memory. Each is a bounded batch and safe to run twice."""
 
+from datetime import timedelta
+
 from celery import shared_task
 from django.utils import timezone
 
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Team
+from memory.models import Evaluation, EvaluationState
+from memory.questions.evaluations import work_on
 from memory.review.queue import fill_queue
 from memory.strategies.reports import learn_pending
+
+# Short, because one worker runs all jobs except the chat's.
+EVALUATION_SECONDS = 3
+EVALUATIONS_AT_ONCE = 3
+# Nobody works on an evaluation that has stood still for so long.
+EVALUATION_LOST = timedelta(seconds=30)
+
+
+@shared_task
+def evaluate(evaluation_id: int) -> None:
+    """Ask some questions of an evaluation, and leave the rest to the next run."""
+    with unless_deleted():
+        evaluation = Evaluation.objects.select_related("question_set__space").get(pk=evaluation_id)
+        if work_on(evaluation, seconds=EVALUATION_SECONDS):
+            evaluate.delay(evaluation_id)
+
+
+@shared_task
+def resume_evaluations() -> None:
+    """Go on with evaluations whose job was lost."""
+    lost = timezone.now() - EVALUATION_LOST
+    running = Evaluation.objects.filter(state=EvaluationState.RUNNING, worked_at__lt=lost).order_by("pk")
+    for evaluation_id in running.values_list("pk", flat=True)[:EVALUATIONS_AT_ONCE]:
+        evaluate(evaluation_id)
 
 
 @shared_task

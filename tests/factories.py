@@ -165,10 +165,15 @@ def make_message(conversation: Conversation, text: str = "Why is the queue stuck
     return send_message(conversation=conversation, data=MessageIn(text=text), actor="user:olga")
 
 
-def make_answer(conversation: Conversation, settings: Any, text: str = "An old lock.") -> Message:
+def make_answer(
+    conversation: Conversation,
+    settings: Any,
+    text: str = "An old lock.",
+    asked: str = "Why is the queue stuck?",
+) -> Message:
     """Answer a message, as a worker does once the endpoint has replied."""
     settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
-    message = make_message(conversation)
+    message = make_message(conversation, asked)
     assert claim_message(message.pk)
     answer = store_answer(message, Completion(text, "small", 7, 3, 12.5))
     assert answer is not None

@@ -1,7 +1,6 @@
-"""How much of a question's evidence a context shows.
+"""How much of a question's evidence a context shows, by the product's own rule.
 
-A turn counts if the context shows at least half of the answer's content words that the turn holds, so cutting
-every turn short gains nothing. Where a set gives no answers, the tokens of the evidence count instead.
+Where a set gives no answers, the tokens of the evidence count instead.
 """
 
 from collections.abc import Mapping
@@ -10,16 +9,7 @@ from functools import cache
 
 from benchmarks.retrieval.dialogues import Dialogue, Question, Turn
 from benchmarks.service.recount import count_tokens
-from contextopt.engine.text.lexical import distinct_terms
-
-LEAST_SHOWN = 0.5
-_STOP_WORDS = """
-a about after all also an and any are as at be because been before being both but by can could did do does
-doing down during each few for from further had has have having he her here hers him his how i if in into is
-it its just me more most my no nor not of off on once only or other our out over own same she should so some
-such than that the their them then there these they this those through to too under until up very was we were
-what when where which while who whom why will with would you your
-"""
+from contextopt.engine.quality.evidence import Evidence, shows_evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +43,11 @@ def measure_context(dialogue: Dialogue, question: Question, context: Context, bu
 
 
 def _share_by_id(question: Question, turns: Mapping[str, Turn], shown: Mapping[str, str]) -> float:
-    wanted = content_words(question.answer)
     counted = sum(
-        _shows(wanted & content_words(turns[turn_id].text), line.removeprefix(turns[turn_id].frame))
-        for turn_id, line in shown.items()
+        shows_evidence(Evidence(turn.text, turn.frame), shown.get(turn.id), question.answer)
+        for turn in turns.values()
     )
     return counted / len(turns)
-
-
-def _shows(held: frozenset[str], text: str) -> bool:
-    return len(held & content_words(text)) >= LEAST_SHOWN * len(held)
 
 
 def _share(turns: Mapping[str, Turn], shown: Mapping[str, str], budget: int) -> float:
@@ -74,14 +59,3 @@ def _share(turns: Mapping[str, Turn], shown: Mapping[str, str], budget: int) -> 
 @cache
 def _tokens(line: str) -> int:
     return count_tokens(line)
-
-
-@cache
-def content_words(text: str) -> frozenset[str]:
-    """Return the stems of a text's words without stop words."""
-    return frozenset(distinct_terms(text)) - _stop_words()
-
-
-@cache
-def _stop_words() -> frozenset[str]:
-    return frozenset(distinct_terms(_STOP_WORDS))

@@ -193,9 +193,7 @@ def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, space: Space) -> 
 
 def _context_of(result: AssemblyResult) -> Context:
     names = {entry.id: entry.external_id for entry in result.outcome.ledger}
-    order = [names[record_id] for record_id in result.outcome.order]
-    lines = result.text.splitlines(keepends=True)[-len(order) :] if order else []
-    return Context(result.text, dict(zip(order, lines, strict=True)))
+    return Context(result.text, {names[pk]: line for pk, line in result.record_lines.items()})
 
 
 def _ask(

@@ -9,8 +9,9 @@ from django.http import HttpRequest
 
 from contextopt.admin.base import BaseAdmin, actor, become
 from contextopt.engine import UnknownEncoding, get_tokenizer
+from contextopt.errors import Conflict
 from contextopt.models import ContextConfig
-from contextopt.spaces.configs import SETTINGS, publish_settings
+from contextopt.spaces.configs import SETTINGS, propose_settings, publish_settings
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]
@@ -25,6 +26,17 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
         except UnknownEncoding as error:
             self.add_error("encoding", error.message)
         return name
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse settings that miss the recall that a question set demands."""
+        data: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            settings = {name: data[name] for name in SETTINGS}
+            try:
+                propose_settings(space=data["space"], settings=settings, actor="admin")
+            except Conflict as error:
+                self.add_error(None, str(error))
+        return data
 
 
 @admin.register(ContextConfig)

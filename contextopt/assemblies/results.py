@@ -1,5 +1,6 @@
 """The result of an assembly, and its JSON form for the API and commands."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -46,6 +47,11 @@ class AssemblyResult:
         return is_enough and bool(self.outcome.stats.records_included)
 
     @property
+    def record_lines(self) -> dict[int, str]:
+        """The line of each record in the text, by id."""
+        return split_lines(self.text, self.outcome.order)
+
+    @property
     def certificate(self) -> engine.Certificate:
         return self.outcome.certificate
 
@@ -85,6 +91,12 @@ class AssemblyResult:
                 "deleted": self.stats.deleted,
             },
         }
+
+
+def split_lines(text: str, order: Sequence[int]) -> dict[int, str]:
+    """Return the line of each record in a text, which ends with its records in this order, one line each."""
+    lines = text.removesuffix("\n").split("\n")[-len(order) :] if order else []
+    return {record_id: f"{line}\n" for record_id, line in zip(order, lines, strict=True)}
 
 
 def entry_json(entry: LedgerEntry) -> EntryJson:

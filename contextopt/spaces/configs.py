@@ -1,5 +1,6 @@
 """Versioned settings that say how a space's context is assembled."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -8,11 +9,12 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.dispatch import Signal
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.errors import FieldProblem, InvalidInput, NotFound
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
@@ -34,6 +36,10 @@ SETTINGS = (
     "date_weight", "who_weight", "question_window_days", "question_max_records", "question_notes_chars",
     "question_record_tokens", "budget_mode",
 )  # fmt: skip
+
+# Sent with `space`, `settings` and `actor` before settings become active. A receiver refuses them by raising
+# Conflict, and returns true if it has checked them.
+settings_proposed = Signal()
 
 
 def _size(default: int, *, low: int = 0) -> Any:
@@ -207,6 +213,7 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
 
     Raises:
         InvalidInput: no assembly could work with a setting; the error names it.
+        BelowMinimum: the settings miss the recall that a question set demands.
     """
     add = draft_settings if data.draft else publish_settings
     try:
@@ -229,7 +236,6 @@ def given_settings(data: SettingsIn) -> dict[str, Any]:
     return {name: None if value == "all" else value for name, value in given.items()}
 
 
-@transaction.atomic
 def publish_settings(
     *, space: Space, created_by: str, note: str = "", at: datetime | None = None, **settings: object
 ) -> ContextConfig:
@@ -239,10 +245,19 @@ def publish_settings(
 
     Raises:
         ValidationError: no assembly could work with a setting.
+        BelowMinimum: the settings miss the recall that a question set demands.
+        Conflict: other settings were published while these were checked.
     """
-    before = space.configs.active().first()
-    config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
-    _note(space, created_by, "config.published", before, config, at)
+    proposed = {**_carried(space), **settings}
+    is_checked = propose_settings(space=space, settings=proposed, actor=created_by)
+    with transaction.atomic():
+        hold_space(space.pk)
+        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+        if is_checked and {**_carried(space), **settings} != proposed:
+            raise Conflict("Other settings were published in the meantime. Try again.")
+        before = space.configs.active().first()
+        config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
+        _note(space, created_by, "config.published", before, config, at)
     return config
 
 
@@ -259,6 +274,27 @@ def draft_settings(*, space: Space, created_by: str, note: str = "", **settings:
     return config
 
 
+def propose_settings(*, space: Space, settings: Mapping[str, Any], actor: str) -> bool:
+    """Ask everyone concerned whether these settings may become active; return whether anyone checked them.
+
+    Raises:
+        ValidationError: no assembly could work with a setting.
+        BelowMinimum: the settings miss the recall that a question set demands.
+    """
+    ContextConfig(space=space, version=1, **settings).full_clean(validate_constraints=False)
+    answers = settings_proposed.send(ContextConfig, space=space, settings=settings, actor=actor)
+    return any(is_checked for _, is_checked in answers)
+
+
+def _carried(space: Space) -> dict[str, Any]:
+    active = space.configs.active().first()
+    return settings_of(active) if active else {}
+
+
+def settings_of(config: ContextConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in SETTINGS}
+
+
 def _note(
     space: Space,
     actor: str,
@@ -272,14 +308,14 @@ def _note(
         actor=actor,
         action=action,
         subject=f"{space.slug} v{after.version}",
-        before=_settings_of(before) if before else None,
-        after=_settings_of(after),
+        before=_version_of(before) if before else None,
+        after=_version_of(after),
         at=at,
     )
 
 
-def _settings_of(config: ContextConfig) -> dict[str, Any]:
-    return {"version": config.version, **{name: getattr(config, name) for name in SETTINGS}}
+def _version_of(config: ContextConfig) -> dict[str, Any]:
+    return {"version": config.version, **settings_of(config)}
 
 
 def find_config(space: Space, version: int) -> ContextConfig:
@@ -294,13 +330,21 @@ def find_config(space: Space, version: int) -> ContextConfig:
     return config
 
 
-@transaction.atomic
 def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> ContextConfig:
     """Make a draft or an earlier version the active one. Its settings do not change.
 
     Raises:
         NotFound: the space has no such version.
+        BelowMinimum: the version misses the recall that a question set demands.
     """
+    proposed = find_config(space, version)
+    if not proposed.is_active:
+        propose_settings(space=space, settings=settings_of(proposed), actor=actor)
+    return _activate(space, version, actor)
+
+
+@transaction.atomic
+def _activate(space: Space, version: int, actor: str) -> ContextConfig:
     hold_space(space.pk)
     Space.objects.select_for_update(no_key=True).get(pk=space.pk)
     config = find_config(space, version)

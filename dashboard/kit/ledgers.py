@@ -19,7 +19,10 @@ WEIGHTS = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A candidate and its outcome; `line` is the id of its line in the text, if it has one."""
+    """A candidate and its outcome; `line` is the id of its line in the text, if it has one.
+
+    `shared` holds the words that an answer probably took from it.
+    """
 
     rank: int
     id: int
@@ -34,6 +37,7 @@ class LedgerRow:
     reason: str
     line: str
     sum: tuple[str, ...] = ()
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

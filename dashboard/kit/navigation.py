@@ -67,6 +67,7 @@ NAVIGATION = (
             ("Chat", "dashboard:chat", ("chat",)),
             ("Feedback", "dashboard:feedback", ("feedback",)),
             ("Review", "dashboard:reviews", ("review",)),
+            ("Question sets", "dashboard:question_sets", ("question", "set_")),
         ),
     ),
     (

@@ -1,5 +1,5 @@
-"""The admin of memories, votes and reviews."""
+"""The admin of memories, votes, reviews and question sets."""
 
-from memory.admin import feedback, memories, policies, reviews
+from memory.admin import feedback, memories, policies, questions, reviews
 
-__all__ = ["feedback", "memories", "policies", "reviews"]
+__all__ = ["feedback", "memories", "policies", "questions", "reviews"]

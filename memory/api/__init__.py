@@ -1,6 +1,6 @@
-"""Endpoints for memories, strategies, feedback, reviews and search."""
+"""Endpoints for memories, strategies, feedback, reviews, question sets and search."""
 
-from memory.api import completions, feedback, memories, reviews, search, strategies
+from memory.api import completions, feedback, memories, questions, reviews, search, strategies
 
 ROUTERS = (
     search.router,
@@ -9,6 +9,7 @@ ROUTERS = (
     completions.router,
     feedback.router,
     reviews.router,
+    questions.router,
 )
 
 __all__ = ["ROUTERS"]

@@ -183,6 +183,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
         subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
         opinion=OpinionIn(**data.model_dump(include={"rating", "reason", "comment"})),
         rater=rater_of(request, data.rater),
+        answer=data.answer,
     )
     return reply(vote_json(vote))
 

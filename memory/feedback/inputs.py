@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from contextopt.inputs import Id, Input, Text, refuse_blank
-from memory.feedback.models import COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
+from memory.feedback.models import ANSWER_MAX, COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
 
 # The kind is stored in front of it and takes some of the room.
 RATER_GIVEN_MAX = RATER_MAX - len("rater:")
@@ -39,9 +39,19 @@ class OpinionIn(Input):
 
 
 class FeedbackIn(SubjectIn, OpinionIn):
-    """One vote. `rater` is the person who votes; without it, the key is the rater."""
+    """One vote. `rater` is the person who votes; without it, the key is the rater.
+
+    `answer` is the text of an answer made elsewhere.
+    """
 
     rater: Rater | None = None
+    answer: Annotated[Text, Field(max_length=ANSWER_MAX)] = ""
+
+    @model_validator(mode="after")
+    def check_answer(self) -> Self:
+        if self.answer and self.external_message_id is None:
+            raise ValueError("give answer with external_message_id, since other answers are known")
+        return self
 
 
 class FeedbackBack(SubjectIn):

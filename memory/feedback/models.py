@@ -12,6 +12,7 @@ RATER_MAX = 200
 EXTERNAL_MESSAGE_MAX = 200
 REASON_MAX = 64
 COMMENT_MAX = 2_000
+ANSWER_MAX = 20_000
 
 
 class Rating(models.TextChoices):
@@ -20,11 +21,15 @@ class Rating(models.TextChoices):
 
 
 class ExternalMessage(models.Model):
-    """An answer made elsewhere, under the caller's own id, and the assembly it was made with."""
+    """An answer made elsewhere, under the caller's own id, and the assembly it was made with.
+
+    `answer` is its text, if the caller gave it.
+    """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="external_messages")
     external_id = models.CharField(max_length=EXTERNAL_MESSAGE_MAX)
     assembly = models.ForeignKey(Assembly, models.DB_CASCADE, related_name="external_messages")
+    answer = models.TextField(max_length=ANSWER_MAX, blank=True, db_default="")
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

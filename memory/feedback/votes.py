@@ -37,8 +37,12 @@ class Subject:
 
 
 @transaction.atomic
-def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: str) -> Vote:
+def give_feedback(
+    *, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: str, answer: str = ""
+) -> Vote:
     """Store the rater's vote on an answer, replacing their previous one, and rate its strategies by it.
+
+    `answer` is the text of an answer made elsewhere; it is kept with the answer.
 
     `rater` includes the kind of person: `user:ann`, `key:laptop`, `rater:4711`.
 
@@ -50,6 +54,8 @@ def give_feedback(*, team: Team, subject: SubjectIn, opinion: OpinionIn, rater: 
     # Deleting a team locks it before its votes, so lock it first here too.
     hold_team(team.pk)
     found = find_subject(team, subject, remember=True)
+    if answer and found.external_message is not None:
+        ExternalMessage.objects.filter(pk=found.external_message.pk).update(answer=answer)
     # Lock the rater's previous vote: listeners are told its rating.
     before = Vote.objects.select_for_update(no_key=True).filter(rater=rater, **found.lookup).first()
     assembly = found.assembly

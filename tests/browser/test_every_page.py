@@ -6,10 +6,13 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Assembly, Conversation, Record, Task, Team
+from contextopt.models import Assembly, Conversation, Record, Space, Task, Team
 from dashboard.demo import load_demo
 from memory.memories.models import STRATEGY
-from memory.models import Memory
+from memory.models import Memory, Question
+from memory.questions.evaluations import complete, request_evaluation
+from memory.questions.inputs import EvaluationIn, QuestionIn
+from memory.questions.sets import add_question, create_set
 
 SIZES = {
     "desk": {"width": 1440, "height": 900},
@@ -34,7 +37,19 @@ REPEATED = """() => [...document.querySelectorAll('[id]')].map(node => node.id)
 @pytest.fixture
 def demo(team: Team) -> Team:
     load_demo(team, now=timezone.now(), actor="test", days=3, assemblies_a_day=12)
+    make_questions(team)
     return team
+
+
+def make_questions(team: Team) -> None:
+    """Make a question set about a demo space, with a found and a missed record."""
+    space = Space.objects.get(team=team, slug="demo-support")
+    found = create_set(space=space, name="W" * 120, actor="test")
+    for text in ("Why did the import stop?", "W" * 300):
+        record = Record.objects.filter(space=space).latest("pk")
+        data = QuestionIn(query=text, record_ids=[record.pk])
+        add_question(question_set=found, data=data, actor="test")
+    complete(request_evaluation(question_set=found, data=EvaluationIn(), actor="test"))
 
 
 def inner_pages(team: Team) -> list[str]:
@@ -47,6 +62,8 @@ def inner_pages(team: Team) -> list[str]:
     strategy = Memory.objects.filter(team=team, memory_type=STRATEGY).first()
     task, conversation = Task.objects.filter(team=team).first(), Conversation.objects.of(team).last()
     assert asked and plain and handed and record and memory and strategy and task and conversation
+    question = Question.objects.latest("pk")
+    questions = f"/questions/{question.question_set_id}/"
     return [
         *(f"/assemblies/{each.pk}/" for each in (asked, plain, handed)),
         f"/assemblies/compare/?id={asked.pk}&id={plain.pk}",
@@ -57,6 +74,8 @@ def inner_pages(team: Team) -> list[str]:
         "/search/?q=import+stopped", f"/tasks/{task.pk}/", f"/tasks/{task.pk}/findings/1/", "/tasks/new/",
         f"/memory/{memory.pk}/", "/memory/new/", f"/strategies/{strategy.pk}/", "/strategies/complete/",
         f"/chat/{conversation.pk}/", "/feedback/votes/",
+        questions, f"{questions}new/", f"{questions}import/", f"/questions/question/{question.pk}/",
+        f"/assemblies/{asked.pk}/question",
     ]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from dashboard.pages.answers.items import (
     skipped_ids,
 )
 from dashboard.pages.answers.reviewforms import QueueForm, RulesForm, VerdictForm
+from dashboard.pages.questions.questions import add_proposal_of
 from memory.models import ItemState, ReviewItem, Verdict
 from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import rules_of, set_rules
@@ -160,6 +161,7 @@ def _render_item(
         "previous": remember(request, item.pk),
         "members": _reviewers(request),
         "is_open": is_open,
+        "can_add_question": bool(given) and item.space is not None,
         "holders": read_holders(item, request.actor, timezone.now()) if is_open and not slot else [],
     }
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
@@ -191,6 +193,8 @@ def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
     except InvalidInput as error:
         form.add_problems(error.problems)
         return _render_item(request, item, form, status=422)
+    if "add_question" in request.POST:
+        return add_proposal_of(request, item)
     undo = reverse("dashboard:review_undo", args=[item.pk])
     messages.success(request, f"Saved: {given.get_verdict_display().lower()}.", extra_tags=undo)
     return _to_next(request)

@@ -43,6 +43,7 @@ from dashboard.pages.assemblies.explained import explain_named
 from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
 from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
 from dashboard.pages.assemblies.tail import follow
+from dashboard.pages.assemblies.use import mark_used
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
 from memory.feedback.trends import VoteFigures, count_votes
 
@@ -252,11 +253,13 @@ def _payload_context(
 ) -> dict[str, Any]:
     entries, order = payload.entries, payload.ledger["order"]
     rows = read_ledger(entries, order, payload.config, find_titles(entries, request.team.pk))
+    rows = mark_used(rows, found, payload)
     overrides = payload.config.get("overrides", {})
     space_slug = found.space.slug if found.space else ""
     return {
         "lines": split_text(payload.text, order),
         "rows": keep_shown(rows, show),
+        "has_used": any(row.shared for row in rows),
         "curve": draw_curve(entries, payload.config, weights_of(payload.config)),
         "unnamed": unnamed_counts(payload),
         "explained": explain_named(found, request.GET.get("explain", "")),

@@ -23,6 +23,7 @@ class VoteBox:
     up: int
     down: int
     mine: Vote | None
+    assembly_id: int | None
 
     @property
     def dom_id(self) -> str:
@@ -54,7 +55,10 @@ def message_boxes(answers: Sequence[Message], actor: str) -> dict[int, VoteBox]:
     for vote in Vote.objects.filter(message__in=answers):
         votes[vote.message_id or 0].append(vote)
     return {
-        answer.reply_to_id or 0: _box("message", answer.pk, votes[answer.pk], actor) for answer in answers
+        answer.reply_to_id or 0: _box(
+            "message", answer.pk, votes[answer.pk], actor, assembly_id=answer.assembly_id
+        )
+        for answer in answers
     }
 
 
@@ -73,12 +77,14 @@ def read_assembly_feedback(assembly: Assembly, actor: str) -> AssemblyFeedback:
     votes = Vote.objects.filter(assembly=assembly)
     shown = votes.select_related("external_message").order_by("-updated_at", "-id")[:VOTES_SHOWN]
     own = votes.filter(message=answer, external_message=None)
-    box = _box("assembly", assembly.pk, own, actor)
+    box = _box("assembly", assembly.pk, own, actor, assembly_id=assembly.pk if assembly.space_id else None)
     return AssemblyFeedback(box, tuple(shown), answer)
 
 
-def _box(kind: str, subject_id: int, votes: Iterable[Vote], actor: str) -> VoteBox:
+def _box(
+    kind: str, subject_id: int, votes: Iterable[Vote], actor: str, *, assembly_id: int | None
+) -> VoteBox:
     found = list(votes)
     up = sum(vote.rating == Rating.UP for vote in found)
     mine = next((vote for vote in found if vote.rater == actor), None)
-    return VoteBox(kind, subject_id, up, len(found) - up, mine)
+    return VoteBox(kind, subject_id, up, len(found) - up, mine, assembly_id)

@@ -37,6 +37,7 @@ from dashboard.pages.overview.filters import OverviewForm
 from dashboard.pages.overview.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.projections import project_month
 from dashboard.pages.overview.quality import read_quality
+from dashboard.pages.overview.recall import read_recall
 from dashboard.pages.overview.tiles import Compared, Places, Rows, build_cards, build_tiles, month_tile
 from dashboard.pages.overview.votes import Feedback, read_feedback
 from dashboard.rollups.sources import FigureFilter, is_behind
@@ -161,7 +162,12 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     changes = read_changes(request.team, wanted, form.spaces)
     data = _data(form, series, before, votes, changes)
     compared = Compared(
-        series, before, *read_quality(wanted), votes, read_feedback(wanted.before()) if votes else None
+        series,
+        before,
+        *read_quality(wanted),
+        votes,
+        read_feedback(wanted.before()) if votes else None,
+        read_recall(wanted),
     )
     return {
         "period": series.period,
@@ -206,6 +212,8 @@ def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
         f"{reverse('dashboard:feedback_votes')}?rating=down&{span}{'&' if asked else ''}{asked}",
         reverse("dashboard:reviews"),
         reverse("dashboard:tasks"),
+        f"{reverse('dashboard:question_sets')}{'?' if kept.get('space') else ''}"
+        f"{urlencode({'space': kept['space']}) if kept.get('space') else ''}",
     )
 
 

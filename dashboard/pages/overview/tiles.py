@@ -22,6 +22,7 @@ from dashboard.pages.overview.changes import PeriodChange
 from dashboard.pages.overview.figures import Figures, Saving, Series
 from dashboard.pages.overview.projections import MonthProjection
 from dashboard.pages.overview.quality import Quality
+from dashboard.pages.overview.recall import Recall
 from dashboard.pages.overview.votes import Feedback
 
 AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
@@ -32,7 +33,9 @@ type Rows = Callable[[Mapping[str, str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A period's figures and those of the period before. Feedback is None if the team has never voted."""
+    """A period's figures and those of the period before. Feedback is None if the team has never voted, recall
+    if the filters select more than a space.
+    """
 
     now: Series
     before: Series
@@ -40,6 +43,7 @@ class Compared:
     quality_before: Quality
     votes: Feedback | None = None
     votes_before: Feedback | None = None
+    recall: tuple[Recall, Recall] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Places:
     downvotes: str
     reviews: str
     tasks: str
+    questions: str
 
 
 def build_cards(found: Compared, places: Places, changes: Sequence[PeriodChange]) -> list[SavingCard]:
@@ -68,6 +73,7 @@ def _space_card(found: Compared, places: Places, changes: Sequence[PeriodChange]
     quality = [
         *([_liked_tile(found.votes, found.votes_before, places.downvotes)] if found.votes else []),
         *_faults_tile(found, places.reviews),
+        *([_recall_tile(*found.recall, places.questions)] if found.recall else []),
         empty_tile(total, found.before.total, places.rows({"empty": "yes"})),
     ]
     worse = [tile for tile in quality if tile.is_worse]
@@ -137,6 +143,20 @@ def _faults_tile(found: Compared, link: str) -> list[Tile]:
             "verdicts: missing, cut or wrong", link=link, is_worse=before.is_below(now),
         )
     ]  # fmt: skip
+
+
+def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
+    """Return the tile of the last evaluations. Without a question set it says how to get one."""
+    if not now.questions:
+        fact = "not evaluated yet" if now.sets else "no question set yet; make one from reviews"
+        return Tile("recall", "Recall on question sets", NONE, "", Change("", ""), fact, link=link)
+    few = "" if now.proportion.is_comparable else ", too few to compare"
+    return Tile(
+        "recall", "Recall on question sets", points(now.recall), unit(now.recall),
+        describe_change(now.recall, before.recall, "higher", in_points),
+        f"of {whole(now.questions)} questions, last evaluation{few}",
+        link=link, is_worse=now.proportion.is_below(before.proportion),
+    )  # fmt: skip
 
 
 def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link: str) -> Tile:

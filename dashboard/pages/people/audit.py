@@ -36,6 +36,7 @@ ABOUT = (
     ("finding", "Findings"),
     ("repository", "Repositories"),
     ("review", "Review"),
+    ("questions", "Question sets"),
     ("rules", "Memory and hand-off rules"),
 )
 HEADER = ("at", "actor", "action", "subject", "before", "after")

@@ -9,7 +9,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from contextopt.errors import InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import field_problems
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, given_settings, publish_config
@@ -20,6 +20,7 @@ from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
+from dashboard.pages.spaces.proofs import begin_proofs, read_proofs
 
 VERSIONS_SHOWN = 50
 TEMPLATE = "dashboard/space_settings.html"
@@ -54,6 +55,8 @@ def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextCon
         return publish_config(space=space, data=form.value, created_by=request.actor)
     except InvalidInput as error:
         form.add_problems(error.problems)
+    except Conflict as error:
+        form.add_error(None, str(error))
     return None
 
 
@@ -83,6 +86,30 @@ def settings_effect(request: TeamRequest, slug: str) -> HttpResponse:
 
 @require_POST
 @team_page
+def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
+    """Evaluate the settings being typed on the space's question sets."""
+    space = get_space(request, slug)
+    require_role(request, Role.EDITOR)
+    form = ConfigForm(request.POST)
+    if not form.is_valid():
+        context = {"space": space, "form": form, "proofs": read_proofs(space)}
+        return render_page(request, f"{TEMPLATE}#proof", context)
+    assert isinstance(form.value, ConfigIn)
+    proofs = begin_proofs(space, given_settings(form.value), request.actor)
+    return render_page(request, f"{TEMPLATE}#proof", {"space": space, "form": form, "proofs": proofs})
+
+
+@require_GET
+@team_page
+def settings_proof(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show how far the evaluations of a draft are."""
+    space = get_space(request, slug)
+    proofs = read_proofs(space, request.GET.get("key", ""))
+    return render_page(request, f"{TEMPLATE}#proof", {"space": space, "form": ConfigForm(), "proofs": proofs})
+
+
+@require_POST
+@team_page
 def config_activate(request: TeamRequest, slug: str, version: int) -> HttpResponse:
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
@@ -90,7 +117,10 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
         activate_config(space=space, version=version, actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
-    messages.success(request, f"Version {version} is active.")
+    except Conflict as error:
+        messages.error(request, f"Not activated. {error}")
+    else:
+        messages.success(request, f"Version {version} is active.")
     return redirect("dashboard:space_settings", slug)
 
 
@@ -106,8 +136,8 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     except ValidationError as error:
         problem = field_problems(error)[0]
         messages.error(request, f"Not changed: {problem.field} {problem.message}.")
-    except InvalidInput as error:
-        messages.error(request, f"Not changed: {error}.")
+    except (InvalidInput, Conflict) as error:
+        messages.error(request, f"Not changed: {str(error).removesuffix('.')}.")
     else:
         messages.success(request, f"Version {config.version} of the settings is active.")
     back = request.POST.get("next", "")
@@ -148,5 +178,6 @@ def _render(
         "space_form": space_form or SpaceEditForm.of(space),
         "versions": compare_versions(versions),
         "bar": budget_bar(numbers),
+        "proofs": read_proofs(space),
     }
     return render_page(request, TEMPLATE, context, status=status)

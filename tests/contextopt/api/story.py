@@ -331,6 +331,7 @@ def tell_of_reviews(story: Story, team: Team) -> None:
     ask("post", "/feedback", {
         "external_message_id": "m-4711", "assembly_id": "{assembly}", "rater": "ann", "rating": "down",
         "reason": "outdated", "comment": "The lock is gone since May.",
+        "answer": "Workers still hold the old lock. Restart them.",
     })  # fmt: skip
     ask("get", "/feedback", query={"rating": "down", "rater": "ann"})
     ask("get", "/feedback/trends", query={"by": "reason", "space": "support"})
@@ -347,8 +348,40 @@ def tell_of_reviews(story: Story, team: Team) -> None:
     ask("post", "/reviews/{review}/verdict", {"reviewer": "eva", "verdict": "context_missing"})
     ask("get", "/reviews/{review}", query={"reviewer": "ben"})
     ask("get", "/reviews/summary")
+    tell_of_questions(story)
     ask("get", "/reviews/export", query={"format": "jsonl"})
     ask("post", "/feedback/withdraw", {"external_message_id": "m-4711", "rater": "ann"})
+
+
+def tell_of_questions(story: Story) -> None:
+    ask = story.ask
+    ask("post", "/spaces/support/question-sets", {"name": "Queue"}, set="id")
+    ask("patch", "/question-sets/{set}", {"name": "Queue questions"})
+    ask("get", "/spaces/support/question-sets")
+    ask("post", "/question-sets/{set}/questions", {
+        "id": "q-1", "query": "Why is the queue stuck?", "record_ids": ["{record}"],
+        "answer": "Workers hold an old lock.", "as_of": "2026-06-15T12:00:00Z",
+    }, question="id")  # fmt: skip
+    ask("patch", "/questions/{question}", {"answer": "Workers hold the old lock."})
+    ask("post", "/question-sets/{set}/questions/bulk", {
+        "questions": [
+            {"id": "q-2", "query": "Who restarts the workers?", "record_ids": ["{record}"]},
+            {"id": "q-3", "query": "Which queue?", "expected": ["T-9"]},
+        ],
+    })  # fmt: skip
+    ask("get", "/question-sets/{set}/questions")
+    ask("post", "/question-sets/{set}/evaluations", {
+        "settings": {"question_max_records": 5}, "context_tokens": 1000,
+    }, evaluation="id")  # fmt: skip
+    ask("get", "/question-sets/{set}/evaluations")
+    ask("get", "/evaluations/{evaluation}")
+    ask("get", "/evaluations/{evaluation}/questions")
+    ask("put", "/question-sets/{set}/minimum", {"min_recall": 0.8})
+    ask("get", "/question-sets/{set}")
+    ask("post", "/reviews/{review}/question")
+    ask("post", "/assemblies/{assembly}/question")
+    ask("delete", "/questions/{question}")
+    ask("delete", "/question-sets/{set}")
 
 
 def tell_of_keys(story: Story) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from contextopt.models import Space, Team
+from contextopt.models import Assembly, Space, Team
+from contextopt.spaces.configs import settings_of
+from memory.questions.evaluations import start_evaluation
+from memory.questions.growth import SET_NAME
+from memory.questions.inputs import QuestionIn
+from memory.questions.sets import add_question, create_set, ensure_set
+from memory.review.inputs import VerdictIn
+from memory.review.reservations import give_verdict
 from memory.strategies.strategies import retire_strategy
 from tests import factories
 from tests.contextopt.api.conftest import Caller, make_caller
@@ -101,6 +108,23 @@ ENDPOINTS = [
     ("POST", "/reviews/{review}/verdict", "write", {"verdict": "model"}),
     ("POST", "/reviews/{review}/release", "write", {}),
     ("POST", "/reviews/{review}/assign", "admin", {"username": None}),
+    ("POST", "/reviews/{verdict}/question", "write", None),
+    ("POST", "/assemblies/{answered}/question", "write", None),
+    ("GET", "/spaces/{slug}/question-sets", "read", None),
+    ("POST", "/spaces/{slug}/question-sets", "write", {"name": "New"}),
+    ("GET", "/question-sets/{set}", "read", None),
+    ("PATCH", "/question-sets/{set}", "write", {"name": "Renamed"}),
+    ("PUT", "/question-sets/{set}/minimum", "admin", {"min_recall": 0.5}),
+    ("DELETE", "/question-sets/{set}", "admin", None),
+    ("GET", "/question-sets/{set}/questions", "read", None),
+    ("POST", "/question-sets/{set}/questions", "write", {"query": "Why?", "expected": ["x"]}),
+    ("POST", "/question-sets/{set}/questions/bulk", "write", {"questions": [{"query": "Why?"}]}),
+    ("PATCH", "/questions/{question}", "write", {"query": "Why not?"}),
+    ("DELETE", "/questions/{question}", "write", None),
+    ("GET", "/question-sets/{set}/evaluations", "read", None),
+    ("POST", "/question-sets/{set}/evaluations", "write", {}),
+    ("GET", "/evaluations/{evaluation}", "read", None),
+    ("GET", "/evaluations/{evaluation}/questions", "read", None),
     ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
     ("GET", "/memories", "read", None),
     ("POST", "/memories", "write", {"content": "New"}),
@@ -173,6 +197,26 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
         "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
         "review": make_review(space).pk,
+    } | make_question_places(space)  # fmt: skip
+
+
+def make_question_places(space: Space) -> dict[str, object]:
+    """Make a set with a question and an evaluation, a verdict on what was missing, and an answer."""
+    record = factories.make_record(space)
+    found = create_set(space=space, name="Facts", actor="test")
+    data = QuestionIn(query="Why is the queue stuck?", record_ids=[record.pk])
+    question = add_question(question_set=found, data=data, actor="test")
+    settings = settings_of(space.configs.get())
+    evaluation = start_evaluation(question_set=found, settings=settings, config_version=1, actor="test")
+    item = make_review(space, query="Why is the queue stuck?")
+    verdict = VerdictIn(verdict="context_missing", record_ids=[record.pk])
+    give_verdict(item=item, reviewer="user:olga", data=verdict)
+    assembly = Assembly.objects.get(pk=make_review(space, query="Who holds the lock?").assembly_id)
+    other, _ = ensure_set(space=space, name=SET_NAME, actor="test")
+    add_question(question_set=other, data=data, actor="test", assembly_id=assembly.pk)
+    return {
+        "set": found.pk, "question": question.pk, "evaluation": evaluation.pk, "verdict": item.pk,
+        "answered": assembly.pk,
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import ExternalMessage, Vote
 from memory.signals import feedback_changed
 from tests import factories
+from tests.contextopt.api.conftest import Caller
 
 UP, DOWN = OpinionIn(rating="up"), OpinionIn(rating="down", reason="outdated", comment="From last year.")
 
@@ -187,3 +188,22 @@ def test_votes_are_looked_at_in_the_admin(team: Team, space: Space, client: Clie
         assert client.get(f"/admin/memory/{model}/?q=7").status_code == 200
         assert client.get(f"/admin/memory/{model}/{row}/change/").status_code == 200
         assert client.post(f"/admin/memory/{model}/{row}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_the_text_of_an_answer_made_elsewhere_is_kept(api: Caller, space: Space) -> None:
+    factories.make_record(space, notes="I adopted a grey cat named Pixel.")
+    assembly = factories.make_assembly(space, query="Which pet?").id
+    vote = {
+        "assembly_id": assembly,
+        "external_message_id": "m-1",
+        "rating": "up",
+        "answer": "A grey cat, Pixel.",
+    }
+    assert api.post("/feedback", vote).status_code == 200
+    assert ExternalMessage.objects.get().answer == "A grey cat, Pixel."
+    # A later vote without it leaves it as it is.
+    assert api.post("/feedback", {"external_message_id": "m-1", "rating": "down"}).status_code == 200
+    assert ExternalMessage.objects.get().answer == "A grey cat, Pixel."
+    refused = api.post("/feedback", {"assembly_id": assembly, "rating": "up", "answer": "A cat."})
+    assert refused.status_code == 422
+    assert "external_message_id" in refused.content.decode()

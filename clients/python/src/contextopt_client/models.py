@@ -242,6 +242,7 @@ class DroppedOut(TypedDict):
 class FeedbackOptions(TypedDict, total=False):
     """One vote. `rater` is the person who votes; without it, the key is the rater."""
 
+    answer: str
     assembly_id: int | None
     comment: str
     external_message_id: str | None

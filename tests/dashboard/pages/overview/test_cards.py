@@ -8,9 +8,11 @@ import time_machine
 from django.test import Client
 
 from contextopt.models import Space
-from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.configs import publish_settings, settings_of
 from dashboard.rollups.fold import keep_rollups
-from memory.models import Vote
+from memory.models import Evaluation, QuestionSet, Vote
+from memory.questions.evaluations import settings_key
+from memory.questions.sets import create_set
 from tests import factories
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.pages.overview.test_overview import html_of, tile_of
@@ -120,3 +122,40 @@ def test_changes_of_another_team_are_not_shown(owner_client: Client, logged: Spa
     with time_machine.travel(NOW - timedelta(minutes=1)):
         publish_settings(space=other, created_by="user:eve", max_records=9)
     assert "published by eve" not in html_of(owner_client)
+
+
+def evaluate(found: QuestionSet, recall: float, at: datetime, **values: object) -> None:
+    settings = settings_of(found.space.configs.active().get())
+    Evaluation.objects.create(**{
+        "question_set": found, "config_version": 1, "settings": {}, "settings_key": settings_key(settings),
+        "state": "done", "questions": 100, "asked": 100, "recall": recall, "precision": 0.1,
+        "tokens_mean": 900, "created_at": at, **values,
+    })  # fmt: skip
+
+
+def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Client, logged: Space) -> None:
+    assert "no question set yet; make one from reviews" in tile_of(html_of(owner_client), "recall")
+    found = create_set(space=logged, name="Facts", actor="test")
+    assert "not evaluated yet" in tile_of(html_of(owner_client), "recall")
+    evaluate(found, 0.9, NOW - timedelta(days=20))
+    evaluate(found, 0.7, NOW - timedelta(days=1))
+    # Neither a draft nor another budget says anything about the active settings.
+    evaluate(found, 0.1, NOW - timedelta(hours=2), config_version=None, settings_key="another")
+    evaluate(found, 0.2, NOW - timedelta(hours=1), context_tokens=500)
+    html = html_of(owner_client)
+    tile = tile_of(html, "recall")
+    assert ">70" in tile
+    assert "of 100 questions, last evaluation" in tile
+    assert "20.0 pt" in tile
+    assert ">worse<" in tile
+    assert "Recall on question sets down 20.0 pt" in card_of(html, "space")
+
+
+def test_a_draft_counts_once_its_settings_are_active(owner_client: Client, logged: Space) -> None:
+    found = create_set(space=logged, name="Facts", actor="test")
+    evaluate(found, 0.8, NOW - timedelta(hours=1), config_version=None)
+    assert "of 100 questions" in tile_of(html_of(owner_client), "recall")
+
+
+def test_other_filters_hide_the_recall(owner_client: Client, logged: Space) -> None:
+    assert 'id="tile-recall"' not in html_of(owner_client, "/?stage=4")

@@ -1,0 +1,1 @@
+"""Measures the quality of contexts and answers."""

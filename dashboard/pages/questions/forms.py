@@ -1,0 +1,105 @@
+"""The forms of question sets and questions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from django import forms
+
+from contextopt.inputs import QUERY_MAX
+from contextopt.limits import NAME_MAX
+from contextopt.models import Record, Space, Team
+from dashboard.kit.filters import MomentField
+from dashboard.kit.forms import InputForm, ListField, NotesField
+from dashboard.pages.spaces.forms import UploadForm
+from memory.feedback.models import ANSWER_MAX
+from memory.models import Question
+from memory.questions.inputs import EXPECTED_MAX, MinimumIn, QuestionIn, QuestionSetIn
+
+RECORDS_FOUND = 10
+
+
+class SetForm(InputForm):
+    input_type = QuestionSetIn
+    space = forms.ChoiceField()
+    name = forms.CharField(max_length=NAME_MAX)
+
+    def __init__(self, *args: Any, team: Team, **options: Any) -> None:
+        super().__init__(*args, **options)
+        spaces = Space.objects.of(team).values_list("slug", "name")[:500]
+        cast(forms.ChoiceField, self.fields["space"]).choices = list(spaces)
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {"name": cleaned["name"]}
+
+
+class RenameForm(InputForm):
+    input_type = QuestionSetIn
+    name = forms.CharField(max_length=NAME_MAX)
+
+
+class MinimumForm(InputForm):
+    input_type = MinimumIn
+    min_recall = forms.FloatField(
+        label="Minimum recall",
+        required=False,
+        min_value=0,
+        max_value=1,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text="0 to 1. Settings of this space that miss it are not published. Leave blank for none.",
+    )
+
+
+class QuestionForm(InputForm):
+    input_type = QuestionIn
+    query = NotesField(label="Question", max_length=QUERY_MAX, widget=forms.Textarea(attrs={"rows": 2}))
+    answer = NotesField(
+        label="Expected answer",
+        required=False,
+        max_length=ANSWER_MAX,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="A record then counts only if the context shows at least half of the answer’s words in it.",
+    )
+    as_of = MomentField(
+        required=False, max_length=40, label="As of", help_text="Ask as of this time. Leave blank for now."
+    )
+    expected = ListField(
+        label="External IDs",
+        required=False,
+        help_text="Comma-separated. Or search below and tick the records that answer the question.",
+    )
+
+    @property
+    def ticked(self) -> list[int]:
+        """The ids of the ticked records."""
+        values = (
+            cast(Any, self.data).getlist("record_ids") if self.is_bound else self.initial.get("ticked", [])
+        )
+        return [int(value) for value in values if str(value).isdecimal() and len(str(value)) <= 18]
+
+    @classmethod
+    def initial_of(cls, question: Question) -> dict[str, Any]:
+        return {
+            "query": question.text,
+            "answer": question.answer,
+            "as_of": question.as_of.isoformat() if question.as_of else "",
+            "ticked": list(question.records.values_list("pk", flat=True)),
+        }
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "record_ids": self.ticked[: EXPECTED_MAX + 1]}
+
+
+class QuestionsUploadForm(UploadForm):
+    """A file of questions."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field = self.fields["file"]
+        field.help_text = "JSONL, up to 5 MB. Importing the same file twice changes nothing."
+        field.widget.attrs["accept"] = ".jsonl,.ndjson,.json"
+
+
+def read_ticked(space: Space, ids: Sequence[int]) -> list[Record]:
+    """Return the space's records with these ids, for a list of ticked ones."""
+    rows = Record.objects.filter(space=space, pk__in=ids).only("pk", "summary", "date", "external_id")
+    return list(rows.order_by("-date", "-pk")[:EXPECTED_MAX])

@@ -1,0 +1,267 @@
+"""Question sets: the team's, and one with its questions and last evaluation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from contextopt.errors import Conflict, FieldProblem
+from contextopt.models import Role
+from contextopt.spaces.configs import settings_of
+from contextopt.spaces.importing import ImportReport, UnusableSource, open_input, read_file
+from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
+from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
+from memory.questions.evaluations import last_evaluation, newest_first, request_and_begin, settings_key
+from memory.questions.importing import import_questions
+from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionSetIn
+from memory.questions.results import MISSES, QuestionResult, to_result
+from memory.questions.sets import create_set, delete_set, find_set, rename_set, set_minimum
+
+LIST_TEMPLATE = "dashboard/question_sets.html"
+TEMPLATE = "dashboard/question_set.html"
+IMPORT_TEMPLATE = "dashboard/questions_import.html"
+SETS_SHOWN = 200
+EVALUATIONS_SHOWN = 20
+REJECTIONS_SHOWN = 200
+
+
+@as_404()
+def get_set(request: TeamRequest, set_id: int) -> QuestionSet:
+    return find_set(request.team, set_id)
+
+
+@require_GET
+@team_page
+def question_sets(request: TeamRequest) -> HttpResponse:
+    return _render_list(request, SetForm(initial={"space": request.GET.get("space")}, team=request.team))
+
+
+@require_POST
+@team_page
+def set_create(request: TeamRequest) -> HttpResponse:
+    require_role(request, Role.EDITOR)
+    form = SetForm(request.POST, team=request.team)
+    if not form.is_valid():
+        return _render_list(request, form, status=422)
+    assert isinstance(form.value, QuestionSetIn)
+    space = get_space(request, form.cleaned_data["space"])
+    try:
+        found = create_set(space=space, name=form.value.name, actor=request.actor)
+    except Conflict as error:
+        form.add_problems([FieldProblem("name", str(error))])
+        return _render_list(request, form, status=422)
+    messages.success(request, f"Question set “{found.name}” created. Add questions to it.")
+    return redirect("dashboard:question_set", found.pk)
+
+
+def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> HttpResponse:
+    rows = QuestionSet.objects.of_team(request.team).select_related("space")
+    slug = request.GET.get("space", "")
+    if slug:
+        rows = rows.filter(space=get_space(request, slug))
+    sets = list(rows.annotate(size=Count("questions")).order_by("space__name", "name", "pk")[:SETS_SHOWN])
+    context = {
+        "sets": [(each, evaluation) for each, evaluation in _with_last(sets)],
+        "form": form,
+        "slug": slug,
+    }
+    return render_page(request, LIST_TEMPLATE, context, status=status)
+
+
+def _with_last(sets: list[QuestionSet]) -> list[tuple[QuestionSet, Evaluation | None]]:
+    """Return each set with its newest finished evaluation of a published version, in one query."""
+    done = Evaluation.objects.done().filter(
+        question_set__in=sets, config_version__isnull=False, context_tokens=None
+    )
+    newest = done.order_by("question_set_id", "-created_at", "-id").distinct("question_set_id")
+    found = {each.question_set_id: each for each in newest}
+    return [(each, found.get(each.pk)) for each in sets]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """A question with its result in the evaluation shown, if it was asked there."""
+
+    question: Question
+    result: QuestionResult | None
+
+    @property
+    def misses(self) -> list[str]:
+        """Each missed record with the step that lost it."""
+        missed = self.result.missed if self.result else []
+        return [f"{each['external_id'] or each['id']}: {_reason(each)}" for each in missed]
+
+
+def _reason(outcome: Mapping[str, Any]) -> str:
+    words = MISSES[outcome["outcome"]]
+    if outcome["outcome"] != "dropped":
+        return words
+    return f"{words} at rank {outcome['rank']}, {str(outcome['reason']).replace('_', ' ')}"
+
+
+@require_GET
+@team_page
+def question_set(request: TeamRequest, set_id: int) -> HttpResponse:
+    """Show a set; while an evaluation runs, its card polls."""
+    return _render_set(request, get_set(request, set_id))
+
+
+def _render_set(
+    request: TeamRequest,
+    found: QuestionSet,
+    *,
+    rename_form: RenameForm | None = None,
+    minimum_form: MinimumForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    evaluations = list(newest_first(found.evaluations.all())[:EVALUATIONS_SHOWN])
+    running = next((each for each in evaluations if each.state == EvaluationState.RUNNING), None)
+    shown = _shown(evaluations, request.GET.get("evaluation", ""))
+    page = newest_page(_questions(found), "created_at", request.GET.get("before", ""))
+    active = found.space.configs.active().get()
+    last = last_evaluation(found, settings_key(settings_of(active)))
+    context = {
+        "set": found,
+        "size": found.questions.count(),
+        "evaluations": evaluations,
+        "running": running,
+        "can_ask": request.membership.allows(Role.REVIEWER),
+        "shown": shown,
+        "is_stale": last is None or last.created_at < found.changed_at,
+        "active": active,
+        "page": page,
+        "rows": _rows(page.rows, shown),
+        "rename_form": rename_form or RenameForm(initial={"name": found.name}),
+        "minimum_form": minimum_form or MinimumForm(initial={"min_recall": found.min_recall}),
+        "is_below": shown is not None
+        and found.min_recall is not None
+        and (shown.recall or 0) < found.min_recall,
+    }
+    return render_page(request, TEMPLATE, context, partials=("evaluation",), status=status)
+
+
+def _questions(found: QuestionSet) -> QuerySet[Question]:
+    return found.questions.annotate(expects=Count("expected"))
+
+
+def _shown(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
+    """Return the evaluation that the URL names, or the newest finished one."""
+    done = [each for each in evaluations if each.state == EvaluationState.DONE]
+    named = next((each for each in done if str(each.pk) == wanted), None)
+    return named or (done[0] if done else None)
+
+
+def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
+    results: dict[int, QuestionResult] = {}
+    if shown is not None:
+        rows = EvaluatedQuestion.objects.filter(evaluation=shown, question__in=[q.pk for q in questions])
+        results = {row.question_id: to_result(row) for row in rows.select_related("question")}
+    return [QuestionRow(question, results.get(question.pk)) for question in questions]
+
+
+@require_POST
+@team_page
+def set_evaluate(request: TeamRequest, set_id: int) -> HttpResponse:
+    """Evaluate the active settings: small sets at once, the rest by the worker."""
+    found = get_set(request, set_id)
+    require_role(request, Role.REVIEWER)
+    try:
+        request_and_begin(question_set=found, data=EvaluationIn(), actor=request.actor)
+    except Conflict as error:
+        messages.error(request, f"Not evaluated: {error}.")
+    if request.htmx:
+        return _render_set(request, found)
+    return redirect("dashboard:question_set", found.pk)
+
+
+@require_POST
+@team_page
+def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
+    found = get_set(request, set_id)
+    require_role(request, Role.EDITOR)
+    form = RenameForm(request.POST)
+    if not form.is_valid():
+        return _render_set(request, found, rename_form=form, status=422)
+    assert isinstance(form.value, QuestionSetIn)
+    try:
+        rename_set(question_set=found, name=form.value.name, actor=request.actor)
+    except Conflict as error:
+        form.add_problems([FieldProblem("name", str(error))])
+        return _render_set(request, get_set(request, set_id), rename_form=form, status=422)
+    messages.success(request, "Renamed.")
+    return redirect("dashboard:question_set", found.pk)
+
+
+@require_POST
+@team_page
+def set_guard(request: TeamRequest, set_id: int) -> HttpResponse:
+    """Set the recall that published settings must reach."""
+    found = get_set(request, set_id)
+    require_role(request, Role.ADMIN)
+    form = MinimumForm(request.POST)
+    if not form.is_valid():
+        return _render_set(request, found, minimum_form=form, status=422)
+    assert isinstance(form.value, MinimumIn)
+    set_minimum(question_set=found, min_recall=form.value.min_recall, actor=request.actor)
+    messages.success(request, "Minimum saved.")
+    return redirect("dashboard:question_set", found.pk)
+
+
+@require_POST
+@team_page
+def set_delete(request: TeamRequest, set_id: int) -> HttpResponse:
+    found = get_set(request, set_id)
+    require_role(request, Role.EDITOR)
+    if found.min_recall is not None:
+        # It guards what is published, so only those who may change the guard may take it away.
+        require_role(request, Role.ADMIN)
+    delete_set(question_set=found, actor=request.actor)
+    messages.success(request, f"Question set “{found.name}” deleted.")
+    return redirect("dashboard:question_sets")
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def set_import(request: TeamRequest, set_id: int) -> HttpResponse:
+    found = get_set(request, set_id)
+    require_role(request, Role.EDITOR)
+    kept = f"import_questions:{found.pk}"
+    if request.method == "GET":
+        report = request.session.pop(kept, None)
+        context = {"set": found, "form": QuestionsUploadForm(), "report": report}
+        return render_page(request, IMPORT_TEMPLATE, context)
+    form = QuestionsUploadForm(request.POST, request.FILES)
+    report = _import(request, found, form) if form.is_valid() else None
+    if report is None:
+        return render_page(request, IMPORT_TEMPLATE, {"set": found, "form": form}, status=422)
+    request.session[kept] = report
+    return redirect("dashboard:set_import", found.pk)
+
+
+def _import(request: TeamRequest, found: QuestionSet, form: QuestionsUploadForm) -> dict[str, Any] | None:
+    """Import the file's questions; return None, with an error in the form, if it cannot be read at all."""
+    upload = form.cleaned_data["file"]
+    report = ImportReport()
+    with NamedTemporaryFile() as file:
+        for chunk in upload.chunks():
+            file.write(chunk)
+        file.flush()
+        try:
+            with open_input(file.name) as stream:
+                rows = read_file(stream, upload.name, format="jsonl")
+                ignored = import_questions(question_set=found, rows=rows, actor=request.actor, report=report)
+        except UnusableSource as error:
+            form.add_error("file", str(error).replace(file.name, "The file"))
+            return None
+    shown = report.to_json()["rejected"][:REJECTIONS_SHOWN]
+    counts = {"rejected_count": report.rejected_count, "ignored": sorted(ignored)}
+    return {**report.to_json(), "rejected": shown, **counts}

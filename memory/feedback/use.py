@@ -1,0 +1,23 @@
+"""Which records of a context its answer used, by the words that only the two share: an estimate."""
+
+from contextopt.assemblies.results import split_lines
+from contextopt.engine.quality.usage import Use, estimate_use
+from contextopt.models import Assembly, AssemblyPayload, Author
+from memory.feedback.models import ExternalMessage
+
+
+def answer_text(assembly: Assembly) -> str:
+    """Return the answer that was made with the assembly, in a conversation or elsewhere; "" if unknown."""
+    answer = assembly.messages.filter(author=Author.ASSISTANT).first()
+    if answer is not None:
+        return answer.text
+    known = ExternalMessage.objects.filter(assembly=assembly).exclude(answer="").order_by("-pk").first()
+    return known.answer if known else ""
+
+
+def read_use(payload: AssemblyPayload, answer: str) -> dict[int, Use]:
+    """Estimate each record's part in the answer; nothing without an answer."""
+    if not answer:
+        return {}
+    question = str(payload.request.get("query") or "")
+    return estimate_use(answer, question, split_lines(payload.text, payload.ledger["order"]))

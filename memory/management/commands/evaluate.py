@@ -1,0 +1,120 @@
+"""`manage.py evaluate SPACE`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from pydantic import BaseModel
+
+from contextopt.errors import Conflict
+from contextopt.management.base import (
+    ACTOR,
+    DONE,
+    REJECTED,
+    Progress,
+    ReportingCommand,
+    parse_input,
+    space_of,
+    team_of,
+)
+from contextopt.management.upkeep import make_searchable
+from contextopt.models import Space
+from contextopt.search import registry
+from contextopt.spaces.configs import find_config, settings_of
+from memory.models import Evaluation, EvaluationState
+from memory.questions.evaluations import complete, reaches, start_evaluation
+from memory.questions.inputs import EvaluationIn, Recall
+from memory.questions.results import MISSES, QuestionResult, read_results
+from memory.questions.sets import find_named_set
+
+MISSES_SHOWN = 20
+
+
+class _Minimum(BaseModel):
+    min_recall: Recall | None = None
+
+
+class Command(ReportingCommand):
+    help = (
+        "Ask every question of a question set, and report how many of the records that answer them the "
+        "contexts hold. The contexts are not logged as prompts. With --min-recall the exit code is 1 if the "
+        "recall is lower, so a build can fail on it."
+    )
+
+    evaluation: Evaluation | None = None
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("space", metavar="SPACE")
+        parser.add_argument(
+            "--questions", metavar="NAME", help="name of the question set (default: the space's only one)"
+        )
+        parser.add_argument("--config", metavar="VERSION", help="config version (default: the active one)")
+        parser.add_argument("--context-tokens", metavar="N", help="budget of each context")
+        parser.add_argument("--min-recall", metavar="SHARE", help="the least recall, 0 to 1")
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        given = {"config_version": options["config"], "context_tokens": options["context_tokens"]}
+        asked = parse_input(EvaluationIn, given, {"config_version": "--config"})
+        minimum = parse_input(_Minimum, {"min_recall": options["min_recall"]}).min_recall
+        space = space_of(team_of(options), options["space"])
+        question_set = find_named_set(space, options["questions"])
+        config = (
+            find_config(space, asked.config_version) if asked.config_version else space.configs.active().get()
+        )
+        make_searchable(self.stderr, registry.get("record"), space.pk)
+        evaluation = self.evaluation = start_evaluation(
+            question_set=question_set,
+            settings=settings_of(config),
+            config_version=config.version,
+            context_tokens=asked.context_tokens,
+            actor=ACTOR,
+        )
+        progress = Progress(self.stderr)
+        complete(evaluation, lambda so_far: progress.show(f"{so_far.asked:,} of {so_far.questions:,} asked"))
+        if evaluation.state != EvaluationState.DONE:
+            raise Conflict(evaluation.error)
+        self._answer(options, space, evaluation)
+        return self._verdict(evaluation, minimum)
+
+    def how_far(self) -> str:
+        asked = self.evaluation.asked if self.evaluation else 0
+        return f"Interrupted after {asked:,} questions. A worker asks the rest."
+
+    def _verdict(self, evaluation: Evaluation, minimum: float | None) -> int:
+        if minimum is None or reaches(evaluation.recall, minimum):
+            return DONE
+        self.stderr.write(f"Recall {evaluation.recall:.3f} is below the minimum of {minimum:.3f}.")
+        return REJECTED
+
+    def _answer(self, options: Mapping[str, Any], space: Space, evaluation: Evaluation) -> None:
+        results = read_results(evaluation)
+        if options["json"]:
+            self.print_json(
+                {
+                    "questions": evaluation.questions,
+                    "recall": evaluation.recall,
+                    "precision": evaluation.precision,
+                    "tokens_mean": evaluation.tokens_mean,
+                    "empty": evaluation.empty,
+                    "per_question": [result.to_json() for result in results],
+                }
+            )
+            return
+        self.stdout.write(
+            f"{evaluation.question_set.name} in {space.name}, config v{evaluation.config_version}: "
+            f"recall {evaluation.recall:.3f}, precision {evaluation.precision:.3f}, "
+            f"{evaluation.tokens_mean:,.0f} tokens on average, {evaluation.empty:,} empty, "
+            f"{evaluation.questions:,} questions"
+        )
+        missed = [result for result in results if result.recall < 1]
+        for result in missed[:MISSES_SHOWN]:
+            self.stdout.write(_describe(result))
+        if (more := len(missed) - MISSES_SHOWN) > 0:
+            self.stdout.write(f"and {more:,} more in --json")
+
+
+def _describe(result: QuestionResult) -> str:
+    lost = ", ".join(
+        f"{each['external_id'] or each['id']} {MISSES[each['outcome']]}" for each in result.missed
+    )
+    return f"{result.recall:.2f}  {result.name}  {' '.join(result.text.split())[:80]}  ({lost})"

@@ -1,0 +1,139 @@
+"""`manage.py import_dialogues FILE.json`"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.text import slugify
+
+from contextopt.errors import InvalidInput
+from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, parse_input, team_of
+from contextopt.models import Team
+from contextopt.spaces.importing import (
+    ImportReport,
+    RawRow,
+    check_input,
+    ensure_space,
+    import_rows,
+    open_input,
+)
+from contextopt.spaces.inputs import SpaceIn
+from memory.questions.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
+from memory.questions.importing import import_questions
+from memory.questions.sets import ensure_set
+
+FILE = "FILE.json"
+SET_NAME = "Dialogue"
+BYTES_MAX = 200 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    space: str
+    records: ImportReport
+    questions: ImportReport
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.records.rejected_count or self.questions.rejected_count)
+
+    def to_json(self) -> dict[str, Any]:
+        records, questions = self.records.to_json(), self.questions.to_json()
+        return {"space": self.space, "set": SET_NAME, "records": records, "questions": questions}
+
+
+class Command(ReportingCommand):
+    help = (
+        "Import conversations with questions, in the format of the LoCoMo benchmark. Each conversation "
+        f"becomes a space whose records are its turns, with a question set named {SET_NAME}. Questions that "
+        "the conversation does not answer are left out. Prints one line per conversation."
+    )
+
+    imported = 0
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar=FILE, help="also gzipped; - is standard input")
+        parser.add_argument(
+            "--dialogue", metavar="ID", action="append",
+            help="import only this conversation, by its sample_id; repeatable",
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        dialogues = _choose(_read(options["file"]), options["dialogue"])
+        code = DONE
+        for dialogue in dialogues:
+            done = _import(team, dialogue)
+            self.imported += 1
+            if options["json"]:
+                self.print_json(done.to_json())
+            else:
+                self.stdout.write(f"{done.space}: records {done.records}; questions {done.questions}")
+            if not done.is_whole:
+                code = REJECTED
+        return code
+
+    def how_far(self) -> str:
+        return f"Interrupted after {self.imported:,} conversations. Run the same command again for the rest."
+
+
+def _read(name: str) -> list[SpokenDialogue]:
+    check_input(name)
+    with open_input(name) as stream:
+        content = stream.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise InvalidInput.of(FILE, f"is longer than {BYTES_MAX:,} bytes")
+    return parse_dialogues(content)
+
+
+def _choose(dialogues: list[SpokenDialogue], names: list[str] | None) -> list[SpokenDialogue]:
+    """Return the named conversations, or all of them.
+
+    Raises:
+        InvalidInput: a name is unknown.
+    """
+    if not names:
+        return dialogues
+    known = {dialogue.name: dialogue for dialogue in dialogues}
+    if strange := [name for name in names if name not in known]:
+        raise InvalidInput.of("--dialogue", f"there is no conversation {strange[0]!r} in the file")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _import(team: Team, dialogue: SpokenDialogue) -> _Imported:
+    slug = parse_input(SpaceIn, {"slug": slugify(dialogue.name)[:64]}, {"slug": "sample_id"}).slug
+    space = ensure_space(team=team, slug=slug, actor=ACTOR)
+    records, questions = ImportReport(), ImportReport()
+    import_rows(space=space, rows=_records(dialogue), actor=ACTOR, report=records)
+    question_set, _ = ensure_set(space=space, name=SET_NAME, actor=ACTOR)
+    import_questions(question_set=question_set, rows=_asked(dialogue), actor=ACTOR, report=questions)
+    return _Imported(slug, records, questions)
+
+
+def _records(dialogue: SpokenDialogue) -> Iterator[RawRow]:
+    for number, turn in enumerate(dialogue.turns, start=1):
+        fields: dict[str, object] = {
+            "title": turn.speaker,
+            "type": TURN_TYPE,
+            "date": turn.said_at.isoformat(),
+            "notes": turn.text,
+            "thread": f"session-{turn.session}",
+            "position": turn.position,
+            "source": SOURCE,
+            "external_id": turn.id,
+        }
+        yield RawRow(number, fields, len(turn.text))
+
+
+def _asked(dialogue: SpokenDialogue) -> Iterator[RawRow]:
+    as_of = dialogue.ended_at.isoformat()
+    for number, question in enumerate(dialogue.questions, start=1):
+        fields: dict[str, object] = {
+            "id": number,
+            "query": question.text,
+            "expected": sorted(question.evidence),
+            "answer": question.answer,
+            "as_of": as_of,
+        }
+        yield RawRow(number, fields, len(question.text))

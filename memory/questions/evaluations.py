@@ -1,0 +1,257 @@
+"""Asks all questions of a set under some settings, in slices that a killed process leaves off anywhere."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from decimal import Decimal
+from time import monotonic, sleep
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Avg, Count, Q, QuerySet
+from django.utils import timezone
+
+from contextopt.engine.text.errors import EngineError
+from contextopt.errors import Conflict, ContextoptError
+from contextopt.jobs import run_after_commit
+from contextopt.locks import Lock, hold_space, only_here
+from contextopt.lookups import find_one
+from contextopt.models import ContextConfig, Space, Team
+from contextopt.spaces.configs import SETTINGS, find_config, given_settings, settings_of
+from memory.questions.inputs import EvaluationIn
+from memory.questions.measures import measure_question
+from memory.questions.models import (
+    SETTINGS_KEY_CHARS,
+    EvaluatedQuestion,
+    Evaluation,
+    EvaluationState,
+    Question,
+    QuestionSet,
+)
+
+EVALUATE = "memory.tasks.evaluate"
+# So many questions are stored together. A process that dies asks these few again.
+BATCH = 10
+# A page waits so long for a small set.
+AT_ONCE_SECONDS = 2.0
+WAIT_SECONDS = 0.2
+TOLERANCE = 1e-9
+# Older evaluations of a set are deleted.
+KEPT = 100
+
+log = structlog.get_logger(__name__)
+
+
+def find_evaluation(team: Team, evaluation_id: int) -> Evaluation:
+    """Return the team's evaluation with its set and space.
+
+    Raises:
+        NotFound: the team has no such evaluation.
+    """
+    rows = Evaluation.objects.filter(question_set__space__team=team)
+    related = rows.select_related("question_set__space__team")
+    return find_one(related.filter(pk=evaluation_id), f"evaluation {evaluation_id}")
+
+
+def active_settings(space: Space) -> dict[str, Any]:
+    return settings_of(space.configs.active().get())
+
+
+def settings_key(settings: Mapping[str, Any]) -> str:
+    """Return a text that is equal for equal settings, however their numbers are written."""
+    plain = {
+        name: str(value.normalize()) if isinstance(value, Decimal) else value
+        for name, value in _typed(settings).items()
+    }
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:SETTINGS_KEY_CHARS]
+
+
+def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that were stored as JSON in the types of their fields."""
+    fields = {field.name: field for field in ContextConfig._meta.fields}
+    return {name: fields[name].to_python(settings[name]) for name in SETTINGS}
+
+
+def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: str) -> Evaluation:
+    """Start an evaluation of a version of the settings, or of changes to the active ones.
+
+    Raises:
+        NotFound: the space has no such version.
+        InvalidInput: a setting is null that must have a value.
+        Conflict: the set has no questions.
+    """
+    space = question_set.space
+    config = find_config(space, data.config_version) if data.config_version else space.configs.active().get()
+    changes = given_settings(data.settings) if data.settings else {}
+    return start_evaluation(
+        question_set=question_set,
+        settings={**settings_of(config), **changes},
+        config_version=None if changes else config.version,
+        context_tokens=data.context_tokens,
+        actor=actor,
+    )
+
+
+def request_and_begin(*, question_set: QuestionSet, data: EvaluationIn, actor: str) -> Evaluation:
+    """Start an evaluation, and ask the first questions at once: a small set is done then.
+
+    Raises:
+        NotFound, InvalidInput, Conflict: see `request_evaluation`.
+    """
+    evaluation = request_evaluation(question_set=question_set, data=data, actor=actor)
+    begin(evaluation)
+    return evaluation
+
+
+@transaction.atomic
+def start_evaluation(
+    *,
+    question_set: QuestionSet,
+    settings: Mapping[str, Any],
+    config_version: int | None,
+    context_tokens: int | None = None,
+    actor: str,
+) -> Evaluation:
+    """Store a new evaluation, without asking anything yet.
+
+    Raises:
+        Conflict: the set has no questions.
+    """
+    hold_space(question_set.space_id)
+    questions = question_set.questions.count()
+    if not questions:
+        raise Conflict(f"the question set {question_set.name!r} has no questions yet")
+    return Evaluation.objects.create(
+        question_set=question_set,
+        config_version=config_version,
+        settings=dict(settings),
+        settings_key=settings_key(settings),
+        context_tokens=context_tokens,
+        questions=questions,
+        created_by=actor[:160],
+    )
+
+
+def begin(evaluation: Evaluation) -> None:
+    """Ask the first questions at once, which is enough for a small set, and leave the rest to a worker."""
+    if work_on(evaluation, seconds=AT_ONCE_SECONDS):
+        run_after_commit(EVALUATE, evaluation.pk)
+
+
+def complete(evaluation: Evaluation, on_batch: Callable[[Evaluation], None] | None = None) -> None:
+    """Ask all questions, or wait for the process that is asking them."""
+    while evaluation.state == EvaluationState.RUNNING:
+        if not work_on(evaluation, seconds=AT_ONCE_SECONDS, on_batch=on_batch):
+            sleep(WAIT_SECONDS)
+            evaluation.refresh_from_db()
+
+
+def work_on(
+    evaluation: Evaluation, *, seconds: float, on_batch: Callable[[Evaluation], None] | None = None
+) -> bool:
+    """Ask further questions for so long; return whether the caller should go on later.
+
+    If another process is working on the evaluation, return false at once.
+    """
+    with only_here(Lock.EVALUATION, evaluation.pk) as is_ours:
+        if not is_ours:
+            return False
+        evaluation.refresh_from_db()
+        if evaluation.state != EvaluationState.RUNNING:
+            return False
+        ends = monotonic() + seconds
+        try:
+            while batch := _next_questions(evaluation):
+                _ask(evaluation, batch)
+                if on_batch is not None:
+                    on_batch(evaluation)
+                if monotonic() > ends:
+                    return True
+        except (EngineError, ContextoptError) as error:
+            _fail(evaluation, str(error))
+            return False
+        _finish(evaluation)
+        return False
+
+
+def _next_questions(evaluation: Evaluation) -> list[Question]:
+    asked = evaluation.results.values("question_id")
+    rows = Question.objects.filter(question_set=evaluation.question_set_id).exclude(pk__in=asked)
+    return list(rows.order_by("pk")[:BATCH])
+
+
+def _ask(evaluation: Evaluation, questions: list[Question]) -> None:
+    space, settings = evaluation.question_set.space, _typed(evaluation.settings)
+    measured = [
+        (question, measure_question(
+            space=space, question=question, settings=settings, context_tokens=evaluation.context_tokens
+        ))
+        for question in questions
+    ]  # fmt: skip
+    with transaction.atomic():
+        hold_space(space.pk)
+        left = set(Question.objects.filter(pk__in=[q.pk for q in questions]).values_list("pk", flat=True))
+        EvaluatedQuestion.objects.bulk_create(
+            EvaluatedQuestion(
+                evaluation=evaluation, question=question,
+                **{**asdict(one), "outcomes": list(one.outcomes), "warning_codes": list(one.warning_codes)},
+            )
+            for question, one in measured if question.pk in left
+        )  # fmt: skip
+        evaluation.asked = evaluation.results.count()
+        evaluation.questions = max(evaluation.questions, evaluation.asked)
+        evaluation.worked_at = timezone.now()
+        evaluation.save(update_fields=["asked", "questions", "worked_at"])
+
+
+def _finish(evaluation: Evaluation) -> None:
+    found = evaluation.results.aggregate(
+        questions=Count("pk"),
+        recall=Avg("recall"),
+        precision=Avg("precision"),
+        tokens_mean=Avg("tokens"),
+        empty=Count("pk", filter=Q(is_empty=True)),
+    )
+    if not found["questions"]:
+        _fail(evaluation, "All questions were deleted in the meantime.")
+        return
+    for name, value in found.items():
+        setattr(evaluation, name, value)
+    evaluation.asked, evaluation.state = found["questions"], EvaluationState.DONE
+    evaluation.finished_at = timezone.now()
+    evaluation.save(update_fields=[*found, "asked", "state", "finished_at"])
+    log.info("question_set_evaluated", evaluation_id=evaluation.pk, **found)
+    _forget_old(evaluation.question_set)
+
+
+def _fail(evaluation: Evaluation, error: str) -> None:
+    evaluation.state, evaluation.error = EvaluationState.FAILED, error
+    evaluation.finished_at = timezone.now()
+    evaluation.save(update_fields=["state", "error", "finished_at"])
+
+
+def _forget_old(question_set: QuestionSet) -> None:
+    old = newest_first(question_set.evaluations.all())[KEPT:]
+    Evaluation.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+
+
+def newest_first(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
+    return rows.order_by("-created_at", "-id")
+
+
+def reaches(recall: float | None, minimum: float) -> bool:
+    """Return whether a mean of shares is at least the minimum, whatever its last binary digit."""
+    return recall is not None and recall >= minimum - TOLERANCE
+
+
+def last_evaluation(question_set: QuestionSet, key: str | None = None) -> Evaluation | None:
+    """Return the newest finished evaluation of these settings with the space's own budget, if any.
+
+    Without a key, return the newest one of any published version.
+    """
+    rows = question_set.evaluations.done()
+    if key is None:
+        return newest_first(rows.filter(context_tokens=None, config_version__isnull=False)).first()
+    return newest_first(rows.of_settings(key)).first()

@@ -1,0 +1,139 @@
+"""Imports questions, one JSON object per line. Importing the same file twice changes nothing."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db import transaction
+from pydantic import ValidationError
+
+from contextopt.errors import InvalidInput
+from contextopt.inputs import field_problems
+from contextopt.locks import hold_space
+from contextopt.spaces.importing import Found, ImportReport, RawRow, Rejection
+from memory.questions.expected import ExpectedRecords, store_expected
+from memory.questions.inputs import QuestionIn
+from memory.questions.models import Question, QuestionSet, QuestionSource
+from memory.questions.sets import QUESTIONS_MAX, touch
+
+BATCH = 500
+FIELDS = frozenset(QuestionIn.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    raw: RawRow
+    data: QuestionIn
+
+
+def import_questions(
+    *, question_set: QuestionSet, rows: Iterable[Found], actor: str, report: ImportReport
+) -> set[str]:
+    """Write the rows in batches and add their results to the report; return the names of ignored fields.
+
+    A question is matched by its id; a line without one by its text.
+    """
+    ignored: set[str] = set()
+    seen: dict[str, QuestionIn] = {}
+    lines = _checked(rows, report, ignored, seen)
+    while batch := list(islice(lines, BATCH)):
+        _write(question_set, batch, actor, report)
+    return ignored
+
+
+def _checked(
+    rows: Iterable[Found], report: ImportReport, ignored: set[str], seen: dict[str, QuestionIn]
+) -> Iterator[_Line]:
+    for row in rows:
+        found = row if isinstance(row, Rejection) else _check(row, ignored, seen)
+        if isinstance(found, Rejection):
+            report.reject(found)
+        else:
+            yield found
+
+
+def _check(row: RawRow, ignored: set[str], seen: dict[str, QuestionIn]) -> _Line | Rejection:
+    """Validate a line. Null means not given, and fields that questions do not have are ignored."""
+    ignored |= {name[:100] for name in row.fields.keys() - FIELDS}
+    fields = {name: value for name, value in row.fields.items() if name in FIELDS and value is not None}
+    try:
+        data = QuestionIn.model_validate(fields)
+    except ValidationError as error:
+        return _reject(row, InvalidInput(field_problems(error)))
+    key = data.id or f"text:{data.query}"
+    if seen.setdefault(key, data) != data:
+        return Rejection(row.line, "id", "is given twice with different contents; the first line counts")
+    return _Line(row, data)
+
+
+def _reject(row: RawRow, error: InvalidInput) -> Rejection:
+    first, *rest = error.problems
+    also = [f"{problem.field}: {problem.message}" for problem in rest[:5]]
+    name = "expected" if first.message.startswith("give expected or") else first.field.split(".")[0]
+    return Rejection(row.line, name, "; ".join([first.message, *also]), row.file)
+
+
+@transaction.atomic
+def _write(question_set: QuestionSet, batch: Sequence[_Line], actor: str, report: ImportReport) -> None:
+    hold_space(question_set.space_id)
+    named = {name for line in batch for name in line.data.expected}
+    ids = {pk for line in batch for pk in line.data.record_ids}
+    records = ExpectedRecords(question_set.space, named, ids)
+    known = _known(question_set, batch)
+    room = QUESTIONS_MAX - question_set.questions.count()
+    changed = False
+    for line in batch:
+        try:
+            expected = records.resolve(line.data.expected, line.data.record_ids)
+        except InvalidInput as error:
+            report.reject(_reject(line.raw, error))
+            continue
+        key = _key(line.data.id, line.data.query)
+        question = known.get(key)
+        if question is None and room <= 0:
+            limit = f"the set has {QUESTIONS_MAX:,} questions, the most that it may have"
+            report.reject(Rejection(line.raw.line, "row", limit, line.raw.file))
+            continue
+        status, known[key] = _store(question_set, question, line.data, expected, actor)
+        room -= status == "created"
+        changed = changed or status != "unchanged"
+        setattr(report, status, getattr(report, status) + 1)
+    if changed:
+        touch(question_set)
+
+
+def _key(external_id: str | None, text: str) -> tuple[str, str]:
+    return (external_id, "") if external_id else ("", text)
+
+
+def _known(question_set: QuestionSet, batch: Sequence[_Line]) -> dict[tuple[str, str], Question]:
+    """Return the set's questions that the lines stand for, with their records."""
+    rows = question_set.questions.prefetch_related("expected")
+    ids = [line.data.id for line in batch if line.data.id]
+    texts = [line.data.query for line in batch if not line.data.id]
+    found = [*rows.filter(external_id__in=ids), *rows.filter(external_id="", text__in=texts)]
+    return {_key(question.external_id, question.text): question for question in found}
+
+
+def _store(
+    question_set: QuestionSet, question: Question | None, data: QuestionIn, expected: list[int], actor: str
+) -> tuple[str, Question]:
+    values = {"text": data.query, "answer": data.answer, "as_of": data.as_of}
+    if question is None:
+        question = Question.objects.create(
+            question_set=question_set,
+            external_id=data.id or "",
+            source=QuestionSource.FILE,
+            created_by=actor[:160],
+            **values,
+        )
+        store_expected(question.pk, expected)
+        return "created", question
+    is_same = all(getattr(question, name) == value for name, value in values.items())
+    if is_same and {row.record_id for row in question.expected.all()} == set(expected):
+        return "unchanged", question
+    for name, value in values.items():
+        setattr(question, name, value)
+    question.save(update_fields=list(values))
+    store_expected(question.pk, expected)
+    return "updated", question

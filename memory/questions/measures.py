@@ -1,0 +1,108 @@
+"""Asks one question and measures its context. Nothing is logged: these are no prompts of the team's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from django.db.models import F
+from django.db.models.functions import Left
+
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine.quality.evidence import Evidence, line_frame, shows_evidence
+from contextopt.models import Record, Space
+from memory.questions.models import Question
+
+ACTOR = "evaluation"
+# Search reads no more of a record for its best passages.
+NOTES_READ = 100_000
+
+type Outcome = Literal["found", "cut", "dropped", "not_a_candidate", "deleted", "purged"]
+
+
+class OutcomeJson(TypedDict):
+    """An expected record in a question's context: found, or the step that lost it.
+
+    `rank` is its place among the candidates, from 1, and `reason` why it was dropped.
+    """
+
+    id: int
+    external_id: str
+    outcome: Outcome
+    rank: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A question's context: recall and precision from 0 to 1. Without records, precision is 0."""
+
+    recall: float
+    precision: float
+    tokens: int
+    is_empty: bool
+    outcomes: tuple[OutcomeJson, ...]
+    warning_codes: tuple[str, ...]
+
+
+def measure_question(
+    *, space: Space, question: Question, settings: Mapping[str, Any], context_tokens: int | None
+) -> Measured:
+    """Assemble the question's context under these settings, and look for the records that answer it.
+
+    Raises:
+        EngineError, ContextoptError: no context can be assembled under these settings.
+    """
+    request = AssemblyIn(
+        space=space.slug, query=question.text, as_of=question.as_of, context_tokens=context_tokens
+    )
+    result = assemble_space(
+        team_id=space.team_id, request=request, actor=ACTOR, store=False, settings=settings
+    )
+    lines = result.record_lines
+    outcomes = tuple(_outcomes(_expected(question), question.answer, result, lines))
+    shown = sum(outcome["id"] in lines for outcome in outcomes)
+    found = sum(outcome["outcome"] == "found" for outcome in outcomes)
+    return Measured(
+        recall=found / len(outcomes) if outcomes else 0.0,
+        precision=shown / len(lines) if lines else 0.0,
+        tokens=result.certificate.tokens,
+        is_empty=not lines,
+        outcomes=outcomes,
+        warning_codes=tuple(warning.code for warning in result.warnings),
+    )
+
+
+def _expected(question: Question) -> list[Record]:
+    rows = question.records.annotate(said=Left(F("notes"), NOTES_READ)).defer("notes", "metadata", "summary")
+    return list(rows.order_by("pk"))
+
+
+def _outcomes(
+    records: Sequence[Record], answer: str, result: AssemblyResult, lines: Mapping[int, str]
+) -> list[OutcomeJson]:
+    ledger = {entry.id: (rank, entry.reason) for rank, entry in enumerate(result.ledger, start=1)}
+    outcomes = []
+    for record in records:
+        rank, reason = ledger.get(record.pk, (None, ""))
+        outcome = _outcome(record, answer, lines.get(record.pk), rank)
+        outcomes.append(
+            OutcomeJson(
+                id=record.pk, external_id=record.external_id, outcome=outcome, rank=rank,
+                reason=reason if outcome == "dropped" else "",
+            )
+        )  # fmt: skip
+    return outcomes
+
+
+def _outcome(record: Record, answer: str, line: str | None, rank: int | None) -> Outcome:
+    if line is not None:
+        frame = line_frame(record.title, record.type, record.date, record.tags)
+        evidence = Evidence(getattr(record, "said"), frame)  # noqa: B009 - annotated by the query
+        return "found" if shows_evidence(evidence, line, answer) else "cut"
+    if record.purged_at is not None:
+        return "purged"
+    if record.deleted_at is not None:
+        return "deleted"
+    return "dropped" if rank is not None else "not_a_candidate"

@@ -1,0 +1,98 @@
+"""The results of an evaluation, question by question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from django.db.models import QuerySet
+
+from memory.questions.measures import OutcomeJson
+from memory.questions.models import EvaluatedQuestion, Evaluation
+
+FOUND = "found"
+MISSES = {
+    "cut": "cut too short",
+    "dropped": "dropped",
+    "not_a_candidate": "not among the candidates",
+    "deleted": "deleted",
+    "purged": "purged",
+}
+
+
+class ResultJson(TypedDict):
+    """A question's result. `id` is the id that it was imported with, or else its number."""
+
+    id: str
+    question_id: int
+    query: str
+    recall: float
+    precision: float
+    tokens: int
+    empty: bool
+    records: list[OutcomeJson]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionResult:
+    """A question's context in one evaluation."""
+
+    question_id: int
+    name: str
+    text: str
+    recall: float
+    precision: float
+    tokens: int
+    is_empty: bool
+    outcomes: tuple[OutcomeJson, ...]
+    warning_codes: tuple[str, ...]
+
+    @property
+    def missed(self) -> list[OutcomeJson]:
+        return [outcome for outcome in self.outcomes if outcome["outcome"] != FOUND]
+
+    def to_json(self) -> ResultJson:
+        return {
+            "id": self.name,
+            "question_id": self.question_id,
+            "query": self.text,
+            "recall": self.recall,
+            "precision": self.precision,
+            "tokens": self.tokens,
+            "empty": self.is_empty,
+            "records": list(self.outcomes),
+            "warnings": list(self.warning_codes),
+        }
+
+
+def result_rows(evaluation: Evaluation) -> QuerySet[EvaluatedQuestion]:
+    return evaluation.results.select_related("question").defer("question__answer")
+
+
+def to_result(row: EvaluatedQuestion) -> QuestionResult:
+    question = row.question
+    return QuestionResult(
+        question_id=question.pk,
+        name=question.external_id or str(question.pk),
+        text=question.text,
+        recall=row.recall,
+        precision=row.precision,
+        tokens=row.tokens,
+        is_empty=row.is_empty,
+        outcomes=tuple(row.outcomes),
+        warning_codes=tuple(row.warning_codes),
+    )
+
+
+def read_results(evaluation: Evaluation) -> Sequence[QuestionResult]:
+    """Return the results in the order of the questions."""
+    return [to_result(row) for row in result_rows(evaluation).order_by("question_id")]
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the figures of an evaluation as the API shows them."""
+    names = (
+        "id", "config_version", "context_tokens", "state", "error", "questions", "asked", "recall",
+        "precision", "tokens_mean", "empty", "created_by", "created_at", "finished_at",
+    )  # fmt: skip
+    return {name: getattr(evaluation, name) for name in names}

@@ -1,0 +1,215 @@
+"""Creates, changes and deletes question sets and their questions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.errors import Conflict, InvalidInput
+from contextopt.locks import hold_space
+from contextopt.lookups import find_one
+from contextopt.models import Space, Team
+from contextopt.people.audit import note_event
+from memory.questions.expected import ExpectedRecords, store_expected
+from memory.questions.inputs import QuestionIn, QuestionPatch
+from memory.questions.models import Question, QuestionSet, QuestionSource
+
+SETS_MAX = 100
+QUESTIONS_MAX = 10_000
+
+
+def find_set(team: Team, set_id: int) -> QuestionSet:
+    """Return the team's question set with its space.
+
+    Raises:
+        NotFound: the team has no such set.
+    """
+    rows = QuestionSet.objects.of_team(team).select_related("space__team")
+    return find_one(rows.filter(pk=set_id), f"question set {set_id}")
+
+
+def find_named_set(space: Space, name: str | None) -> QuestionSet:
+    """Return the set of this name, or without a name the space's only one.
+
+    Raises:
+        NotFound: the space has no such set.
+        InvalidInput: it has several, and none was named.
+    """
+    rows = QuestionSet.objects.of(space).select_related("space__team")
+    if name is not None:
+        return find_one(rows.filter(name=name), f"question set {name!r} in space {space.slug!r}")
+    found = list(rows[:2])
+    if len(found) > 1:
+        raise InvalidInput.of("questions", "the space has several question sets; name one")
+    return find_one(rows, f"question set in space {space.slug!r}")
+
+
+def find_question(team: Team, question_id: int) -> Question:
+    """Return the team's question with its set and space.
+
+    Raises:
+        NotFound: the team has no such question.
+    """
+    rows = Question.objects.filter(question_set__space__team=team).select_related("question_set__space__team")
+    return find_one(rows.filter(pk=question_id), f"question {question_id}")
+
+
+def create_set(*, space: Space, name: str, actor: str) -> QuestionSet:
+    """Add an empty set to the space.
+
+    Raises:
+        Conflict: the space has a set of this name, or as many as it may have.
+    """
+    question_set, is_new = ensure_set(space=space, name=name, actor=actor)
+    if not is_new:
+        raise Conflict(f"this space already has a question set named {name!r}")
+    return question_set
+
+
+@transaction.atomic
+def ensure_set(*, space: Space, name: str, actor: str) -> tuple[QuestionSet, bool]:
+    """Return the space's set of this name, and whether it was made now.
+
+    Raises:
+        Conflict: the space has as many sets as it may have.
+    """
+    hold_space(space.pk)
+    rows = QuestionSet.objects.filter(space=space)
+    if found := rows.filter(name=name).first():
+        return found, False
+    if rows.count() >= SETS_MAX:
+        raise Conflict(f"a space may have at most {SETS_MAX} question sets")
+    question_set, is_new = rows.get_or_create(name=name, defaults={"space": space, "created_by": actor[:160]})
+    if is_new:
+        _note(question_set, actor, "questions.created")
+    return question_set, is_new
+
+
+@transaction.atomic
+def rename_set(*, question_set: QuestionSet, name: str, actor: str) -> QuestionSet:
+    """Rename the set.
+
+    Raises:
+        Conflict: the space has another set of this name.
+    """
+    hold_space(question_set.space_id)
+    before = question_set.name
+    others = QuestionSet.objects.filter(space=question_set.space_id, name=name).exclude(pk=question_set.pk)
+    if others.exists():
+        raise Conflict(f"this space already has a question set named {name!r}")
+    question_set.name = name
+    question_set.save(update_fields=["name"])
+    if before != name:
+        _note(question_set, actor, "questions.renamed", before={"name": before}, after={"name": name})
+    return question_set
+
+
+@transaction.atomic
+def set_minimum(*, question_set: QuestionSet, min_recall: float | None, actor: str) -> QuestionSet:
+    """Demand a recall of settings that are published; None demands nothing."""
+    hold_space(question_set.space_id)
+    before, question_set.min_recall = question_set.min_recall, min_recall
+    question_set.save(update_fields=["min_recall"])
+    if before != min_recall:
+        _note(
+            question_set, actor, "questions.minimum",
+            before={"min_recall": before}, after={"min_recall": min_recall},
+        )  # fmt: skip
+    return question_set
+
+
+@transaction.atomic
+def delete_set(*, question_set: QuestionSet, actor: str) -> None:
+    """Delete the set with its questions and evaluations."""
+    hold_space(question_set.space_id)
+    if QuestionSet.objects.filter(pk=question_set.pk).delete()[0]:
+        _note(question_set, actor, "questions.deleted")
+
+
+@transaction.atomic
+def add_question(
+    *,
+    question_set: QuestionSet,
+    data: QuestionIn,
+    actor: str,
+    source: QuestionSource = QuestionSource.HAND,
+    assembly_id: int | None = None,
+) -> Question:
+    """Add a question to the set.
+
+    Raises:
+        InvalidInput: a record that it names is not in the space.
+        Conflict: the set has a question with this id, or as many questions as it may have.
+    """
+    hold_space(question_set.space_id)
+    check_room(question_set)
+    expected = _resolve(question_set, data.expected, data.record_ids)
+    if data.id is not None and question_set.questions.filter(external_id=data.id).exists():
+        raise Conflict(f"this set already has a question with the id {data.id!r}")
+    question = Question.objects.create(
+        question_set=question_set,
+        external_id=data.id or "",
+        text=data.query,
+        answer=data.answer,
+        as_of=data.as_of,
+        source=source,
+        assembly_id=assembly_id,
+        created_by=actor[:160],
+    )
+    store_expected(question.pk, expected)
+    touch(question_set)
+    return question
+
+
+def check_room(question_set: QuestionSet, more: int = 1) -> None:
+    """Raise Conflict if the set may not have so many more questions."""
+    if question_set.questions.count() + more > QUESTIONS_MAX:
+        raise Conflict(f"a question set may have at most {QUESTIONS_MAX:,} questions")
+
+
+@transaction.atomic
+def change_question(*, question: Question, changes: QuestionPatch) -> Question:
+    """Change the given fields.
+
+    Raises:
+        InvalidInput: a record that it names is not in the space, or no record is left.
+    """
+    question_set = question.question_set
+    hold_space(question_set.space_id)
+    given = changes.model_dump(exclude_unset=True)
+    fields = {"query": "text", "answer": "answer", "as_of": "as_of"}
+    for name, field in fields.items():
+        if name in given:
+            setattr(question, field, given[name])
+    question.save(update_fields=[field for name, field in fields.items() if name in given])
+    if given.keys() & {"expected", "record_ids"}:
+        expected = _resolve(question_set, changes.expected, changes.record_ids)
+        if not expected:
+            raise InvalidInput.of("expected", "must name at least one record")
+        store_expected(question.pk, expected)
+    touch(question_set)
+    return question
+
+
+@transaction.atomic
+def delete_question(*, question: Question) -> None:
+    hold_space(question.question_set.space_id)
+    Question.objects.filter(pk=question.pk).delete()
+    touch(question.question_set)
+
+
+def touch(question_set: QuestionSet) -> None:
+    """Note that a question of the set changed: evaluations from before no longer describe it."""
+    question_set.changed_at = timezone.now()
+    QuestionSet.objects.filter(pk=question_set.pk).update(changed_at=question_set.changed_at)
+
+
+def _resolve(question_set: QuestionSet, names: Sequence[str], ids: Sequence[int]) -> list[int]:
+    return ExpectedRecords(question_set.space, names, ids).resolve(names, ids)
+
+
+def _note(question_set: QuestionSet, actor: str, action: str, **values: Any) -> None:
+    space = question_set.space
+    subject = f"{space.slug}: {question_set.name}"
+    note_event(team_id=space.team_id, actor=actor, action=action, subject=subject, **values)

@@ -1,0 +1,41 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from contextopt.engine.prompts.rendering import summary_line
+from contextopt.engine.quality.evidence import Evidence, content_words, line_frame, shows_evidence
+
+SAID_AT = datetime(2024, 1, 1, 9, tzinfo=UTC)
+NOTES = "I bought a bicycle, a blue one, at the old market."
+FRAME = line_frame("Ada", "message", SAID_AT, ["shopping"])
+BOUGHT = Evidence(NOTES, FRAME)
+ANSWER = "A blue bicycle from the market"
+
+
+def test_the_frame_is_the_line_up_to_the_notes() -> None:
+    line = summary_line("Ada", "message", SAID_AT, ["shopping"], NOTES)
+    assert line == f"{FRAME} {NOTES}\n".replace(":  ", ": ")
+    assert line.startswith(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("shown", "answer", "counts"),
+    [
+        (None, ANSWER, False),
+        (None, "", False),
+        ("I bought a bicycle, a blue one, …", ANSWER, True),
+        ("… a bicycle …", ANSWER, False),
+        ("…", "", True),
+        ("…", "Nothing that the record says", True),
+        # The title names Ada, but the notes do not.
+        ("…", "Ada", True),
+        ("…", "Ada bought it", False),
+    ],
+)
+def test_a_record_counts_if_half_of_the_answers_words_in_it_are_shown(shown, answer, counts) -> None:
+    line = None if shown is None else f"{FRAME}{shown}\n"
+    assert shows_evidence(BOUGHT, line, answer) is counts
+
+
+def test_words_without_content_do_not_count() -> None:
+    assert content_words("The bicycles that she had") == content_words("a bicycle")

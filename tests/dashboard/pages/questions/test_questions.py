@@ -1,0 +1,271 @@
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.models import Record, Role, Space, Team
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
+from memory.models import Evaluation, Question, QuestionSet
+from memory.questions.evaluations import request_and_begin
+from memory.questions.growth import SET_NAME
+from memory.questions.inputs import EvaluationIn, QuestionIn
+from memory.questions.sets import add_question, create_set, set_minimum
+from memory.review.inputs import VerdictIn
+from memory.review.reservations import give_verdict
+from tests import factories
+from tests.dashboard.conftest import HTMX, log_in
+from tests.memory.factories import make_review
+from tests.memory.questions.conftest import ASKED, SAID_AT, make_questions, make_talk
+
+PET = ASKED[0][1]
+
+
+@pytest.fixture
+def talk(space: Space) -> list[Record]:
+    return make_talk(space)
+
+
+@pytest.fixture
+def questions(space: Space, talk: list[Record]) -> QuestionSet:
+    return make_questions(space)
+
+
+@pytest.fixture
+def reviewer_client(team: Team) -> Client:
+    return log_in(factories.make_user("rita", team, Role.REVIEWER))
+
+
+def html_of(client: Client, url: str, status: int = 200) -> str:
+    response = client.get(url)
+    assert response.status_code == status, response.content
+    return response.content.decode()
+
+
+def url_of(found: QuestionSet, part: str = "") -> str:
+    return f"/questions/{found.pk}/{part}"
+
+
+def test_an_empty_list_says_what_to_do(owner_client, space) -> None:
+    html = html_of(owner_client, "/questions/")
+    assert "No question sets yet" in html
+    assert "manage.py import_questions SPACE FILE.jsonl" in html
+    assert "manage.py import_questions support FILE.jsonl" in html_of(
+        owner_client, "/questions/?space=support"
+    )
+
+
+def test_lists_sets_with_their_last_recall(owner_client, questions, team) -> None:
+    create_set(space=factories.make_space(team, "other"), name="Elsewhere", actor="test")
+    assert "not yet" in html_of(owner_client, "/questions/")
+    request_and_begin(question_set=questions, data=EvaluationIn(), actor="test")
+    html = html_of(owner_client, "/questions/")
+    assert "1.000" in html
+    assert "Elsewhere" in html
+    assert "Elsewhere" not in html_of(owner_client, "/questions/?space=support")
+
+
+def test_the_list_takes_the_same_queries_for_one_set_and_for_three(owner_client, questions, space) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as found:
+            html_of(owner_client, "/questions/")
+        return len(found)
+
+    before = count()
+    for name in ("B", "C"):
+        create_set(space=space, name=name, actor="test")
+    assert count() == before
+
+
+def test_the_page_of_a_set_takes_the_same_queries_for_four_questions_and_for_nine(
+    owner_client, questions
+) -> None:
+    def count() -> int:
+        request_and_begin(question_set=questions, data=EvaluationIn(), actor="test")
+        with CaptureQueriesContext(connection) as found:
+            html_of(owner_client, url_of(questions))
+        return len(found)
+
+    before = count()
+    for number in range(5):
+        data = QuestionIn(query=f"Boats {number}?", expected=["D1:2"], as_of=SAID_AT)
+        add_question(question_set=questions, data=data, actor="test")
+    assert count() == before
+
+
+def test_creates_renames_and_deletes_a_set(owner_client, space) -> None:
+    done = owner_client.post("/questions/new", {"space": "support", "name": "Facts"})
+    found = QuestionSet.objects.get()
+    assert done.url == url_of(found)
+    assert owner_client.post("/questions/new", {"space": "support", "name": "Facts"}).status_code == 422
+    assert "No questions yet" in html_of(owner_client, url_of(found))
+    owner_client.post(url_of(found, "rename"), {"name": "More facts"})
+    found.refresh_from_db()
+    assert found.name == "More facts"
+    assert owner_client.post(url_of(found, "rename"), {"name": " "}).status_code == 422
+    owner_client.post(url_of(found, "delete"))
+    assert not QuestionSet.objects.exists()
+
+
+def test_adds_a_question_by_hand_with_found_records(owner_client, questions, talk) -> None:
+    url = url_of(questions, "new/")
+    assert "Search above" in html_of(owner_client, url)
+    found = html_of(owner_client, url_of(questions, f"records/?words=bicycle+tram&record_ids={talk[0].pk}"))
+    assert f'value="{talk[0].pk}" checked' in found
+    assert f'value="{talk[5].pk}">' in found
+    refused = owner_client.post(url, {"query": "How does Ben travel?"})
+    assert refused.status_code == 422
+    assert "the records that answer the question" in refused.content.decode()
+    asked = {"query": "How does Ben travel?", "record_ids": [talk[5].pk], "expected": "D1:2"}
+    assert owner_client.post(url, asked).status_code == 302
+    question = Question.objects.get(text="How does Ben travel?")
+    assert set(question.records.all()) == {talk[5], talk[1]}
+    changed = {"query": "How does Ben get around?", "record_ids": [talk[5].pk]}
+    owner_client.post(f"/questions/question/{question.pk}/", changed)
+    question.refresh_from_db()
+    assert (question.text, list(question.records.all())) == ("How does Ben get around?", [talk[5]])
+    owner_client.post(f"/questions/question/{question.pk}/delete")
+    assert not Question.objects.filter(pk=question.pk).exists()
+
+
+def test_a_record_of_another_space_is_refused(owner_client, questions, other_team) -> None:
+    strange = factories.make_record(factories.make_space(other_team, "theirs"))
+    refused = owner_client.post(url_of(questions, "new/"), {"query": "Who?", "record_ids": [strange.pk]})
+    assert refused.status_code == 422
+    assert "is not in this space" in refused.content.decode()
+    assert strange.title not in refused.content.decode()
+
+
+def test_evaluates_and_shows_each_question(owner_client, questions) -> None:
+    shown = owner_client.post(url_of(questions, "evaluate"), headers={**HTMX, "HX-Target": "evaluation"})
+    assert "<dd>1.000</dd>" in shown.content.decode()
+    html = html_of(owner_client, url_of(questions))
+    assert html.count('<span class="tag kept">found</span>') == 4
+    assert "/spaces/support/preview/?question=Which%20pet" in html
+    assert Evaluation.objects.get().created_by == "user:olga"
+
+
+def test_a_missed_record_is_shown_with_the_step_that_lost_it(owner_client, questions, talk) -> None:
+    owner_client.post(f"/spaces/support/records/{talk[0].pk}/delete")
+    owner_client.post(url_of(questions, "evaluate"))
+    html = html_of(owner_client, url_of(questions))
+    assert "D1:1: deleted" in html
+    assert '<span class="tag drop">missed</span>' in html
+
+
+def test_imports_a_file_and_reports_rejected_lines(owner_client, questions) -> None:
+    lines = [{"id": "n1", "query": "Who hikes?", "expected": ["D1:4"]}, {"id": "n2", "query": "Who?"}]
+    upload = SimpleUploadedFile("q.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    done = owner_client.post(url_of(questions, "import/"), {"file": upload})
+    html = html_of(owner_client, done.url)
+    assert "2 lines read" in html
+    assert '<td class="mono">expected</td>' in html
+    assert questions.questions.count() == 5
+
+
+def test_a_minimum_is_the_admins(owner_client, editor_client, questions) -> None:
+    assert editor_client.post(url_of(questions, "minimum"), {"min_recall": "0.9"}).status_code == 403
+    assert owner_client.post(url_of(questions, "minimum"), {"min_recall": "2"}).status_code == 422
+    owner_client.post(url_of(questions, "minimum"), {"min_recall": "0.9"})
+    questions.refresh_from_db()
+    assert questions.min_recall == 0.9
+    assert editor_client.post(url_of(questions, "delete")).status_code == 403
+    owner_client.post(url_of(questions, "minimum"), {"min_recall": ""})
+    questions.refresh_from_db()
+    assert questions.min_recall is None
+
+
+def test_publishing_below_the_minimum_is_refused_on_the_page(owner_client, questions, space) -> None:
+    set_minimum(question_set=questions, min_recall=0.9, actor="test")
+    html = html_of(owner_client, "/spaces/support/settings/")
+    assert "Effect on question sets" in html
+    form = settings_form(space) | {"question_notes_chars": "10"}
+    proof = owner_client.post("/spaces/support/evaluate", form, headers=HTMX).content.decode()
+    assert "below the minimum" in proof
+    refused = owner_client.post("/spaces/support/settings/", form)
+    assert refused.status_code == 422
+    assert "below its minimum of 0.900" in refused.content.decode()
+    assert space.configs.count() == 1
+    fine = owner_client.post("/spaces/support/settings/", settings_form(space) | {"max_records": "19"})
+    assert fine.status_code == 302
+    assert space.configs.count() == 2
+
+
+def settings_form(space: Space) -> dict[str, str]:
+    from dashboard.pages.spaces.forms import ConfigForm
+
+    form = ConfigForm(initial=ConfigForm.initial_of(space.configs.active().get()))
+    return {name: str(value) for name in form.fields if (value := form[name].value()) is not None}
+
+
+def test_a_verdict_becomes_a_question_by_one_click(reviewer_client, space, talk) -> None:
+    item = make_review(space, query=PET, as_of=SAID_AT)
+    page = f"/review/{item.pk}/"
+    assert "Add to questions" not in html_of(reviewer_client, page)
+    verdict = VerdictIn(verdict="context_missing", record_ids=[talk[0].pk])
+    give_verdict(item=item, reviewer="user:rita", data=verdict)
+    assert "Add to questions" in html_of(reviewer_client, page)
+    done = reviewer_client.post(f"/review/{item.pk}/question", follow=True)
+    assert f"Added to “{SET_NAME}”" in done.content.decode()
+    question = Question.objects.get()
+    assert (question.text, list(question.records.all())) == (PET, [talk[0]])
+    again = reviewer_client.post(f"/review/{item.pk}/question", follow=True)
+    assert "Already in" in again.content.decode()
+    reviewer_client.post(f"/questions/question/{question.pk}/delete")
+    assert not Question.objects.exists()
+
+
+def test_without_related_records_the_visitor_chooses(reviewer_client, space, talk) -> None:
+    item = make_review(space, query=PET, as_of=SAID_AT)
+    give_verdict(item=item, reviewer="user:rita", data=VerdictIn(verdict="context_missing"))
+    done = reviewer_client.post(f"/review/{item.pk}/question")
+    assert done.url == f"/assemblies/{item.assembly_id}/question"
+    html = html_of(reviewer_client, done.url)
+    assert PET in html
+    assert f'value="{talk[0].pk}">' in html
+    form = {"query": PET, "record_ids": [talk[0].pk]}
+    assert reviewer_client.post(done.url, form).status_code == 302
+    assert Question.objects.get().assembly_id == item.assembly_id
+
+
+def test_an_upvoted_answer_becomes_a_question_by_one_click(reviewer_client, space, talk, settings) -> None:
+    chat = factories.make_conversation(space, stage=5)
+    answer = factories.make_answer(chat, settings, "She adopted a grey cat named Pixel.", PET)
+    page, button = f"/assemblies/{answer.assembly_id}/", "Add to questions"
+    assert button not in html_of(reviewer_client, page)
+    give_feedback(
+        team=space.team, subject=SubjectIn(message_id=answer.pk), opinion=OpinionIn(rating="up"),
+        rater="user:rita",
+    )  # fmt: skip
+    assert button in html_of(reviewer_client, page)
+    assert button in html_of(reviewer_client, f"/chat/{chat.pk}/")
+    url = f"/assemblies/{answer.assembly_id}/question"
+    added = reviewer_client.post(url, {"one_click": "1"}, headers=HTMX).content.decode()
+    assert "Added to" in added
+    assert "<html" not in added
+    question = Question.objects.get()
+    assert list(question.records.all()) == [talk[0]]
+    assert "Already in" in reviewer_client.post(url, {"one_click": "1"}, headers=HTMX).content.decode()
+
+
+def test_readers_see_and_outsiders_find_nothing(teammate_client, outsider_client, questions, space) -> None:
+    question = questions.questions.first()
+    pages = [
+        url_of(questions), f"/questions/question/{question.pk}/", "/questions/?space=support",
+    ]  # fmt: skip
+    for page in pages:
+        html = html_of(teammate_client, page)
+        assert "Delete…" not in html
+        assert outsider_client.get(page).status_code == 404
+    posts = [
+        url_of(questions, part) for part in ("evaluate", "rename", "minimum", "delete", "new/", "import/")
+    ]
+    for url in [*posts, f"/questions/question/{question.pk}/delete", "/spaces/support/evaluate"]:
+        assert teammate_client.post(url).status_code == 403
+        assert outsider_client.post(url).status_code == 404
+    assert "Small talk" not in html_of(outsider_client, "/questions/")

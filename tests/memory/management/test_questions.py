@@ -1,0 +1,159 @@
+"""import_questions, evaluate and import_dialogues as a shell sees them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextopt.models import Assembly, Record, Space
+from memory.models import Evaluation, QuestionSet
+from tests.memory.management.test_commands import Run, run
+from tests.memory.questions.conftest import ASKED, SAID_AT, TALK, make_talk
+
+__all__ = ["run"]
+
+LINES = [
+    {"id": name, "query": text, "expected": ids, "answer": answer, "as_of": SAID_AT.isoformat()}
+    for name, text, ids, answer in ASKED
+]
+
+
+@pytest.fixture
+def spoken(team, settings) -> Space:
+    """The default team's space."""
+    from contextopt.models import Team
+    from tests import factories
+
+    found = factories.make_space(Team.objects.ensure_default())
+    make_talk(found)
+    return found
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_imports_and_evaluates(run: Run, spoken: Space, tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", LINES)
+    code, out, _ = run("import_questions", spoken.slug, path, "--json")
+    report = json.loads(out)
+    assert (code, report) == (
+        0, {"read": 4, "created": 4, "updated": 0, "unchanged": 0, "rejected": []},
+    )  # fmt: skip
+    code, out, _ = run("evaluate", spoken.slug, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert list(answer) == ["questions", "recall", "precision", "tokens_mean", "empty", "per_question"]
+    assert (answer["questions"], answer["recall"], answer["empty"]) == (4, 1.0, 0)
+    first = answer["per_question"][0]
+    assert (first["id"], first["query"], first["recall"]) == ("q1", ASKED[0][1], 1.0)
+    assert first["records"][0]["external_id"] == "D1:1"
+    assert not Assembly.objects.exists()
+
+
+def test_the_exit_code_says_whether_the_minimum_is_reached(run: Run, spoken: Space, tmp_path: Path) -> None:
+    run("import_questions", spoken.slug, write(tmp_path / "q.jsonl", LINES))
+    assert run("evaluate", spoken.slug, "--min-recall", "1")[0] == 0
+    code, out, err = run("evaluate", spoken.slug, "--min-recall", "0.9", "--context-tokens", "40")
+    assert code == 1
+    assert "is below the minimum of 0.900" in err
+    assert "dropped" in out
+    assert Evaluation.objects.filter(context_tokens=40).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--min-recall", "2"], "--min-recall"),
+        (["--min-recall", "much"], "--min-recall"),
+        (["--context-tokens", "few"], "--context-tokens"),
+        (["--config", "0"], "--config"),
+        (["--config", "9"], "config version 9"),
+        (["--questions", "Others"], "question set 'Others'"),
+    ],
+)
+def test_an_unusable_call_names_its_option(run: Run, spoken, tmp_path, arguments, complaint) -> None:
+    run("import_questions", spoken.slug, write(tmp_path / "q.jsonl", LINES[:1]))
+    code, _, err = run("evaluate", spoken.slug, *arguments)
+    assert code == 2
+    assert complaint in err
+    assert not Evaluation.objects.exists()
+
+
+def test_several_sets_must_be_named(run: Run, spoken: Space, tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", LINES)
+    code, _, err = run("evaluate", spoken.slug)
+    assert (code, "There is no question set" in err) == (2, True)
+    run("import_questions", spoken.slug, path, "--questions", "A")
+    run("import_questions", spoken.slug, path, "--questions", "B")
+    assert run("evaluate", spoken.slug)[0] == 2
+    assert run("evaluate", spoken.slug, "--questions", "B")[0] == 0
+
+
+def test_rejected_lines_are_named(run: Run, spoken: Space, tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", [*LINES, {"id": "x", "query": "Who?", "expected": ["D9:9"]}])
+    code, out, _ = run("import_questions", spoken.slug, path, "--json")
+    (rejected,) = json.loads(out)["rejected"]
+    assert (code, rejected["line"], rejected["field"]) == (1, 5, "expected")
+    assert "'D9:9'" in rejected["error"]
+    assert run("import_questions", spoken.slug, tmp_path / "missing.jsonl")[0] == 2
+    assert run("import_questions", "elsewhere", path)[0] == 2
+
+
+def dialogue(**overrides: Any) -> dict[str, Any]:
+    turns = [{"dia_id": name, "speaker": speaker, "text": text} for name, speaker, text in TALK]
+    asked = [
+        {"question": text, "answer": answer, "evidence": ids, "category": 4} for _, text, ids, answer in ASKED
+    ]
+    unanswerable = {"question": "Where is Pixel's owner?", "evidence": ["D1:1"], "category": 5}
+    return {
+        "sample_id": "Talk-1",
+        "conversation": {"session_1_date_time": "1:56 pm on 8 May, 2026", "session_1": turns},
+        "qa": [*asked, unanswerable],
+        **overrides,
+    }
+
+
+def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue(), dialogue(sample_id="Talk-2")]))
+    code, out, _ = run("import_dialogues", path, "--dialogue", "Talk-1", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert (answer["space"], answer["records"]["created"], answer["questions"]["created"]) == ("talk-1", 6, 4)
+    found = QuestionSet.objects.get()
+    assert found.questions.first().as_of == SAID_AT
+    record = Record.objects.get(external_id="D1:2")
+    assert (record.title, record.type, record.thread, record.position) == ("Ben", "message", "session-1", 1)
+    assert (
+        json.loads(run("import_dialogues", path, "--json")[1].splitlines()[0])["questions"]["unchanged"] == 4
+    )
+    code, out, _ = run("evaluate", "talk-1", "--json")
+    assert json.loads(out)["recall"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("{", "Invalid JSON"),
+        (json.dumps([{"sample_id": "x"}]), "conversation"),
+        (json.dumps([dialogue(conversation={})]), "has no turns"),
+        (json.dumps([dialogue(conversation={"session_1": []})]), "session_1_date_time"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(run: Run, db: None, tmp_path, content, complaint) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(content)
+    code, _, err = run("import_dialogues", path)
+    assert code == 2
+    assert complaint in err
+    assert not Space.objects.exists()
+
+
+def test_an_unknown_dialogue_is_refused(run: Run, db: None, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue()]))
+    code, _, err = run("import_dialogues", path, "--dialogue", "Talk-9")
+    assert (code, "'Talk-9'" in err) == (2, True)
