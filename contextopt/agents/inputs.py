@@ -26,7 +26,7 @@ from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import unmark
 from contextopt.errors import InvalidInput
-from contextopt.inputs import NUMBER, Input, Text, check_json, has_surrogate, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Text, check_json, has_surrogate, refuse_blank
 
 ERROR_MAX = 2_000_000
 PLAN_MAX = 100_000
@@ -145,9 +145,10 @@ def naming(place: str = "") -> Iterator[None]:
 
 
 class PhaseNamed(Input):
-    """A phase named by an option or form."""
+    """A phase, and the task it belongs to, named by options or a form."""
 
     phase: Phase
+    task_id: Id | None = None
 
 
 class ContextFileIn(Input):
@@ -191,6 +192,7 @@ class AgentContextIn(Input):
 
 class FilterIn(Input):
     context: AgentContextIn
+    task_id: Id | None = None
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
     model: Model = ""

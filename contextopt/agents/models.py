@@ -94,6 +94,9 @@ class Task(models.Model):
     repository = models.CharField(max_length=REPOSITORY_MAX, blank=True)
     state = models.CharField(max_length=12, choices=TaskState, default=TaskState.OPEN)
     phase = models.CharField(max_length=16, choices=HandoffPhase, default=HandoffPhase.ANALYSIS)
+    # When it entered each later phase.
+    design_at = models.DateTimeField(null=True, blank=True)
+    implementation_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
@@ -131,6 +134,19 @@ class Task(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state == TaskState.OPEN
+
+    def enter(self, phase: HandoffPhase) -> None:
+        """Set the phase that follows, and the time."""
+        self.phase = phase
+        setattr(self, f"{phase}_at", timezone.now())
+
+    def phase_at(self, moment: datetime) -> HandoffPhase:
+        """Return the phase that the task was in."""
+        if self.implementation_at and moment >= self.implementation_at:
+            return HandoffPhase.IMPLEMENTATION
+        if self.design_at and moment >= self.design_at:
+            return HandoffPhase.DESIGN
+        return HandoffPhase.ANALYSIS
 
 
 class Action(models.TextChoices):

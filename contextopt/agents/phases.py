@@ -1,12 +1,13 @@
 """The only way to filter a phase's context: active profile → engine → log."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import structlog
 
 from contextopt.agents.profiles import ProfileInForce, profile_in_force
+from contextopt.agents.tasks import check_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Kind
 from contextopt.engine.agents.contexts import AgentContext
@@ -62,17 +63,23 @@ def filter_agent_context(
     counter: Counter,
     actor: str,
     model: str = "",
+    task_id: int | None = None,
     store: bool = True,
 ) -> FilterResult:
     """Decide which parts of an agent's context the phase is sent, and log it.
 
     An unknown phase gets the context unchanged, with a warning.
+
+    Raises:
+        InvalidInput: the team has no such task.
     """
+    check_task(team_id, task_id)
     started = perf_counter()
     in_force = profile_in_force(team_id, phase)
     profiles = {} if in_force is None else {phase: in_force.value}
     outcome = filter_phase(context, phase, profiles, counter)
-    saving = _saving(context, outcome, in_force, counter, model, (perf_counter() - started) * 1_000)
+    saving = _saving(context, outcome, in_force, counter, (perf_counter() - started) * 1_000)
+    saving = replace(saving, model=model, task_id=task_id)
     assembly = log_saving(team_id=team_id, saving=saving, actor=actor) if store else None
     result = FilterResult(
         id=assembly.pk if assembly else None,
@@ -90,7 +97,6 @@ def _saving(
     outcome: PhaseResult,
     in_force: ProfileInForce | None,
     counter: Counter,
-    model: str,
     assembly_ms: float,
 ) -> Saving:
     config = {**in_force.value.to_json(), "version": in_force.version} if in_force else {}
@@ -104,7 +110,6 @@ def _saving(
         counter=counter,
         assembly_ms=assembly_ms,
         phase=outcome.phase,
-        model=model,
         truncated=bool(outcome.trimmed),
         details={"trimmed": [cut._asdict() for cut in outcome.trimmed]},
         warnings=outcome.warnings,

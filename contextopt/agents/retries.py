@@ -94,7 +94,7 @@ class Retry:
             "saved_percent": self.plan.saved_percent,
         }
 
-    def saving(self, model: str = "", **request: object) -> Saving:
+    def saving(self, model: str = "", task_id: int | None = None, **request: object) -> Saving:
         files = self.plan.context.changed_files
         return Saving(
             kind=Kind.RETRY,
@@ -106,6 +106,7 @@ class Retry:
             counter=self.counter,
             assembly_ms=self.assembly_ms,
             model=model,
+            task_id=task_id,
             truncated=any(file.is_truncated for file in files),
             details={
                 "baseline": self.baseline_name,

@@ -1,7 +1,7 @@
 """Finds a team's tasks, and locks one while attempts or findings are added."""
 
 from contextopt.agents.models import Task
-from contextopt.errors import Conflict
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import hold_team
 from contextopt.lookups import find_one
 
@@ -13,6 +13,16 @@ def find_task(team_id: int, task_id: int) -> Task:
         NotFound: the team has no such task.
     """
     return find_one(Task.objects.filter(team_id=team_id, pk=task_id), f"task {task_id}")
+
+
+def check_task(team_id: int, task_id: int | None) -> None:
+    """Check that the team has the task that a request names.
+
+    Raises:
+        InvalidInput: it has not; `task_id` is the field.
+    """
+    if task_id is not None and not Task.objects.filter(team_id=team_id, pk=task_id).exists():
+        raise InvalidInput.of("task_id", f"there is no task {task_id}")
 
 
 def lock_task(team_id: int, task_id: int, *, if_closed: str) -> Task:

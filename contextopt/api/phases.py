@@ -120,7 +120,8 @@ def profile_json(profile: PhaseProfile) -> dict[str, Any]:
 def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> HttpResponse:
     """Keeps the fields of an agent's context that the phase needs, within its budget, and logs the saving.
 
-    A phase without a profile gets the context unchanged, with a warning.
+    A phase without a profile gets the context unchanged, with a warning. With a `task_id`, the context
+    stands on the task's timeline.
     """
     result = filter_agent_context(
         team_id=request.auth.team_id,
@@ -129,6 +130,7 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
         counter=get_counter(data.counter, data.encoding),
         actor=actor(request),
         model=data.model,
+        task_id=data.task_id,
     )
     return created(result.to_json(), f"/api/v1/assemblies/{result.id}")
 

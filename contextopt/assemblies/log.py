@@ -225,6 +225,7 @@ class Saving:
     assembly_ms: float
     phase: str = ""
     model: str = ""
+    task_id: int | None = None
     truncated: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[ContextWarning, ...] = ()
@@ -252,6 +253,19 @@ class Saving:
         return {**shared, "chars": chars, **warned, **self.details}
 
 
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """A text that is sent unchanged."""
+
+    text: str
+
+    def render(self) -> str:
+        return self.text
+
+    def field_chars(self) -> list[int]:
+        return [len(self.text)]
+
+
 @transaction.atomic
 def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = False) -> Assembly:
     """Store the narrow row and its payload."""
@@ -260,6 +274,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
     assembly = Assembly.objects.create(
         team_id=team_id,
         kind=saving.kind,
+        task_id=saving.task_id,
         phase=saving.phase,
         model=saving.model,
         actor=actor[:160],
@@ -281,6 +296,6 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         baseline_text=saving.before.render() if saving.before else None,
         ledger=saving.ledger(),
         config=dict(saving.config),
-        request=dict(saving.request),
+        request={**saving.request, **({"task_id": saving.task_id} if saving.task_id else {})},
     )
     return assembly

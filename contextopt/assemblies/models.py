@@ -24,16 +24,19 @@ class Kind(models.TextChoices):
     PHASE = "phase", "Phase filter"
     RETRY = "retry", "Retry delta"
     HANDOFF = "handoff", "Hand-off"
+    HINT = "hint", "Strategy hint"
 
 
 LAST_RECORDS = "the last 10 records"
 FULL_CONTEXT = "the full context"
 ALL_FINDINGS = "all findings in full"
+NO_HINT = "no hint"
 BASELINES = {
     Kind.SPACE: LAST_RECORDS,
     Kind.PHASE: FULL_CONTEXT,
     Kind.RETRY: FULL_CONTEXT,
     Kind.HANDOFF: ALL_FINDINGS,
+    Kind.HINT: NO_HINT,
 }
 """The name of each kind's baseline. A ledger may name another in its own `baseline`."""
 
@@ -88,7 +91,7 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 
 
 class Assembly(models.Model):
-    """One decision, in numbers. Rows never change, since a trigger refuses it.
+    """One decision, in numbers. A trigger refuses changes to all but `task`, emptied when the task is deleted.
 
     `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
     `tokens_after` is what was sent. The saving is the difference and may be negative.
@@ -98,6 +101,10 @@ class Assembly(models.Model):
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="assemblies", db_index=False)
     space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="assemblies", db_index=False)
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="assemblies")
+    # The task of an agent that this was sent for, if the caller named one.
+    task = models.ForeignKey(
+        "contextopt.Task", models.DB_SET_NULL, null=True, related_name="assemblies", db_index=False
+    )
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SPACE)
     stage = models.PositiveSmallIntegerField(null=True)
     phase = models.CharField(max_length=64, blank=True)
@@ -174,6 +181,10 @@ class Assembly(models.Model):
                 fields=["team", "-created_at", "-id"],
                 condition=Q(assembly_ms__gt=SLOW_MS),
                 name="assembly_slow",
+            ),
+            # What one task was sent, in order.
+            models.Index(
+                fields=["task", "created_at", "id"], condition=Q(task__isnull=False), name="assembly_task"
             ),
             # Finds a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),

@@ -20,7 +20,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 
 type Figure = tuple[str, object]
 
-SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF)
+SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT)
 
 
 @dataclass(frozen=True, slots=True)

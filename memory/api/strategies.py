@@ -33,6 +33,7 @@ class HintOut(TypedDict):
     similarity: float | None
     memory_id: int | None
     use_id: int | None
+    assembly_id: int | None
 
 
 @router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Request a strategy hint")

@@ -1,12 +1,16 @@
 """Hints: the strategy most similar to a task about to be planned, fenced as inspiration."""
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import F
 
+from contextopt.assemblies.log import PlainText, Saving, log_saving
+from contextopt.assemblies.models import Kind
+from contextopt.engine.text.counters import get_counter
 from contextopt.engine.text.fences import STRATEGY_HINT, fence
 from contextopt.errors import ContextoptError, InvalidInput, ServiceUnavailable
 from contextopt.models import Assembly, Task, Team
@@ -24,6 +28,7 @@ log = structlog.get_logger(__name__)
 STRATEGIES_LOOKED_AT = 2
 SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
+ENCODING = "cl100k_base"
 # Embed this many new strategies before a search, so that they count at once. The job does the rest.
 EMBEDDED_AT_ONCE = 200
 # The errors that a search may raise.
@@ -52,6 +57,7 @@ class Hint:
     similarity: float | None = None
     memory_id: int | None = None
     use_id: int | None = None
+    assembly_id: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +65,7 @@ class Hint:
             "similarity": self.similarity,
             "memory_id": self.memory_id,
             "use_id": self.use_id,
+            "assembly_id": self.assembly_id,
         }
 
 
@@ -66,7 +73,7 @@ NO_HINT = Hint()
 
 
 def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
-    """Return the hint for a task and record that it was given.
+    """Return the hint for a task, record that it was given, and log its tokens as a cost.
 
     A failing search gives no hint and no error, so that planning goes on without one.
 
@@ -74,11 +81,16 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
         InvalidInput: the team has no such task or assembly.
     """
     _check_places(team, data)
+    started = perf_counter()
     try:
         # A database error in the search must not break the caller's transaction.
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository)
-            return _record(found, data, actor) if found else NO_HINT
+            if found is None:
+                return NO_HINT
+            use = record_use(found, data, actor)
+            assembly = _log(team, found, data, actor, (perf_counter() - started) * 1_000)
+            return Hint(found.text, found.similarity, found.memory.pk, use.pk, assembly.pk)
     except SEARCH_FAILURES as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         return NO_HINT
@@ -134,7 +146,7 @@ def _check_places(team: Team, data: HintIn) -> None:
             raise InvalidInput.of(field, f"there is no {field.removesuffix('_id')} {key}")
 
 
-def _record(found: Found, data: HintIn, actor: str) -> Hint:
+def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
     """Record that the hint was given. This does not refresh the strategy: see `credits.settle_uses`."""
     memory = found.memory
     Memory.objects.filter(pk=memory.pk).update(use_count=F("use_count") + 1)
@@ -153,4 +165,23 @@ def _record(found: Found, data: HintIn, actor: str) -> Hint:
         content=memory.content[:LOGGED_CHARS],
         memory_id=memory.pk,
     )
-    return Hint(found.text, found.similarity, memory.pk, use.pk)
+    return use
+
+
+def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float) -> Assembly:
+    """Log what the hint adds to a prompt. Without us, there would be none."""
+    counter, text, nothing = get_counter("tokenizer", ENCODING), PlainText(found.text), PlainText("")
+    saving = Saving(
+        kind=Kind.HINT,
+        before=nothing,
+        after=text,
+        tokens_before=counter.count(nothing),
+        tokens_after=counter.count(text),
+        tokens_available=None,
+        counter=counter,
+        assembly_ms=assembly_ms,
+        task_id=data.task_id,
+        details={"memory_id": found.memory.pk, "similarity": found.similarity},
+        request={"repository": data.repository},
+    )
+    return log_saving(team_id=team.pk, saving=saving, actor=actor)

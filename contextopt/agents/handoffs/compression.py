@@ -13,7 +13,7 @@ from django.utils import timezone
 from contextopt.agents.handoffs.budgets import HandoffBudgets, budgets_in_force
 from contextopt.agents.handoffs.models import BriefState, Finding, PhaseCompression, finding_key, number_of
 from contextopt.agents.models import HandoffPhase, Task
-from contextopt.assemblies.log import Saving, log_saving
+from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import DEMO_ACTOR, Kind
 from contextopt.chat import endpoint
 from contextopt.engine.briefs import findings as values
@@ -32,19 +32,6 @@ ENCODING = "cl100k_base"
 # Change this when the same findings would give another brief.
 WRITER_VERSION = "extract 1"
 NOTE_MAX = 500
-
-
-@dataclass(frozen=True, slots=True)
-class PlainText:
-    """A text that is sent unchanged."""
-
-    text: str
-
-    def render(self) -> str:
-        return self.text
-
-    def field_chars(self) -> list[int]:
-        return [len(self.text)]
 
 
 def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor: str) -> PhaseCompression:
@@ -202,6 +189,7 @@ def log_handoff(compression: PhaseCompression) -> None:
         assembly_ms=compression.assembly_ms,
         phase=compression.phase,
         model=compression.written_by if compression.has_written else "",
+        task_id=compression.task_id,
         details={
             "critical_findings": compression.critical_findings,
             "discarded": compression.discarded,
@@ -209,7 +197,6 @@ def log_handoff(compression: PhaseCompression) -> None:
         },
         config=compression.settings,
         request={
-            "task_id": compression.task_id,
             "phase": compression.phase,
             "version": compression.version,
             "forced": compression.is_forced,

@@ -266,8 +266,8 @@ def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) ->
             )
         phase = HandoffPhase(task.phase)
         compression = make_compression(task, phase, is_forced=data.force, actor=actor)
-        task.phase = following
-        task.save(update_fields=["phase", "updated_at"])
+        task.enter(following)
+        task.save(update_fields=["phase", f"{following}_at", "updated_at"])
     log.info(
         "phase_advanced", task_id=task.pk, phase=task.phase, tokens=compression.tokens_after, actor=actor
     )

@@ -25,15 +25,18 @@ class Command(DocumentCommand):
             help="confidence, planning, building, diagnosis, reviewing, completing, or a phase of the team",
         )
         super().add_options(parser)
+        parser.add_argument("--task-id", metavar="N", help="stored task that the context is for")
 
     def run(self, options: Mapping[str, Any]) -> int:
-        phase = parse_input(PhaseNamed, {"phase": options["phase"]}, {"phase": "PHASE"}).phase
+        given = {name: options[name] for name in ("phase", "task_id")}
+        named = parse_input(PhaseNamed, given, {"phase": "PHASE"})
         result = filter_agent_context(
             team_id=team_of(options).pk,
-            phase=phase,
+            phase=named.phase,
             context=read_document(AgentContextIn, options["file"]).to_value(place=""),
             counter=counter_of(options),
             actor=ACTOR,
+            task_id=named.task_id,
             store=not options["no_log"],
         )
         if options["json"]:

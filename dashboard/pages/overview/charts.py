@@ -43,6 +43,7 @@ KIND_COLOURS = {
     "phase": "var(--system)",
     "retry": "var(--history)",
     "handoff": "var(--response)",
+    "hint": "var(--muted)",
 }
 
 # Line labels closer than this share of the chart's height would overlap.
@@ -311,7 +312,7 @@ def finish(figure: Plot, data: ChartData, rows: str) -> Plot:
 
 
 def kind_name(kind: str) -> str:
-    return {"handoff": "hand-off"}.get(kind, kind)
+    return {"handoff": "hand-off", "hint": "strategy hint"}.get(kind, kind)
 
 
 def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:

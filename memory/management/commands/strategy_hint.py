@@ -16,9 +16,10 @@ class Command(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--task", metavar="TEXT", required=True, help="description of the task to plan")
         parser.add_argument("--repository", metavar="NAME", default="", help="repository of the task")
+        parser.add_argument("--task-id", metavar="N", help="stored task that the hint is for")
 
     def run(self, options: Mapping[str, Any]) -> int:
-        data = parse_input(HintIn, {name: options[name] for name in ("task", "repository")})
+        data = parse_input(HintIn, {name: options[name] for name in ("task", "repository", "task_id")})
         hint = give_hint(team=team_of(options), data=data, actor=ACTOR)
         if options["json"]:
             self.print_json(hint.to_json())

@@ -17,7 +17,7 @@ from contextopt.engine.text.marks import unmark
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Team
-from tests.factories import make_agent_context, make_filtering
+from tests.factories import make_agent_context, make_filtering, make_task
 from tests.factories import make_profile as publish
 
 # phase, kept, saved, per cent: the documented table
@@ -60,6 +60,27 @@ def test_a_filtering_is_an_assembly_with_both_texts(team: Team) -> None:
     assert row.payload.text == result.text == result.outcome.context.render()
     assert row.sha256 == result.certificate.sha256
     assert row.payload.entries == []
+
+
+def test_a_filtering_carries_its_task(team: Team, other_team: Team) -> None:
+    task = make_task(team)
+    row = Assembly.objects.select_related("payload").get(pk=make_filtering(team, task_id=task.pk).id)
+    assert (row.task, row.payload.request["task_id"]) == (task, task.pk)
+    assert Assembly.objects.get(pk=make_filtering(team).id).task is None
+    for stranger in (make_task(other_team).pk, task.pk + 100):
+        with pytest.raises(InvalidInput, match=f"task_id: there is no task {stranger}"):
+            make_filtering(team, task_id=stranger)
+    assert Assembly.objects.count() == 2
+
+
+def test_the_log_outlives_a_deleted_task(team: Team) -> None:
+    task = make_task(team)
+    row = Assembly.objects.get(pk=make_filtering(team, task_id=task.pk).id)
+    task.delete()
+    row.refresh_from_db()
+    assert row.task_id is None
+    with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+        Assembly.objects.filter(pk=row.pk).update(tokens_after=1)
 
 
 def test_an_assembly_from_before_lines_were_marked_still_verifies(team: Team) -> None:

@@ -38,6 +38,15 @@ def test_the_assembly_of_a_filtering_can_be_read_and_verified(api):
     assert [row["id"] for row in api.get("/assemblies", kind="phase").json()["items"]] == [answer["id"]]
 
 
+def test_a_filtering_of_a_task(api, team, other_team):
+    task = factories.make_task(team)
+    answer = api.post(FILTER, {"context": CONTEXT, "task_id": task.pk}).json()
+    assert Assembly.objects.get(pk=answer["id"]).task == task
+    response = api.post(FILTER, {"context": CONTEXT, "task_id": factories.make_task(other_team).pk})
+    assert (response.status_code, fields_of(response)) == (422, {"task_id"})
+    assert Assembly.objects.count() == 1
+
+
 def test_trimmed_to_the_budget(api):
     api.post(PROFILES, {"budget_tokens": 600})
     answer = api.post(FILTER, {"context": CONTEXT}).json()

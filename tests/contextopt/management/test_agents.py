@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 
 from benchmarks.agents.patches import apply_diff
 from contextopt.models import Assembly, Attempt, Team
-from tests.factories import make_agent_context, make_profile
+from tests.factories import make_agent_context, make_profile, make_task
 
 BEFORE = {"cart.py": "".join(f"price_{number} = {number}\n" for number in range(80)), "web.py": "x\n" * 40}
 AFTER = {**BEFORE, "cart.py": BEFORE["cart.py"].replace("price_7 = 7\n", "price_7 = 8\n")}
@@ -103,6 +103,14 @@ class TestFilterPhase:
         assert (row.kind, row.actor, row.tokens_after) == ("phase", "command", answer["filtered_tokens"])
         run("filter_phase", "building", context, "--no-log")
         assert Assembly.objects.count() == 1
+
+    def test_the_context_of_a_task(self, run: Run, context: Path) -> None:
+        task = make_task(Team.objects.ensure_default())
+        run("filter_phase", "building", context, "--task-id", str(task.pk))
+        assert Assembly.objects.get().task == task
+        for wrong in ("0", "first", str(task.pk + 1)):
+            code, _, err = run("filter_phase", "building", context, "--task-id", wrong)
+            assert (code, "task" in err) == (2, True)
 
     def test_an_unknown_phase_warns(self, run: Run, context: Path) -> None:
         code, out, _ = run("filter_phase", "dreaming", context, "--json")

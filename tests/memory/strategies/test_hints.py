@@ -8,8 +8,10 @@ from django.db import connection
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.models import Team
+from contextopt.models import Assembly, Team
 from memory.memories.inputs import HintIn
 from memory.memories.memories import delete_memory
 from memory.models import Memory, MemoryPolicy, StrategyUse
@@ -46,6 +48,17 @@ def test_a_like_task_is_given_the_strategy(team: Team, strategy: Memory) -> None
     assert (strategy.access_count, strategy.last_accessed_at, strategy.use_count) == (0, None, 1)
     use = StrategyUse.objects.get(pk=hint.use_id)
     assert (use.task_id, use.asked) == (task.pk, LIKE)
+
+
+def test_a_hint_is_logged_as_a_cost_of_its_task(team: Team, strategy: Memory) -> None:
+    task = factories.make_task(team)
+    hint = ask(team, task_id=task.pk)
+    row = Assembly.objects.select_related("payload").get(pk=hint.assembly_id)
+    assert (row.kind, row.task, row.payload.text) == ("hint", task, hint.hint)
+    assert (row.tokens_before, row.tokens_saved) == (0, -row.tokens_after)
+    assert row.tokens_after == get_tokenizer("cl100k_base").count(row.payload.text) > 0
+    assert row.payload.ledger["memory_id"] == strategy.pk
+    assert verify_assembly(row.payload) == []
 
 
 def test_an_unlike_task_is_given_none(team: Team, strategy: Memory) -> None:
