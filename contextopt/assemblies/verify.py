@@ -20,7 +20,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 
 type Figure = tuple[str, object]
 
-SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT)
+SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT, Kind.AGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,10 @@ class _Measured:
 
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     ledger, counter = payload.ledger, _counter(payload.assembly)
+    if "sections" in ledger:
+        yield "tokens_after", sum(section["tokens"] for section in ledger["sections"])
+    if payload.purged_at is not None:
+        return
     before = _count_baseline(payload, counter)
     after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
     yield "tokens_before", before

@@ -62,7 +62,7 @@ def trim_field(
         return counter.fits(with_items(context, name, kept), budget_tokens)
 
     sizes = [len(_body(item)) for item in items]
-    whole = _longest(len(items), lambda count: fits(items[:count]), _guess(sizes, share * sum(sizes)))
+    whole = longest(len(items), lambda count: fits(items[:count]), _guess(sizes, share * sum(sizes)))
     kept, first_out = list(items[:whole]), items[whole]
     lines = _body(first_out).splitlines(keepends=True) if name != "tree_paths" else []
 
@@ -71,7 +71,7 @@ def trim_field(
         return kept if part is None else [*kept, part]
 
     room = share * sum(sizes) - sum(sizes[:whole])
-    stays = _longest(len(lines) - 1, lambda count: fits(shortened(count)), _guess(map(len, lines), room))
+    stays = longest(len(lines) - 1, lambda count: fits(shortened(count)), _guess(map(len, lines), room))
     final = shortened(stays)
     is_cut = len(final) > whole
     outcome = Trimmed(name, len(items) - len(final), len(lines) - stays if is_cut else 0)
@@ -94,7 +94,7 @@ def _guess(sizes: Iterable[int], room: float) -> int:
     return 0
 
 
-def _longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
+def longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
     """Return a count up to `total` that fits while the next one does not; 0 always fits.
 
     The search starts at the estimate and moves outwards, so a good one needs two or three steps.
