@@ -22,6 +22,7 @@ from contextopt.api import (
     reference,
     repos,
     spaces,
+    standing,
     tasks,
 )
 from contextopt.api.protocol import problems
@@ -147,7 +148,7 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, conversations, keys,
+        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, standing, conversations, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

@@ -11,7 +11,7 @@ from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
 from contextopt.engine.prompts.warnings import WarningJson
 from memory.steps.build import build_step
-from memory.steps.inputs import StepIn
+from memory.steps.inputs import AgentStepIn
 
 router = Router(tags=["Tasks"])
 
@@ -49,7 +49,7 @@ class StepAttemptOut(TypedDict):
     error: str | None
 
 
-class StepHintOut(TypedDict):
+class StepStrategyOut(TypedDict):
     """The strategy in the text. Rate it by its `use_id`."""
 
     memory_id: int
@@ -68,7 +68,7 @@ class StepRecordOut(TypedDict):
     reason: str
 
 
-class StepOut(TypedDict):
+class AgentStepOut(TypedDict):
     """Everything that an agent is sent for one step.
 
     `id` is the assembly's, and null if nothing is sent because the task waits or stops. Send `task` beside
@@ -92,17 +92,17 @@ class StepOut(TypedDict):
     saved_tokens: int | None
     saved_percent: float | None
     attempt: StepAttemptOut | None
-    hint: StepHintOut | None
+    strategy: StepStrategyOut | None
     records: list[StepRecordOut]
 
 
 @router.post(
     "/agent-context",
     auth=WRITE,
-    response={200: StepOut, 201: StepOut},
+    response={200: AgentStepOut, 201: AgentStepOut},
     summary="Build the context for a step",
 )
-def build_agent_context(request: ApiRequest, data: StepIn) -> HttpResponse:
+def build_agent_context(request: ApiRequest, data: AgentStepIn) -> HttpResponse:
     """Returns everything that an agent needs for one step of a task as one text, and logs it.
 
     The phase's profile says which sections the text has: tree, manifest, the files that the task needs,

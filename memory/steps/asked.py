@@ -18,7 +18,7 @@ from contextopt.errors import InvalidInput, NotFound
 from contextopt.models import Attempt, Repository, StandingDocument, Task, Team
 from contextopt.spaces.spaces import find_space
 from memory.memories.models import Memory
-from memory.steps.inputs import StepIn
+from memory.steps.inputs import AgentStepIn
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Asked:
     """A step to be composed. `repository` is None if the named one is not indexed, or none is named."""
 
     team: Team
-    data: StepIn
+    data: AgentStepIn
     actor: str
     counter: Counter
     profile: ProfileInForce
@@ -70,7 +70,7 @@ class Asked:
         return retry_task(FailedAttempt(self.task.description, "", "", diagnosis, self.latest.number))
 
 
-def read_request(team: Team, data: StepIn, counter: Counter, actor: str) -> Asked:
+def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) -> Asked:
     """Look up everything that the request names, and record a new task or a failed attempt's number.
 
     Raises:

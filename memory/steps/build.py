@@ -1,7 +1,8 @@
 """The only way to build the context for a step: look up → engine → log → what the receiver has now."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import structlog
@@ -25,7 +26,7 @@ from contextopt.models import Attempt, Task, Team
 from memory.memories.inputs import HintIn
 from memory.models import StrategyUse
 from memory.steps.asked import Asked, read_request
-from memory.steps.inputs import StepIn
+from memory.steps.inputs import AgentStepIn
 from memory.steps.receivers import files_after
 from memory.steps.records import record_name
 from memory.steps.results import StepResult
@@ -35,11 +36,16 @@ from memory.strategies.hints import record_use
 log = structlog.get_logger(__name__)
 
 
+type Excess = Callable[[StepResult], int]
+"""Returns by how many tokens an answer with this step, not logged yet, is too long."""
+
+
 @transaction.atomic
-def build_step(*, team: Team, data: StepIn, actor: str) -> StepResult:
+def build_step(*, team: Team, data: AgentStepIn, actor: str, excess: Excess | None = None) -> StepResult:
     """Decide what an agent is sent for one step of a task, log it, and remember what the receiver has.
 
-    A failed attempt in the request is recorded. If the task then waits or stops, nothing is sent.
+    A failed attempt in the request is recorded. If the task then waits or stops, nothing is sent. With
+    `excess`, the budget is lowered until the caller's answer is short enough.
 
     Raises:
         InvalidInput, NotFound, Conflict: see `read_request` and `gather`.
@@ -50,10 +56,22 @@ def build_step(*, team: Team, data: StepIn, actor: str) -> StepResult:
     asked = read_request(team, data, counter, actor)
     if asked.planned and not asked.planned.retry.plan.is_sent:
         return _send_nothing(asked, asked.planned)
-    gathered = gather(asked)
-    composed = compose(gathered.candidates, asked.profile.value, counter, asked_tokens=asked.data.budget)
-    sent = _Sent(asked, gathered, composed, (perf_counter() - started) * 1_000)
-    return sent.store()
+    sent = _decide(asked, gather(asked), excess or (lambda _: 0))
+    return sent.store((perf_counter() - started) * 1_000)
+
+
+def _decide(asked: Asked, gathered: Gathered, excess: Excess) -> "_Sent":
+    """Compose within the budget, or within a lower one if the answer would be too long."""
+    budget, scale = asked.budget, 1.0
+    while True:
+        composed = compose(gathered.candidates, asked.profile.value, asked.counter, asked_tokens=budget)
+        sent = _Sent(asked, gathered, composed)
+        over = excess(sent.draft())
+        if over <= 0 or not composed.tokens:
+            return sent
+        # A token of the text may take several in the answer.
+        budget = max(min(composed.tokens - 1, int(scale * (composed.tokens - over))), 0)
+        scale /= 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,6 @@ class _Sent:
     asked: Asked
     gathered: Gathered
     composed: Composed
-    assembly_ms: float
 
     @property
     def warnings(self) -> tuple[ContextWarning, ...]:
@@ -85,8 +102,21 @@ class _Sent:
             return ()
         return tuple(self.gathered.records.entries(self.composed.kept("docs")))
 
-    def store(self) -> StepResult:
-        asked, saving = self.asked, self.saving()
+    def draft(self) -> StepResult:
+        """Return the result before anything is stored."""
+        counter, text = self.asked.counter, self.composed.step.render()
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return StepResult(
+            asked=self.asked,
+            text=text,
+            sections=self.composed.sections,
+            certificate=Certificate(self.composed.tokens, counter.name, counter.version, digest),
+            warnings=self.warnings,
+            entries=self.entries,
+        )
+
+    def store(self, assembly_ms: float) -> StepResult:
+        asked, saving = self.asked, self.saving(assembly_ms)
         assembly = log_saving(team_id=asked.team.pk, saving=saving, actor=asked.actor)
         attempt = self._store_files(assembly)
         use = self._store_use(assembly)
@@ -98,20 +128,15 @@ class _Sent:
             tokens=self.composed.tokens,
             sections={section.name: section.tokens for section in self.composed.sections},
         )
-        return StepResult(
-            asked=asked,
-            text=saving.text,
-            sections=self.composed.sections,
-            certificate=saving.certificate(),
-            warnings=self.warnings,
-            entries=self.entries,
+        return replace(
+            self.draft(),
             assembly=assembly,
             attempt=attempt,
             use=use,
             full_tokens=saving.tokens_before,
         )
 
-    def saving(self) -> Saving:
+    def saving(self, assembly_ms: float) -> Saving:
         asked, full = self.asked, self.full
         profile = asked.profile
         return Saving(
@@ -122,7 +147,7 @@ class _Sent:
             tokens_after=self.composed.tokens,
             tokens_available=self.composed.budget_tokens,
             counter=asked.counter,
-            assembly_ms=self.assembly_ms,
+            assembly_ms=assembly_ms,
             phase=asked.data.phase,
             model=asked.data.model,
             task_id=asked.task.pk,

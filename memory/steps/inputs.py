@@ -32,7 +32,7 @@ class StepFailureIn(FailureFactsIn, RetryLimitsIn):
     before: Files = Field(default_factory=dict)
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
 
-    def as_attempt(self, data: "StepIn") -> AttemptIn:
+    def as_attempt(self, data: "AgentStepIn") -> AttemptIn:
         """Return the attempt to record."""
         given = self.model_dump(exclude_unset=True)
         return AttemptIn(
@@ -44,7 +44,7 @@ class StepFailureIn(FailureFactsIn, RetryLimitsIn):
         )
 
 
-class StepIn(Input):
+class AgentStepIn(Input):
     """One step of a task: a stored task by its `task_id`, or the text of a new one in `task`.
 
     `context` is what the caller has itself. It goes before what is found here, and the saving is the

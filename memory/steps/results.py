@@ -60,7 +60,7 @@ class StepResult:
             "saved_tokens": self.saved_tokens,
             "saved_percent": percent_of(self.saved_tokens, self.full_tokens or 0),
             "attempt": self._attempt_json(),
-            "hint": {"memory_id": self.use.memory_id, "use_id": self.use.pk} if self.use else None,
+            "strategy": {"memory_id": self.use.memory_id, "use_id": self.use.pk} if self.use else None,
             "records": [_record_json(entry) for entry in self.entries],
         }
 

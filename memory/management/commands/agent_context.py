@@ -11,7 +11,7 @@ from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_inpu
 from contextopt.management.documents import read_document
 from contextopt.models import Repository, Team
 from memory.steps.build import build_step
-from memory.steps.inputs import DEFAULT_PHASE, StepFailureIn, StepIn
+from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn, StepFailureIn
 from memory.steps.results import StepResult
 
 NAMES = {"task_id": "TASK"}
@@ -54,7 +54,7 @@ class Command(ReportingCommand):
             given["context"] = read_document(AgentContextIn, options["file"])
         if options["failure"]:
             given["failure"] = read_document(StepFailureIn, options["failure"])
-        result = build_step(team=team, data=parse_input(StepIn, given, NAMES), actor=ACTOR)
+        result = build_step(team=team, data=parse_input(AgentStepIn, given, NAMES), actor=ACTOR)
         if options["json"]:
             self.print_json(result.to_json())
         else:

@@ -8,7 +8,7 @@ from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.models import Repository, Space, Team
 from memory.steps.build import build_step
-from memory.steps.inputs import StepIn
+from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
 from tests import factories
 from tests.gitrepos import SHOP
@@ -37,6 +37,6 @@ def build(team: Team):
     def run(**data: Any) -> StepResult:
         if "task_id" not in data:
             data = {"task": TASK, "repository": "shop", **data}
-        return build_step(team=team, data=StepIn(**data), actor="test")
+        return build_step(team=team, data=AgentStepIn(**data), actor="test")
 
     return run

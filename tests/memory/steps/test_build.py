@@ -13,7 +13,7 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Attempt, Record, Repository, Space, Task, Team
 from memory.models import Memory, StrategyUse
-from memory.steps.inputs import StepIn
+from memory.steps.inputs import AgentStepIn
 from memory.steps.repository import IN_RETRY, SENT_BEFORE
 from memory.steps.results import StepResult
 from tests import factories
@@ -165,7 +165,7 @@ def test_what_does_not_exist_is_named_and_nothing_is_stored(
 @pytest.mark.parametrize("data", [{}, {"task_id": 1, "task": "x"}, {"task": " "}, {"task": "x", "a": 1}])
 def test_a_step_is_about_one_task(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        StepIn(**data)
+        AgentStepIn(**data)
 
 
 def test_nothing_of_another_team_is_found(build: Any, shop: Repository, other_team: Team) -> None:
