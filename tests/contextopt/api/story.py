@@ -324,7 +324,7 @@ def tell_of_memories(story: Story) -> None:
 def tell_of_steps(story: Story) -> None:
     ask = story.ask
     ask("post", "/standing-documents", {
-        "repository": "shop", "title": "Conventions", "content": "Prices are decimals. Round once, at the end.",
+        "repository": "shop", "title": "Conventions", "content": "Prices are decimals. Round once.",
     }, document="id")  # fmt: skip
     ask("get", "/standing-documents", query={"repository": "shop"})
     ask("get", "/standing-documents/{document}")
