@@ -25,7 +25,7 @@ class Keyset:
     is_descending: bool
     key: TypeAdapter[tuple[Any, ...]]
 
-    def encode(self, row: Model) -> str:
+    def encode(self, row: object) -> str:
         values = [getattr(row, field) for field in self.fields]
         return base64.urlsafe_b64encode(to_json([self.name, *values])).decode().rstrip("=")
 

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from dashboard.pages import palette, start
-from dashboard.pages.agents import phases, repositories, retries, tasks
+from dashboard.pages.agents import phases, repositories, retries, tasks, timelines
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews
 from dashboard.pages.connect import connect
@@ -65,7 +65,8 @@ urlpatterns = [
     path("retries/<int:task_id>/", retries.retry, name="retry"),
     path("tasks/", tasks.tasks, name="tasks"),
     path("tasks/new/", tasks.task_new, name="task_new"),
-    path("tasks/<int:task_id>/", tasks.task, name="task"),
+    path("tasks/<int:task_id>/", timelines.task, name="task"),
+    path("tasks/<int:task_id>/findings/", tasks.task_findings, name="task_findings"),
     path("tasks/<int:task_id>/check", tasks.finding_check, name="finding_check"),
     path("tasks/<int:task_id>/findings/<int:number>/", tasks.finding, name="finding"),
     path("tasks/<int:task_id>/findings/<int:number>/change", tasks.finding_change, name="finding_change"),

@@ -142,13 +142,19 @@ class Task(models.Model):
         self.phase = phase
         setattr(self, f"{phase}_at", timezone.now())
 
+    def entered_at(self, phase: HandoffPhase) -> datetime | None:
+        """Return when it entered the phase, or None if it has not."""
+        times = {HandoffPhase.DESIGN: self.design_at, HandoffPhase.IMPLEMENTATION: self.implementation_at}
+        return times.get(phase, self.created_at)
+
     def phase_at(self, moment: datetime) -> HandoffPhase:
         """Return the phase that the task was in."""
-        if self.implementation_at and moment >= self.implementation_at:
-            return HandoffPhase.IMPLEMENTATION
-        if self.design_at and moment >= self.design_at:
-            return HandoffPhase.DESIGN
-        return HandoffPhase.ANALYSIS
+        entered = [
+            phase
+            for phase in HandoffPhase
+            if phase.before and (at := self.entered_at(phase)) and moment >= at
+        ]
+        return entered[-1] if entered else HandoffPhase.ANALYSIS
 
 
 class Action(models.TextChoices):

@@ -24,6 +24,7 @@ from contextopt.api import (
     spaces,
     standing,
     tasks,
+    timelines,
 )
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
@@ -148,7 +149,8 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, spaces, records, configs, phases, tasks, handoffs, repos, standing, conversations, keys,
+        assemblies, spaces, records, configs, phases, tasks, timelines, handoffs, repos, standing,
+        conversations, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

@@ -93,7 +93,7 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 
 
 class Assembly(models.Model):
-    """One decision, in numbers. A trigger refuses changes to all but `task`, emptied when the task is deleted.
+    """One decision, in numbers. A trigger refuses changes, except to forget a deleted task.
 
     `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
     `tokens_after` is what was sent. The saving is the difference and may be negative.

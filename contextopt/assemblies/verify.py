@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter as Multiset
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -41,13 +41,27 @@ def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
     Raises:
         UnknownEncoding: the tokenizer used then is not available.
     """
+    return compare(payload, recompute(payload))
+
+
+def compare(payload: AssemblyPayload, figures: Mapping[str, object]) -> list[Difference]:
+    """Return those of the recomputed figures that are stored differently."""
     assembly = payload.assembly
-    figures = _from_saving(payload) if assembly.kind in SAVINGS else _from_space(payload)
     return [
         Difference(name, stored, value)
-        for name, value in chain(figures, _from_rule(payload))
+        for name, value in figures.items()
         if (stored := _stored(assembly, payload, name)) != value
     ]
+
+
+def recompute(payload: AssemblyPayload) -> dict[str, object]:
+    """Return every figure of the assembly, computed from its payload.
+
+    Raises:
+        UnknownEncoding: the tokenizer used then is not available.
+    """
+    figures = _from_saving(payload) if payload.assembly.kind in SAVINGS else _from_space(payload)
+    return dict(chain(figures, _from_rule(payload)))
 
 
 def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:

@@ -29,11 +29,12 @@ from dashboard.demo.handoffs import HANDOFFS
 from dashboard.demo.memory import MEMORY
 from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
 from dashboard.demo.stories import Story, read_story, tell
+from dashboard.demo.timeline import TIMELINE
 
 log = structlog.get_logger(__name__)
 
 STORIES = tuple(map(read_story, ("support", "engineering", "research")))
-CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY)
+CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY, TIMELINE)
 SOURCE = DEMO_ACTOR
 # Share of requests that ask a question.
 ASKED = 0.3

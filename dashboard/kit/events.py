@@ -27,7 +27,7 @@ from dashboard.kit.access import TeamRequest, enter_team
 log = structlog.get_logger(__name__)
 
 EVENTS_PATH = "/events"
-TOPICS = ("assemblies", "votes", "keys")
+TOPICS = ("assemblies", "votes", "keys", "tasks")
 LOOK_SECONDS = 0.25
 # Proxies close a connection that is silent for longer.
 HEARTBEAT_SECONDS = 15.0
@@ -43,7 +43,11 @@ SELECT ARRAY(SELECT id FROM contextopt_assembly WHERE team_id = %(team)s
        ARRAY(SELECT (id, updated_at)::text FROM memory_vote WHERE team_id = %(team)s
               ORDER BY created_at DESC, id DESC LIMIT 20),
        ARRAY(SELECT (id, ways)::text FROM contextopt_apikey WHERE team_id = %(team)s
-              ORDER BY id DESC LIMIT 20)
+              ORDER BY id DESC LIMIT 20),
+       ARRAY(SELECT (t.id, t.updated_at,
+                     (SELECT max(number) FROM contextopt_finding WHERE task_id = t.id))::text
+               FROM (SELECT id, updated_at FROM contextopt_task WHERE team_id = %(team)s
+                      ORDER BY created_at DESC, id DESC LIMIT 20) t)
 """
 
 

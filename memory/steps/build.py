@@ -179,7 +179,7 @@ class _Sent:
         kept = [entry["id"] for entry in self.entries if entry["kept"]]
         return {
             "sections": [section.to_json() for section in self.composed.sections],
-            "trimmed": list(self.composed.trimmed),
+            "trimmed": [cut._asdict() for cut in self.composed.trimmed],
             "candidates": pack_entries(self.entries),
             "record_lines": {record_id: at[record_name(record_id)] for record_id in kept},
         }

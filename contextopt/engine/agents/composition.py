@@ -30,7 +30,7 @@ from contextopt.engine.agents.steps import (
     item_text,
     items_in,
 )
-from contextopt.engine.agents.trims import TRIM_ORDER, items_of, longest, trim, trim_field
+from contextopt.engine.agents.trims import TRIM_ORDER, Trimmed, items_of, longest, trim, trim_field
 from contextopt.engine.prompts.truncation import OVER_BUDGET
 from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL, ContextWarning, Remedy
 from contextopt.engine.text.counters import Counter, Measurable
@@ -48,14 +48,14 @@ _WORDS = {
 class Composed:
     """The step that is sent, with its exact size and the ledger of all sections that had candidates.
 
-    `trimmed` names the sections that had to give up candidates for the budget.
+    `trimmed` has the sections that had to give up candidates, or lines of one, for the budget.
     """
 
     step: Step
     tokens: int
     budget_tokens: int
     sections: tuple[SectionLedger, ...]
-    trimmed: tuple[str, ...]
+    trimmed: tuple[Trimmed, ...]
     warnings: tuple[ContextWarning, ...]
 
     @property
@@ -94,7 +94,7 @@ def compose(
     step = replace(step, context=context)
     sections = tuple(_ledgers(candidates, step, fields, counter))
     warning = _too_small(sections, whole, budget, profile.budget_tokens, counter)
-    trimmed = tuple(name for name in SECTIONS if items_in(step, name) != items_in(whole, name))
+    trimmed = tuple(_trimmed(whole, step))
     return Composed(step, counter.count(step), budget, sections, trimmed, tuple(warning))
 
 
@@ -180,6 +180,18 @@ def _filled_up(context: AgentContext, whole: AgentContext, budget: int, around: 
         if value != getattr(context, name):
             context = _within(replace(context, **{name: value}), name, budget, around)
     return context
+
+
+def _trimmed(whole: Step, step: Step) -> Iterator[Trimmed]:
+    for name in SECTIONS:
+        wanted, kept = items_in(whole, name), items_in(step, name)
+        # Only the last kept item can be cut. A retry's first is all of it but its files.
+        lines = [
+            len(item_text(name, each[len(kept) - 1]).splitlines()) if kept else 0 for each in (wanted, kept)
+        ]
+        cut_lines = lines[0] - lines[1]
+        if len(kept) < len(wanted) or cut_lines:
+            yield Trimmed(name, len(wanted) - len(kept), cut_lines)
 
 
 def _ledgers(

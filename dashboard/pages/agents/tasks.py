@@ -28,7 +28,7 @@ from dashboard.pages.agents.handoffs import (
     read_finding_figures,
 )
 
-TEMPLATE = "dashboard/task.html"
+TEMPLATE = "dashboard/task_findings.html"
 INT_MAX = 2**31 - 1
 # The form is on the same page as that of a new finding, which has fields of the same names.
 LABELS_ID = "labels-%s"
@@ -56,7 +56,7 @@ def task_new(request: TeamRequest) -> HttpResponse:
     form = TaskForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (made := _create(request, form)):
         messages.success(request, "Task created. Add the findings of the analysis.")
-        return redirect("dashboard:task", made.pk)
+        return redirect("dashboard:task_findings", made.pk)
     status = 422 if form.is_bound else 200
     return render_page(request, "dashboard/task_new.html", {"form": form}, status=status)
 
@@ -72,7 +72,7 @@ def _create(request: TeamRequest, form: TaskForm) -> Task | None:
 
 @require_http_methods(["GET", "POST"])
 @team_page
-def task(request: TeamRequest, task_id: int) -> HttpResponse:
+def task_findings(request: TeamRequest, task_id: int) -> HttpResponse:
     """Show the board; a POST adds a finding."""
     found = get_task(request, task_id)
     if request.method == "GET":
@@ -81,7 +81,7 @@ def task(request: TeamRequest, task_id: int) -> HttpResponse:
     form = FindingForm(request.POST, task=found)
     if form.is_valid() and (added := _add(request, found, form)):
         messages.success(request, f"Added {added.key}.")
-        return redirect(f"{reverse('dashboard:task', args=[found.pk])}#new-finding")
+        return redirect(f"{reverse('dashboard:task_findings', args=[found.pk])}#new-finding")
     return _render(request, found, form, status=422)
 
 
@@ -105,7 +105,7 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
     found = get_task(request, task_id)
     require_role(request, Role.EDITOR)
     if not request.htmx:
-        return redirect("dashboard:task", found.pk)
+        return redirect("dashboard:task_findings", found.pk)
     form = FindingForm(request.POST, task=found)
     checked: Finding | None = None
     if form.is_valid():
@@ -162,7 +162,7 @@ def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpRespo
     if request.htmx:
         return _render_finding(request, task, changed, is_saved=True)
     messages.success(request, f"Updated {changed.key}.")
-    return redirect("dashboard:task", task.pk)
+    return redirect("dashboard:task_findings", task.pk)
 
 
 def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding | None:
@@ -209,7 +209,7 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
         messages.error(request, str(error))
     else:
         messages.success(request, f"Resolved {resolved.key}.")
-    return redirect("dashboard:task", task.pk)
+    return redirect("dashboard:task_findings", task.pk)
 
 
 @require_POST
@@ -228,7 +228,7 @@ def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"Compressed {compression.phase}.")
-    return redirect("dashboard:task", found.pk)
+    return redirect("dashboard:task_findings", found.pk)
 
 
 @require_POST
@@ -247,7 +247,7 @@ def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"The task is now in {advanced.phase}.")
-    return redirect("dashboard:task", found.pk)
+    return redirect("dashboard:task_findings", found.pk)
 
 
 def _render(request: TeamRequest, found: Task, form: FindingForm, status: int = 200) -> HttpResponse:

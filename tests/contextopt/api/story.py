@@ -271,6 +271,7 @@ def tell_of_findings(story: Story) -> None:
     ask("post", "/tasks/{task}/compress")
     ask("get", "/tasks/{task}/status")
     ask("get", "/tasks/{task}")
+    ask("get", "/tasks/{task}/timeline", query={"kind": "handoff"})
 
 
 def tell_of_repositories(story: Story) -> None:

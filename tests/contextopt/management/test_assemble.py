@@ -244,7 +244,7 @@ def test_savings_are_verified_and_a_wrong_figure_is_found(default_space: Space, 
     results = [make_assembly(default_space) for _ in range(3)]
     code, out, err = run("verify_savings", "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == {"checked": 3, "purged": 0, "differences": []}
+    assert json.loads(out) == {"checked": 3, "purged": 0, "tasks": 0, "differences": []}
     payload = AssemblyPayload.objects.get(pk=results[1].id)
     payload.text += "- one more\n"
     payload.save()
@@ -283,8 +283,8 @@ def test_verification_goes_by_bounded_chunks(
         make_assembly(default_space)
     with CaptureQueriesContext(connection) as queries:
         run("verify_savings")
-    # The team, then three chunks and an empty one that ends the loop.
-    assert len(queries) == 1 + 4
+    # The team, then three chunks and an empty one that ends the loop, then the accounts of tasks.
+    assert len(queries) == 1 + 4 + 1
 
 
 class Interrupted(ReportingCommand):

@@ -1,6 +1,14 @@
 """The demo's memories: there after loading, gone after removal, with other memories untouched."""
 
-from contextopt.models import Message, Team
+from datetime import timedelta
+
+import time_machine
+
+from contextopt.agents.timeline.account import read_account
+from contextopt.agents.timeline.events import EventKind
+from contextopt.agents.timeline.sources import read_events
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.models import Assembly, AssemblyPayload, HandoffPhase, Message, Task, Team
 from dashboard.demo import load_demo, remove_demo, summarise_demo
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
@@ -45,3 +53,20 @@ def test_removal_leaves_what_is_not_the_demos(team: Team) -> None:
     assert list(Memory.objects.filter(team=team)) == [own]
     assert not Vote.objects.filter(team=team).exists()
     assert not any(count for _, count in summarise_demo(team).more)
+
+
+def test_a_completed_task_has_a_timeline_over_an_hour(team: Team) -> None:
+    with time_machine.travel(NOW, tick=True):
+        load(team)
+    task = Task.objects.of(team).get(state="completed", repository="demo-invoicing", attempts__number=2)
+    events = read_events(task, kinds=frozenset(EventKind.values), cursor=None, limit=200).events
+    assert {event.kind for event in events} == set(EventKind)
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    assert timedelta(minutes=50) < events[-1].at - events[0].at < timedelta(hours=1)
+    assert events[-1].at < NOW
+    assert {event.phase for event in events} == set(HandoffPhase)
+    account = read_account(task)
+    assert (account.saved_percent or 0) > 30
+    assert account.assemblies == Assembly.objects.filter(task=task, is_demo=True).count() == 11
+    for payload in AssemblyPayload.objects.filter(assembly__task=task):
+        assert verify_assembly(payload) == []

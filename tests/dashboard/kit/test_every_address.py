@@ -45,6 +45,7 @@ PAGES = {
     "retry": True,
     "tasks": False,
     "task": True,
+    "task_findings": True,
     "finding": True,
     "repositories": False,
     "repository": True,

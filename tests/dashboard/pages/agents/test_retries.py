@@ -255,7 +255,7 @@ def test_reviewers_see_it_too(team: Team, task: Task) -> None:
 def test_the_inspector_shows_a_retry(owner_client: Client, task: Task) -> None:
     result = factories.make_attempt(task, files={"cart.py": BEFORE.replace("line 7\n", "")})
     html = html_of(owner_client, f"/assemblies/{result.attempt.assembly_id}/")
-    assert f"retry 1 of task {task.pk}" in html
+    assert (f"task {task.pk}</a>" in html, "retry 1</a>" in html) == (True, True)
     assert "## Latest error" in html
     assert "verified now" in html
     assert "stage 3" not in html

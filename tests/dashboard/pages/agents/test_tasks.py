@@ -40,6 +40,11 @@ def task(team: Team) -> Task:
 
 @pytest.fixture
 def board(task: Task) -> str:
+    return f"{URL}{task.pk}/findings/"
+
+
+@pytest.fixture
+def place(task: Task) -> str:
     return f"{URL}{task.pk}/"
 
 
@@ -122,7 +127,7 @@ def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, ta
 def test_a_task_is_made(owner_client: Client, team: Team) -> None:
     response = owner_client.post(f"{URL}new/", {"description": "Round prices", "external_id": "T-1"})
     task = Task.objects.get()
-    assert response["Location"] == f"{URL}{task.pk}/"
+    assert response["Location"] == f"{URL}{task.pk}/findings/"
     assert (task.description, task.created_by) == ("Round prices", "user:olga")
     again = owner_client.post(f"{URL}new/", {"description": "Round prices", "external_id": "T-1"})
     assert again.status_code == 422
@@ -153,10 +158,10 @@ def test_a_finding_is_added(owner_client: Client, task: Task, board: str) -> Non
     ],
 )
 def test_a_bad_finding_says_what_is_wrong_at_once_and_when_sent(
-    owner_client: Client, task: Task, board: str, changes: dict[str, str], words: str
+    owner_client: Client, task: Task, board: str, place: str, changes: dict[str, str], words: str
 ) -> None:
     data = {**FINDING, **changes}
-    checked = owner_client.post(f"{board}check", data, headers={**HTMX, "HX-Target": "finding-check"})
+    checked = owner_client.post(f"{place}check", data, headers={**HTMX, "HX-Target": "finding-check"})
     assert checked.status_code == 200
     assert words in checked.content.decode()
     assert "<html" not in checked.content.decode()
@@ -166,9 +171,11 @@ def test_a_bad_finding_says_what_is_wrong_at_once_and_when_sent(
     assert not Finding.objects.exists()
 
 
-def test_a_good_finding_is_told_its_number_and_weight(owner_client: Client, task: Task, board: str) -> None:
+def test_a_good_finding_is_told_its_number_and_weight(
+    owner_client: Client, task: Task, board: str, place: str
+) -> None:
     factories.make_finding(task)
-    html = owner_client.post(f"{board}check", FINDING, headers=HTMX).content.decode()
+    html = owner_client.post(f"{place}check", FINDING, headers=HTMX).content.decode()
     assert "Valid. This will be F-002 with" in html
     assert Finding.objects.count() == 1
 
@@ -187,11 +194,13 @@ def test_before_the_hand_off(owner_client: Client, task: Task, board: str) -> No
     assert "starts with at most 36,800 tokens" in html
 
 
-def test_what_was_handed_on_and_what_became_of_each(owner_client: Client, task: Task, board: str) -> None:
+def test_what_was_handed_on_and_what_became_of_each(
+    owner_client: Client, task: Task, board: str, place: str
+) -> None:
     factories.make_finding(task)
     factories.make_finding(task, tags=["critical"], content={"table": "carts"})
     factories.make_finding(task, confidence=0.1, content={"description": "Maybe pigeons"})
-    assert owner_client.post(f"{board}advance", {"to": "design"}).status_code == 302
+    assert owner_client.post(f"{place}advance", {"to": "design"}).status_code == 302
     task.refresh_from_db()
     assert task.phase == "design"
     html = html_of(owner_client, board)
@@ -205,45 +214,47 @@ def test_what_was_handed_on_and_what_became_of_each(owner_client: Client, task: 
     assert 'id="chart-data"' in html
 
 
-def test_open_decisions_stop_it_until_they_are_resolved(owner_client: Client, task: Task, board: str) -> None:
+def test_open_decisions_stop_it_until_they_are_resolved(
+    owner_client: Client, task: Task, board: str, place: str
+) -> None:
     factories.make_finding(task, decision="open")
     html = html_of(owner_client, board)
     assert "Open decisions" in html
     assert 'name="force"' in html
-    response = owner_client.post(f"{board}advance", {"to": "design"}, follow=True)
+    response = owner_client.post(f"{place}advance", {"to": "design"}, follow=True)
     assert "F-001" in response.content.decode()
     assert Task.objects.get().phase == "analysis"
-    owner_client.post(f"{board}findings/1/resolve", {"resolution": "Whole cents"})
+    owner_client.post(f"{place}findings/1/resolve", {"resolution": "Whole cents"})
     finding = Finding.objects.get()
     assert (finding.decision, finding.resolution) == ("resolved", "Whole cents")
-    owner_client.post(f"{board}findings/1/resolve")
-    assert owner_client.post(f"{board}findings/9/resolve").status_code == 404
-    owner_client.post(f"{board}advance", {"to": "design"})
+    owner_client.post(f"{place}findings/1/resolve")
+    assert owner_client.post(f"{place}findings/9/resolve").status_code == 404
+    owner_client.post(f"{place}advance", {"to": "design"})
     assert Task.objects.get().phase == "design"
 
 
-def test_a_forced_hand_off_is_shown_as_such(owner_client: Client, task: Task, board: str) -> None:
+def test_a_forced_hand_off_is_shown_as_such(owner_client: Client, task: Task, board: str, place: str) -> None:
     factories.make_finding(task, decision="open")
-    owner_client.post(f"{board}compress", {"force": "1"})
+    owner_client.post(f"{place}compress", {"force": "1"})
     assert "Handed on with open decisions" in html_of(owner_client, board)
 
 
-def test_too_much_is_diagnosed(owner_client: Client, task: Task, board: str) -> None:
+def test_too_much_is_diagnosed(owner_client: Client, task: Task, board: str, place: str) -> None:
     HandoffSettings.objects.create(team=task.team, phase="analysis", max_critical=1, brief_tokens=20)
     for number in range(2):
         factories.make_finding(task, tags=["critical"], content={"description": f"Whole {number}"})
     for number in range(6):
         words = " ".join(f"word{number}{place}" for place in range(60))
         factories.make_finding(task, content={"description": words})
-    owner_client.post(f"{board}compress")
+    owner_client.post(f"{place}compress")
     html = html_of(owner_client, board)
     assert "Too many critical findings" in html
     assert "Information lost" in html
 
 
-def test_the_next_phase_is_not_skipped(owner_client: Client, task: Task, board: str) -> None:
+def test_the_next_phase_is_not_skipped(owner_client: Client, task: Task, place: str) -> None:
     factories.make_finding(task)
-    owner_client.post(f"{board}advance", {"to": "implementation"})
+    owner_client.post(f"{place}advance", {"to": "implementation"})
     assert Task.objects.get().phase == "analysis"
 
 
@@ -265,14 +276,14 @@ def test_the_board_is_a_partial(partial: Callable[..., str], task: Task, board: 
 
 
 def test_a_left_out_finding_is_fetched_in_full(
-    owner_client: Client, partial: Callable[..., str], task: Task, board: str
+    owner_client: Client, partial: Callable[..., str], task: Task, place: str
 ) -> None:
     factories.make_finding(task, confidence=0.1, content={"description": "Maybe <pigeons>"})
     factories.make_advance(task)
-    assert "Maybe &lt;pigeons&gt;" in partial(f"{board}findings/1/", "finding-shown")
-    assert "<h1>F-001</h1>" in html_of(owner_client, f"{board}findings/1/")
+    assert "Maybe &lt;pigeons&gt;" in partial(f"{place}findings/1/", "finding-shown")
+    assert "<h1>F-001</h1>" in html_of(owner_client, f"{place}findings/1/")
     for number in (2, 2**40):
-        assert owner_client.get(f"{board}findings/{number}/").status_code == 404
+        assert owner_client.get(f"{place}findings/{number}/").status_code == 404
 
 
 def test_the_inspector_shows_a_hand_off(owner_client: Client, task: Task) -> None:
@@ -285,7 +296,7 @@ def test_the_inspector_shows_a_hand_off(owner_client: Client, task: Task) -> Non
 
 
 def test_a_late_finding_is_added_and_its_phase_compressed_again(
-    owner_client: Client, task: Task, board: str
+    owner_client: Client, task: Task, board: str, place: str
 ) -> None:
     factories.make_finding(task)
     factories.make_advance(task)
@@ -299,7 +310,7 @@ def test_a_late_finding_is_added_and_its_phase_compressed_again(
     html = html_of(owner_client, board)
     assert "Changed since" in html
     assert "Compress again" in html
-    owner_client.post(f"{board}compress", {"phase": "analysis"})
+    owner_client.post(f"{place}compress", {"phase": "analysis"})
     assert [each.version for each in PhaseCompression.objects.order_by("id")] == [1, 2]
     html = html_of(owner_client, board)
     assert "Changed since" not in html
@@ -308,10 +319,10 @@ def test_a_late_finding_is_added_and_its_phase_compressed_again(
         assert f'href="/assemblies/{compression.assembly_id}/"' in html
 
 
-def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: Task, board: str) -> None:
+def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: Task, place: str) -> None:
     for _ in range(2):
         factories.make_finding(task)
-    url, shown = f"{board}findings/2/change", {**HTMX, "HX-Target": "finding-shown"}
+    url, shown = f"{place}findings/2/change", {**HTMX, "HX-Target": "finding-shown"}
     html = owner_client.post(
         url, {"tags": "critical, money", "depends_on": "f-1"}, headers=shown
     ).content.decode()
@@ -320,7 +331,7 @@ def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: T
     assert "Saved." in html
     finding = Finding.objects.get(number=2)
     assert (finding.tags, finding.dependencies) == (["critical", "money"], ["F-001"])
-    assert 'value="critical, money"' in html_of(owner_client, f"{board}findings/2/")
+    assert 'value="critical, money"' in html_of(owner_client, f"{place}findings/2/")
     wrong = {"tags": "critical", "depends_on": "F-002"}
     html = owner_client.post(url, wrong, headers=shown).content.decode()
     assert "F-002 would depend on itself" in html
@@ -329,25 +340,25 @@ def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: T
     finding.refresh_from_db()
     assert (finding.tags, finding.dependencies) == ([], [])
     Task.objects.filter(pk=task.pk).update(state="completed")
-    assert "Save tags" not in html_of(owner_client, f"{board}findings/2/")
+    assert "Save tags" not in html_of(owner_client, f"{place}findings/2/")
     assert "completed" in owner_client.post(url, {"tags": "x"}, headers=shown).content.decode()
-    assert owner_client.post(f"{board}findings/9/change").status_code == 404
+    assert owner_client.post(f"{place}findings/9/change").status_code == 404
 
 
 # Roles
 
 
-WRITES = ["", "check", "compress", "advance", "findings/1/resolve", "findings/1/change"]
+WRITES = ["findings/", "check", "compress", "advance", "findings/1/resolve", "findings/1/change"]
 
 
-def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str) -> None:
+def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str, place: str) -> None:
     factories.make_finding(task, decision="open")
     html = html_of(teammate_client, board)
     assert "Add finding" not in html
     assert "Resolve" not in html
     assert teammate_client.get(f"{URL}new/").status_code == 403
     for path in WRITES:
-        assert teammate_client.post(f"{board}{path}", FINDING).status_code == 403
+        assert teammate_client.post(f"{place}{path}", FINDING).status_code == 403
     assert Finding.objects.get().is_open
 
 
@@ -356,17 +367,17 @@ def test_editors_may(team: Team, task: Task, board: str) -> None:
     assert editor.post(board, FINDING).status_code == 302
 
 
-def test_outsiders_find_nothing(outsider_client: Client, task: Task, board: str) -> None:
+def test_outsiders_find_nothing(outsider_client: Client, task: Task, board: str, place: str) -> None:
     factories.make_finding(task)
     assert numbers(outsider_client) == []
     assert outsider_client.get(board).status_code == 404
-    assert outsider_client.get(f"{board}findings/1/").status_code == 404
+    assert outsider_client.get(f"{place}findings/1/").status_code == 404
     for path in WRITES:
-        assert outsider_client.post(f"{board}{path}", FINDING).status_code == 404
+        assert outsider_client.post(f"{place}{path}", FINDING).status_code == 404
 
 
-def test_nobody_is_asked_to_log_in(client: Client, task: Task, board: str) -> None:
-    for url in (URL, board, f"{board}findings/1/"):
+def test_nobody_is_asked_to_log_in(client: Client, task: Task, board: str, place: str) -> None:
+    for url in (URL, board, f"{place}findings/1/"):
         assert client.get(url).status_code == 302
 
 

@@ -1,0 +1,1 @@
+"""A task's events in order of time, and its account."""

@@ -1,0 +1,109 @@
+"""What happened to a task: one value for each event, with its tokens."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+
+from contextopt.agents.models import HandoffPhase
+from contextopt.assemblies.models import Assembly
+
+type Key = tuple[datetime, int, int]
+
+
+class EventKind(models.TextChoices):
+    """The kinds of events, in the order of those that happen at the same moment."""
+
+    HINT = "hint", "Hint"
+    CONTEXT = "context", "Context"
+    FINDING = "finding", "Finding"
+    DECISION = "decision", "Decision"
+    HANDOFF = "handoff", "Hand-off"
+    ATTEMPT = "attempt", "Attempt"
+    RETRY = "retry", "Retry"
+    COMPLETION = "completion", "Completion"
+
+    @property
+    def rank(self) -> int:
+        return list(EventKind).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. Its tokens are those of its assembly; an event without an assembly sent nothing.
+
+    `number` orders the events of a kind. `unsent` says why a retry sent nothing. `text` is the error of a
+    failed attempt, or the resolution of a decision.
+    """
+
+    at: datetime
+    kind: EventKind
+    number: int
+    phase: HandoffPhase
+    title: str
+    note: str = ""
+    text: str = ""
+    label: str = ""
+    assembly: Assembly | None = None
+    baseline: str = ""
+    unsent: str = ""
+    finding: str | None = None
+    attempt: int | None = None
+    memory_id: int | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.kind.rank
+
+    @property
+    def key(self) -> Key:
+        return self.at, self.rank, self.number
+
+    @property
+    def sent_tokens(self) -> int | None:
+        """Tokens sent, or None if this is no event that sends anything."""
+        if self.assembly is None:
+            return 0 if self.unsent else None
+        return self.assembly.tokens_after
+
+    @property
+    def full_tokens(self) -> int | None:
+        """Tokens that would have been sent, or None if they are not compared."""
+        return self.assembly.tokens_before if self.assembly and self.assembly.saving_counts else None
+
+    @property
+    def saved_tokens(self) -> int | None:
+        return self.assembly.tokens_saved if self.assembly else None
+
+    @property
+    def saved_percent(self) -> float | None:
+        if self.saved_tokens is None or not self.full_tokens:
+            return None
+        return round(100 * self.saved_tokens / self.full_tokens, 1)
+
+    @property
+    def not_compared(self) -> str:
+        """The reason why the event counts neither as a saving nor as a cost; empty if it counts."""
+        return self.assembly.not_counted if self.assembly else self.unsent
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "kind": self.kind.value,
+            "phase": self.phase.value,
+            "title": self.title,
+            "label": self.label,
+            "note": self.note,
+            "text": self.text,
+            "sent_tokens": self.sent_tokens,
+            "full_tokens": self.full_tokens,
+            "saved_tokens": self.saved_tokens,
+            "saved_percent": self.saved_percent,
+            "baseline": self.baseline or None,
+            "not_compared": self.not_compared or None,
+            "assembly_id": self.assembly.pk if self.assembly else None,
+            "finding": self.finding,
+            "attempt": self.attempt,
+            "memory_id": self.memory_id,
+        }

@@ -1,0 +1,262 @@
+"""Reads the events of a task in order of time. Each kind of event has one source."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Max, Q
+from django.db.models.functions import Coalesce
+from pydantic import TypeAdapter
+
+from contextopt.agents.completions import Completion
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Action, Attempt, HandoffPhase, Task
+from contextopt.agents.retries import FULL_REPLAN
+from contextopt.agents.timeline.events import Event, EventKind
+from contextopt.agents.timeline.words import attempt_note, context_note, error_line, learned_note, plural
+from contextopt.assemblies.models import BASELINES, Assembly, Kind
+from contextopt.inputs import BigInt
+from contextopt.paging import Keyset, MomentKey
+
+BY_TIME = Keyset(
+    "event", ("at", "rank", "number"), is_descending=False, key=TypeAdapter(tuple[MomentKey, BigInt, BigInt])
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Some events, oldest first, and the cursor of the events after them, or None if there are none."""
+
+    events: tuple[Event, ...]
+    next_cursor: str | None
+
+
+def read_events(task: Task, *, kinds: frozenset[str], cursor: str | None, limit: int) -> EventPage:
+    """Return the task's events of these kinds after a cursor, oldest first. Each kind takes one query.
+
+    Raises:
+        InvalidInput: the cursor is none that this list gave.
+    """
+    key = BY_TIME.decode(cursor) if cursor else None
+    found = [event for kind in EventKind if kind in kinds for event in _read(task, kind, key, limit + 1)]
+    events = sorted(found, key=lambda event: event.key)
+    shown = tuple(events[:limit])
+    return EventPage(shown, BY_TIME.encode(shown[-1]) if len(events) > limit else None)
+
+
+def _read(task: Task, kind: EventKind, key: Any, limit: int) -> Iterator[Event]:
+    rows, build = _SOURCES[kind](task)
+    if key is not None:
+        rows = rows.filter(_after(kind, *key))
+    return (build(row) for row in rows.order_by("at", "place")[:limit])
+
+
+def _after(kind: EventKind, moment: datetime, rank: int, number: int) -> Q:
+    if kind.rank > rank:
+        return Q(at__gte=moment)
+    if kind.rank < rank:
+        return Q(at__gt=moment)
+    return Q(at__gt=moment) | Q(at=moment, place__gt=number)
+
+
+type Source = tuple[models.QuerySet[Any], Callable[[Any], Event]]
+
+# Rows are dated by their assemblies, so that the timeline and the account agree on the phases.
+AT_ASSEMBLY = Coalesce("assembly__created_at", "created_at")
+SHARED = {Kind.HINT, Kind.RETRY, Kind.HANDOFF}
+
+
+def _sent(task: Task) -> models.QuerySet[Assembly]:
+    """Return what was sent for the task, with ledgers and without texts."""
+    rows = Assembly.objects.filter(task=task).annotate(at=F("created_at"), place=F("pk"))
+    texts = ("payload__text", "payload__baseline_text", "payload__givens", "payload__record_ids")
+    return rows.select_related("payload").defer(*texts)
+
+
+def _hints(task: Task) -> Source:
+    def build(row: Assembly) -> Event:
+        ledger = row.payload.ledger
+        return Event(
+            at=row.created_at,
+            kind=EventKind.HINT,
+            number=row.pk,
+            phase=task.phase_at(row.created_at),
+            title="Strategy hint given",
+            note=f"Similarity {ledger['similarity']:.2f}",
+            assembly=row,
+            baseline=BASELINES[Kind.HINT],
+            memory_id=ledger["memory_id"],
+        )
+
+    return _sent(task).filter(kind=Kind.HINT), build
+
+
+def _contexts(task: Task) -> Source:
+    def build(row: Assembly) -> Event:
+        return Event(
+            at=row.created_at,
+            kind=EventKind.CONTEXT,
+            number=row.pk,
+            phase=task.phase_at(row.created_at),
+            title="Context sent",
+            label=row.phase,
+            note=context_note(row.payload.ledger, row.payload.config),
+            assembly=row,
+            baseline=row.payload.ledger.get("baseline", BASELINES[Kind(row.kind)]),
+        )
+
+    return _sent(task).exclude(kind__in=SHARED), build
+
+
+def _findings(task: Task) -> Source:
+    def build(row: Finding) -> Event:
+        now = task.phase_at(row.created_at)
+        marks = [row.category.replace("_", " ")]
+        marks += ["critical"] * ("critical" in row.tags) + ["decision open"] * row.is_open
+        marks += [f"of {row.phase}"] * (row.phase != now)
+        return Event(
+            at=row.created_at,
+            kind=EventKind.FINDING,
+            number=row.number,
+            phase=now,
+            title=f"{row.key} added",
+            note=", ".join(marks),
+            finding=row.key,
+        )
+
+    rows = Finding.objects.filter(task=task).defer("content")
+    return rows.annotate(at=F("created_at"), place=F("number")), build
+
+
+def _decisions(task: Task) -> Source:
+    def build(row: Finding) -> Event:
+        assert row.resolved_at is not None
+        return Event(
+            at=row.resolved_at,
+            kind=EventKind.DECISION,
+            number=row.number,
+            phase=task.phase_at(row.resolved_at),
+            title=f"Decision on {row.key} resolved",
+            note=f"By {row.resolved_by}" if row.resolved_by else "",
+            text=row.resolution,
+            finding=row.key,
+        )
+
+    rows = Finding.objects.filter(task=task, resolved_at__isnull=False).defer("content")
+    return rows.annotate(at=F("resolved_at"), place=F("number")), build
+
+
+def _handoffs(task: Task) -> Source:
+    made = PhaseCompression.objects.filter(task=task)
+    last = dict(made.filter(made_in="").values_list("phase").annotate(Max("version")).order_by())
+
+    def build(row: Any) -> Event:
+        return Event(
+            at=row.at,
+            kind=EventKind.HANDOFF,
+            number=row.pk,
+            phase=task.phase_at(row.at),
+            title=_handoff_title(task, row, is_last=last.get(row.phase) == row.version),
+            note=f"Brief of {row.brief_tokens:,} tokens, {plural(len(row.critical), 'critical finding')}",
+            label="" if row.assembly else "brief in progress",
+            assembly=row.assembly,
+            baseline=BASELINES[Kind.HANDOFF],
+        )
+
+    rows = made.defer("discarded", "settings", "warnings", "extract", "written")
+    return rows.select_related("assembly").annotate(at=AT_ASSEMBLY, place=F("pk")), build
+
+
+def _handoff_title(task: Task, row: PhaseCompression, *, is_last: bool) -> str:
+    phase = HandoffPhase(row.phase)
+    if row.made_in and phase.after:
+        return f"Handed to {phase.after.label.lower()} again, version {row.version:,}"
+    if is_last and phase.after and task.entered_at(phase.after):
+        return f"Handed to {phase.after.label.lower()}"
+    return f"{phase.label} compressed"
+
+
+def _attempt_rows(task: Task) -> models.QuerySet[Attempt]:
+    rows = Attempt.objects.filter(task=task).defer("plan", "error")
+    return rows.select_related("assembly").annotate(at=AT_ASSEMBLY, place=F("number"))
+
+
+def _attempts(task: Task) -> Source:
+    def build(row: Any) -> Event:
+        return Event(
+            at=row.at,
+            kind=EventKind.ATTEMPT,
+            number=row.number,
+            phase=task.phase_at(row.at),
+            title=f"Attempt {row.number:,} failed",
+            label=row.root_cause,
+            note=str(row.diagnosis.get("reason") or ""),
+            text=error_line(str(row.retry_context.get("latest_error") or "")),
+            attempt=row.number,
+        )
+
+    return _attempt_rows(task), build
+
+
+RETRY_TITLES = {
+    Action.RETRY: "Retry with the changes",
+    Action.REPLAN: "Replan sent",
+    Action.REFETCH: "Retry with the full context",
+    Action.WAIT: "Waited, nothing sent",
+    Action.STOP: "Stopped, nothing sent",
+}
+
+
+def _retries(task: Task) -> Source:
+    def build(row: Any) -> Event:
+        # A retry within an agent's context has no tokens of its own: the context's event has them all.
+        is_part = row.assembly is not None and row.assembly.kind == Kind.AGENT
+        return Event(
+            at=row.at,
+            kind=EventKind.RETRY,
+            number=row.number,
+            phase=task.phase_at(row.at),
+            title=RETRY_TITLES[row.action],
+            note=attempt_note(row),
+            assembly=None if is_part else row.assembly,
+            baseline=""
+            if is_part or not row.is_sent
+            else FULL_REPLAN
+            if row.action == Action.REPLAN
+            else BASELINES[Kind.RETRY],
+            unsent="" if row.is_sent else "nothing was sent",
+            attempt=row.number,
+        )
+
+    return _attempt_rows(task), build
+
+
+def _completion(task: Task) -> Source:
+    def build(row: Completion) -> Event:
+        outcome, quality = row.report["outcome"], row.report["quality_score"]
+        return Event(
+            at=row.created_at,
+            kind=EventKind.COMPLETION,
+            number=row.pk,
+            phase=task.phase_at(row.created_at),
+            title=f"{str(outcome).capitalize()}, quality {quality:g}",
+            note=learned_note(row.learned),
+            memory_id=(row.learned or {}).get("strategy_id"),
+        )
+
+    rows = Completion.objects.filter(task=task)
+    return rows.annotate(at=F("created_at"), place=F("pk")), build
+
+
+_SOURCES: dict[EventKind, Callable[[Task], Source]] = {
+    EventKind.HINT: _hints,
+    EventKind.CONTEXT: _contexts,
+    EventKind.FINDING: _findings,
+    EventKind.DECISION: _decisions,
+    EventKind.HANDOFF: _handoffs,
+    EventKind.ATTEMPT: _attempts,
+    EventKind.RETRY: _retries,
+    EventKind.COMPLETION: _completion,
+}

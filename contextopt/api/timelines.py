@@ -1,0 +1,100 @@
+"""The endpoint for the timeline of a task."""
+
+from datetime import datetime
+from typing import Literal, TypedDict
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+
+from contextopt.agents.tasks import find_task
+from contextopt.agents.timeline.account import add_up, read_phase_accounts
+from contextopt.agents.timeline.events import EventKind
+from contextopt.agents.timeline.sources import read_events
+from contextopt.api.protocol.access import READ, ApiRequest
+from contextopt.api.protocol.outputs import reply
+from contextopt.api.protocol.paging import PageQuery
+from contextopt.api.tasks import PhaseWord
+from contextopt.inputs import Id
+
+router = Router(tags=["Tasks"])
+
+EventWord = Literal["hint", "context", "finding", "decision", "handoff", "attempt", "retry", "completion"]
+
+
+class AccountOut(TypedDict):
+    """Tokens of all that a task was sent. Only the `compared` assemblies count towards the saving: instead
+    of `compared_tokens`, they would have had `full_tokens`.
+    """
+
+    assemblies: int
+    sent_tokens: int
+    compared: int
+    compared_tokens: int
+    full_tokens: int
+    saved_tokens: int | None
+    saved_percent: float | None
+
+
+class EventOut(TypedDict):
+    """One event of a task. `not_compared` says why it counts neither as a saving nor as a cost."""
+
+    at: datetime
+    kind: EventWord
+    phase: PhaseWord
+    title: str
+    label: str
+    note: str
+    text: str
+    sent_tokens: int | None
+    full_tokens: int | None
+    saved_tokens: int | None
+    saved_percent: float | None
+    baseline: str | None
+    not_compared: str | None
+    assembly_id: int | None
+    finding: str | None
+    attempt: int | None
+    memory_id: int | None
+
+
+class PhaseAccountsOut(TypedDict):
+    analysis: AccountOut
+    design: AccountOut
+    implementation: AccountOut
+
+
+class TimelineOut(TypedDict):
+    """A task's events, oldest first, and its account. The accounts of the phases add up to it."""
+
+    task_id: int
+    account: AccountOut
+    phases: PhaseAccountsOut
+    items: list[EventOut]
+    next_cursor: str | None
+
+
+class EventQuery(PageQuery):
+    kind: EventWord | None = None
+
+
+@router.get("/tasks/{task_id}/timeline", auth=READ, response=TimelineOut, summary="Read a task's timeline")
+def read_timeline(request: ApiRequest, task_id: Path[Id], query: Query[EventQuery]) -> HttpResponse:
+    """Returns what happened to a task, oldest first: contexts, hints, findings, hand-offs, attempts and its
+    completion, with the tokens that were sent and would have been sent.
+
+    The account covers the whole task, whatever the page and `kind`. It equals the sum of the task's
+    assemblies.
+    """
+    task = find_task(request.auth.team_id, task_id)
+    kinds = frozenset([query.kind] if query.kind else EventKind.values)
+    page = read_events(task, kinds=kinds, cursor=query.cursor, limit=query.limit)
+    phases = read_phase_accounts(task)
+    return reply(
+        {
+            "task_id": task.pk,
+            "account": add_up(phases.values()).to_json(),
+            "phases": {phase.value: account.to_json() for phase, account in phases.items()},
+            "items": [event.to_json() for event in page.events],
+            "next_cursor": page.next_cursor,
+        }
+    )
