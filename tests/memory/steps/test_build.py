@@ -75,7 +75,7 @@ def test_the_log_proves_every_figure(build: Any, shop: Repository, space: Space,
     assert verify_assembly(payload) == []
     assert payload.ledger["sections"] == [each.to_json() for each in result.sections]
     payload.ledger["sections"][0]["tokens"] += 1
-    assert [each.figure for each in verify_assembly(payload)] == ["tokens_after"]
+    assert [each.figure for each in verify_assembly(payload)] == ["tokens of all sections"]
 
 
 def test_a_phase_gets_what_its_profile_keeps(build: Any, shop: Repository, space: Space) -> None:
