@@ -10,8 +10,8 @@ from contextopt.models import (
     HandoffSettings,
     Membership,
     RetrySettings,
-    StandingDocument,
     Role,
+    StandingDocument,
     Team,
     User,
 )
