@@ -263,12 +263,11 @@ class ApiKeyAdmin(BaseAdmin):
     actions = ("revoke",)
     fields = ("team", "name", "scope", "expires_at")
     readonly = (
-        "team", "scope", "spaces", "requests_per_minute", "prefix", "created_by", "created_at",
-        "last_used_at", "revoked_at",
+        "team", "scope", "spaces", "prefix", "created_by", "created_at", "last_used_at", "revoked_at",
     )  # fmt: skip
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
-        return self.fields if obj is None else ("name", "expires_at", *self.readonly)
+        return self.fields if obj is None else ("name", "expires_at", "requests_per_minute", *self.readonly)
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return () if obj is None else self.readonly

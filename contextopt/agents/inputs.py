@@ -304,6 +304,9 @@ class RetryIn(FailureIn):
 
 
 class CountedRetryIn(RetryIn, RetryLimitsIn):
+    """A retry and the counter of its tokens. `added` says that nothing would have been sent otherwise."""
+
+    added: bool = False
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
 

@@ -1,6 +1,6 @@
 """Records tasks and attempts: what a receiver has → engine → log → what it has now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
@@ -49,6 +49,12 @@ class Retry:
     counter: Counter
     limits: RetryLimits
     assembly_ms: float
+    # Without us nothing would have been sent, so nothing is saved.
+    is_added: bool = False
+
+    @property
+    def is_compared(self) -> bool:
+        return self.plan.is_sent and not self.is_added
 
     @property
     def sent(self) -> RetryContext | FullRetry | None:
@@ -59,8 +65,8 @@ class Retry:
 
     @property
     def baseline(self) -> FullRetry | FullReplan | None:
-        """The retry that would be sent without us, or None if nothing is sent."""
-        if not self.plan.is_sent:
+        """The retry that would be sent without us, or None if nothing is or would be sent."""
+        if not self.is_compared:
             return None
         if self.plan.action == "replan":
             return FullReplan(self.failed)
@@ -91,8 +97,8 @@ class Retry:
             "error": self.error,
             "full_context_tokens": self.plan.full_context_tokens,
             "delta_tokens": self.plan.delta_tokens,
-            "saved_tokens": self.plan.saved_tokens,
-            "saved_percent": self.plan.saved_percent,
+            "saved_tokens": self.plan.saved_tokens if self.is_compared else None,
+            "saved_percent": self.plan.saved_percent if self.is_compared else None,
         }
 
     def saving(self, model: str = "", task_id: int | None = None, **request: object) -> Saving:
@@ -101,7 +107,7 @@ class Retry:
             kind=Kind.RETRY,
             before=self.baseline,
             after=self.sent,
-            tokens_before=self.plan.full_context_tokens if self.plan.is_sent else None,
+            tokens_before=self.plan.full_context_tokens if self.is_compared else None,
             tokens_after=self.plan.delta_tokens,
             tokens_available=None,
             counter=self.counter,
@@ -175,9 +181,9 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
     return task
 
 
-def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter) -> Retry:
+def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter, is_added: bool = False) -> Retry:
     """Plan a retry without a stored task."""
-    return _plan(
+    retry = _plan(
         data,
         task=data.task,
         number=data.attempt,
@@ -186,6 +192,7 @@ def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter) -> Retry
         limits=limits,
         counter=counter,
     )
+    return replace(retry, is_added=is_added)
 
 
 def log_delta(*, team_id: int, retry: Retry, actor: str) -> Assembly | None:

@@ -315,7 +315,8 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     saving.
     """
     limits = limits_in_force(request.auth.team_id, data)
-    retry = retries.plan_delta(data=data, limits=limits, counter=get_counter(data.counter, data.encoding))
+    counter = get_counter(data.counter, data.encoding)
+    retry = retries.plan_delta(data=data, limits=limits, counter=counter, is_added=data.added)
     assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
     text = retry.sent.render() if retry.sent else ""
     return reply({"assembly_id": assembly.pk if assembly else None, "text": text, **retry.to_json()})

@@ -195,6 +195,7 @@ def on_failure(event: dict[str, Any], connection: dict[str, Any]) -> str:
         "before": before,
         "after": after,
         "diagnosis": {"root_cause": "implementation_error", "reason": "a command failed"},
+        "added": True,
     }
     answer = Question(connection, "/retry-delta", body).answer()
     return cut_lines(answer["text"]) if answer else ""

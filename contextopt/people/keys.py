@@ -39,7 +39,8 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
 @transaction.atomic
 def rotate_key(*, key: ApiKey, data: RotationIn, actor: str) -> tuple[ApiKey, str]:
     """Create a key that may do the same, and return it with its secret. The old key expires after the
-    overlap, or when it would have; both can be revoked.
+    overlap, or when it would have; both can be revoked. Until then they share a limit, and a write repeated
+    with the other secret is not done twice.
 
     Raises:
         Conflict: the key is revoked or has expired.
@@ -58,6 +59,7 @@ def rotate_key(*, key: ApiKey, data: RotationIn, actor: str) -> tuple[ApiKey, st
         expires_at=data.expires_at or old.expires_at,
         space_ids=old.space_ids,
         requests_per_minute=old.requests_per_minute,
+        first_key_id=old.first_id,
     )
     before = {"prefix": old.prefix, "expires_at": old.expires_at}
     ends = now + timedelta(hours=data.overlap_hours)
@@ -72,7 +74,7 @@ def rotate_key(*, key: ApiKey, data: RotationIn, actor: str) -> tuple[ApiKey, st
 
 @transaction.atomic
 def change_key(*, key: ApiKey, before: Mapping[str, object], actor: str) -> None:
-    """Store a key's new name or expiry. `before` holds the old values of the changed fields."""
+    """Store a key's new name, expiry or limit. `before` holds the old values of the changed fields."""
     if not before:
         return
     key.save(update_fields=list(before))

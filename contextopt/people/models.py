@@ -162,6 +162,8 @@ class ApiKey(models.Model):
     requests_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="blank for the installation's limit"
     )
+    # The key that rotations began with. Its limit and its stored answers are those of all that followed.
+    first_key = models.ForeignKey("self", models.DB_CASCADE, null=True, editable=False, related_name="+")
     # The time of the first request by each way.
     ways = models.JSONField(default=dict, db_default={}, editable=False)
 
@@ -186,6 +188,11 @@ class ApiKey(models.Model):
     @property
     def is_expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= timezone.now()
+
+    @property
+    def first_id(self) -> int:
+        """The ID of the key that rotations began with, or of this one."""
+        return self.first_key_id or self.pk
 
     @property
     def is_limited(self) -> bool:

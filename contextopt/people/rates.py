@@ -1,4 +1,4 @@
-"""Limits the requests of each key per minute.
+"""Limits the requests of each key per minute. A key and those it was rotated to count as one.
 
 Each process counts what it serves, in memory: a count in the database would cost every request a commit. So
 behind N web processes a key may reach up to N times its limit.
@@ -80,4 +80,4 @@ def take_turn(key: ApiKey) -> Allowance | None:
         TooManyRequests: the key has reached its limit.
     """
     limit = key.requests_per_minute or settings.KEY_REQUESTS_PER_MINUTE
-    return _meter.take(key.pk, limit) if limit else None
+    return _meter.take(key.first_id, limit) if limit else None

@@ -98,6 +98,10 @@ def _refuse_place(request: ASGIRequest) -> HttpResponse | None:
     except DisallowedHost:
         detail = "The Host header is not one of this server's names."
         return problems.problem(request, 421, "misdirected", "Misdirected request", detail)
+    if settings.HTTPS and not request.is_secure():
+        # A redirect would hide that the key was sent in clear.
+        detail = "This address is served over HTTPS only."
+        return problems.problem(request, 403, "forbidden", "Forbidden", detail)
     origin = request.headers.get("Origin")
     if origin and not is_known_origin(origin, f"{request.scheme}://{host}"):
         detail = "Pages of this origin may not call. CSRF_TRUSTED_ORIGINS names those that may."

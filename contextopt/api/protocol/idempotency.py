@@ -62,14 +62,14 @@ def check_key(key: str) -> None:
 
 
 def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) -> HttpResponse:
-    if not take_turn(Lock.IDEMPOTENCY, request.auth.pk, key):
+    if not take_turn(Lock.IDEMPOTENCY, request.auth.first_id, key):
         raise RequestInProgress
     digest = hash_request(request)
-    stored = StoredResponse.objects.filter(api_key=request.auth, idempotency_key=key).first()
+    stored = StoredResponse.objects.filter(api_key_id=request.auth.first_id, idempotency_key=key).first()
     if stored is None:
         response = compute()
         StoredResponse.objects.create(
-            api_key=request.auth,
+            api_key_id=request.auth.first_id,
             idempotency_key=key,
             request_hash=digest,
             status=response.status_code,

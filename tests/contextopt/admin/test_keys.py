@@ -57,6 +57,15 @@ class TestApiKey:
         assert (event.subject, event.before) == ("agent", {"expires_at": None})
         assert event.after["expires_at"].startswith("2040-01-01")
 
+    def test_the_limit_can_be_changed(self, root, team):
+        key, _ = factories.make_key(team, name="agent")
+        data = {"name": "agent", "expires_at_0": "", "expires_at_1": "", "requests_per_minute": "0"}
+        assert b"requests per minute" in root.post(page(ApiKey, "change", key.pk), data).content.lower()
+        root.post(page(ApiKey, "change", key.pk), data | {"requests_per_minute": "30"})
+        key.refresh_from_db()
+        assert key.requests_per_minute == 30
+        assert AuditEvent.objects.get(action="key.changed").after == {"requests_per_minute": 30}
+
     def test_is_never_deleted(self, root, team):
         key, _ = factories.make_key(team)
         assert root.post(page(ApiKey, "delete", key.pk), {"post": "yes"}).status_code == 403

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from contextopt.api import api as whole_api
 from contextopt.models import ApiKey, AuditEvent, Record, Scope, Space, Team
-from contextopt.people.inputs import KeyIn
-from contextopt.people.keys import create_key
+from contextopt.people.inputs import KeyIn, RotationIn
+from contextopt.people.keys import create_key, rotate_key
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests import factories
@@ -216,6 +216,26 @@ class TestRotating:
         assert event.before["prefix"] == key.prefix
         assert event.after["prefix"] == made.json()["prefix"]
         assert made.json()["secret"] not in json.dumps(event.after)
+
+    def test_a_write_repeated_with_the_new_secret_is_not_done_twice(self, team: Team, own: Space) -> None:
+        key, secret = create_key(team=team, data=KeyIn(name="app"), actor="test")
+        second = rotate_key(key=key, data=RotationIn(), actor="test")
+        _, third = rotate_key(key=second[0], data=RotationIn(), actor="test")
+        record = {"source": "crm", "external_id": "1", "title": "Once"}
+        answers = [
+            Caller(each).post(f"/spaces/{own.slug}/records", record, headers={"Idempotency-Key": "k"})
+            for each in (secret, second[1], third)
+        ]
+        assert [answer.status_code for answer in answers] == [201, 201, 201]
+        assert ["Idempotency-Replayed" in answer for answer in answers] == [False, True, True]
+        assert Record.objects.count() == 1
+
+    def test_both_secrets_share_the_limit(self, team: Team) -> None:
+        key, secret = create_key(team=team, data=KeyIn(name="app", requests_per_minute=3), actor="test")
+        _, second = rotate_key(key=key, data=RotationIn(), actor="test")
+        left = [Caller(each).get("/me")["RateLimit-Remaining"] for each in (secret, second, secret)]
+        assert left == ["2", "1", "0"]
+        assert Caller(second).get("/me").status_code == 429
 
     def test_without_overlap_the_old_one_ends_at_once(self, team: Team, own: Space, whole: Caller) -> None:
         key, old = self.make(team)

@@ -267,6 +267,21 @@ def test_a_retry_without_a_task(api):
     assert fields_of(api.post("/retry-delta", {**data, "attempt": 0})) == {"attempt"}
 
 
+def test_a_retry_beside_a_prompt_saves_nothing(api):
+    data = {
+        "task": "Fix the cart",
+        "before": {"a.py": "old\n" * 99},
+        "after": {"a.py": "old\n" * 98},
+        "diagnosis": {"root_cause": "implementation_error"},
+        "added": True,
+    }
+    answer = api.post("/retry-delta", data).json()
+    assert answer["text"]
+    assert (answer["saved_tokens"], answer["saved_percent"]) == (None, None)
+    logged = Assembly.objects.get(pk=answer["assembly_id"])
+    assert (logged.tokens_saved, logged.not_counted) == (None, "nothing to compare with")
+
+
 LONG = "".join(f"line {number}\n" for number in range(400))
 REWRITTEN = "".join(f"line {number}{' and more' * (number % 9 == 0)}\n" for number in range(400)) + "the end"
 

@@ -124,7 +124,8 @@ def test_a_failure_gets_the_changes(run: Run, repository: Path) -> None:
     assert "+rounded = total.quantize()" in text and "has no attribute 'quantize'" in text
     # The connection's own files are nobody's work.
     assert ".mcp.json" not in text
-    assert Assembly.objects.get().kind == Kind.RETRY
+    logged = Assembly.objects.get()
+    assert (logged.kind, logged.tokens_saved) == (Kind.RETRY, None)
     assert run_hook(commands["PostToolUseFailure"], {**failure, "is_interrupt": True}) is None
 
 

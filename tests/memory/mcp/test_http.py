@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
 from contextopt.people.logins import WRONG_KEYS
+from memory.mcp.http import serve_mcp
 from memory.models import Memory, Vote
 from tests import factories
 from tests.concurrency import beside, in_own_loop, somebody_waits, wait_until
@@ -67,6 +68,29 @@ def test_only_known_names_and_pages_may_call(
 ) -> None:
     sent = {name: value.format(address=address) for name, value in headers.items()}
     assert post(address, {"X-API-Key": secret, **sent}).status_code == status
+
+
+def test_behind_https_nothing_is_served_in_clear(transactional_db: None, settings: Any, secret: str) -> None:
+    settings.HTTPS, settings.SECURE_PROXY_SSL_HEADER = True, ("HTTP_X_FORWARDED_PROTO", "https")
+    call = {
+        "type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "scheme": "http",
+        "server": ("localhost", 80), "headers": [(b"host", b"localhost"), (b"x-api-key", b"ctx_no")],
+    }  # fmt: skip
+    forwarded = {**call, "headers": [*call["headers"], (b"x-forwarded-proto", b"https")]}
+    assert [in_own_loop(_status_of(scope)) for scope in (call, forwarded)] == [403, 401]
+
+
+async def _status_of(scope: dict[str, Any]) -> int:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    await serve_mcp(scope, receive, send)
+    return int(sent[0]["status"])
 
 
 def test_only_post_is_served(address: str, secret: str) -> None:

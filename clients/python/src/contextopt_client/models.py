@@ -178,6 +178,10 @@ class ContextFileOut(TypedDict):
 
 
 class CountedRetryOptions(TypedDict, total=False):
+    """A retry and the counter of its tokens. `added` says that nothing would have been sent otherwise.
+    """
+
+    added: bool
     attempt: int
     context: AgentContextIn | None
     counter: Literal["tokenizer", "heuristic"]
