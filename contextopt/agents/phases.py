@@ -1,12 +1,13 @@
 """The only way to filter a phase's context: active profile → engine → log."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import structlog
 
-from contextopt.agents.profiles import ProfileInForce, profile_in_force
+from contextopt.agents.profiles import profile_in_force
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Kind
@@ -78,7 +79,8 @@ def filter_agent_context(
     in_force = profile_in_force(team_id, phase)
     profiles = {} if in_force is None else {phase: in_force.value}
     outcome = filter_phase(context, phase, profiles, counter)
-    saving = _saving(context, outcome, in_force, counter, (perf_counter() - started) * 1_000)
+    config = {**in_force.value.to_json(), "version": in_force.version} if in_force else {}
+    saving = saving_of(context, outcome, config, counter, (perf_counter() - started) * 1_000)
     saving = replace(saving, model=model, task_id=task_id)
     assembly = log_saving(team_id=team_id, saving=saving, actor=actor) if store else None
     result = FilterResult(
@@ -92,14 +94,14 @@ def filter_agent_context(
     return result
 
 
-def _saving(
+def saving_of(
     context: AgentContext,
     outcome: PhaseResult,
-    in_force: ProfileInForce | None,
+    config: Mapping[str, Any],
     counter: Counter,
     assembly_ms: float,
 ) -> Saving:
-    config = {**in_force.value.to_json(), "version": in_force.version} if in_force else {}
+    """Return the saving of a filtered context; `config` is the profile's settings, empty without one."""
     return Saving(
         kind=Kind.PHASE,
         before=context,

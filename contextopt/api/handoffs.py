@@ -172,6 +172,7 @@ class BundleOut(TypedDict):
     context_tokens: int
     warnings: list[WarningJson]
     assembly_id: int | None
+    context_assembly_id: int | None
 
 
 class CompressionQuery(PageQuery):

@@ -38,7 +38,7 @@ def _kind(*values: str) -> models.CheckConstraint:
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0041_key_limits")]
+    dependencies: ClassVar = [("contextopt", "0042_key_rotations")]
 
     operations: ClassVar = [
         migrations.AddField(

@@ -2,7 +2,8 @@
 
 A strategy is credited with the difference between like tasks without it and those with it, in tokens of
 everything that was logged as sent for a task. Like tasks have the same pattern and repository, and succeeded.
-Nothing is credited unless there are tasks of both sorts to compare.
+Nothing is credited unless there are tasks of both sorts to compare. Tasks whose contexts were logged are
+compared only with such tasks.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from django.db.models import F, OuterRef, Subquery, Sum, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, NullIf
 
-from contextopt.models import Attempt, Completion, PhaseCompression, TaskState
+from contextopt.models import Assembly, Completion, Kind, TaskState
 from memory.memories.memories import access_memories
 from memory.memories.models import Memory
 from memory.strategies.models import StrategyUse
@@ -62,13 +63,18 @@ def _like_tasks(completion: Completion, pattern: str, repository: str) -> list[i
 
 def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
     """Return the tokens that were sent for each task, leaving out tasks without a log."""
-    totals: dict[int, int] = defaultdict(int)
-    for model in (Attempt, PhaseCompression):
-        rows = model._default_manager.filter(task__in=task_ids, assembly__isnull=False)
-        sums = rows.values_list("task_id").annotate(tokens=Sum("assembly__tokens_after"))
-        for task_id, tokens in sums.order_by():
-            totals[task_id] += tokens
-    return dict(totals)
+    sums = Assembly.objects.filter(task__in=task_ids).values_list("task").annotate(Sum("tokens_after"))
+    return dict(sums.order_by())
+
+
+def split_comparable(totals: Mapping[int, int]) -> list[dict[int, int]]:
+    """Return the tasks whose contexts were logged, and the others, which only seem to cost less."""
+    rows = Assembly.objects.filter(task__in=totals, kind=Kind.PHASE)
+    logged = set(rows.values_list("task", flat=True).distinct())
+    return [
+        {task_id: tokens for task_id, tokens in totals.items() if (task_id in logged) is is_logged}
+        for is_logged in (True, False)
+    ]
 
 
 def savings(totals: Mapping[int, int], used: Collection[int]) -> dict[int, int]:
@@ -86,8 +92,9 @@ def _credit(totals: Mapping[int, int], memory_ids: Iterable[int]) -> None:
     for use in StrategyUse.objects.filter(task__in=totals).order_by("id"):
         uses[use.memory_id].setdefault(use.task_id or 0, use)
     changed: list[StrategyUse] = []
+    groups = split_comparable(totals)
     for by_task in uses.values():
-        saved = savings(totals, by_task.keys())
+        saved = {key: tokens for group in groups for key, tokens in savings(group, by_task.keys()).items()}
         for task_id, use in by_task.items():
             if use.tokens_saved != saved.get(task_id):
                 use.tokens_saved = saved.get(task_id)

@@ -1,6 +1,7 @@
 """Bundles what a phase starts with: the hand-off of the phase before it, and a context that fits."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
 from typing import Any
 
 from django.db import transaction
@@ -17,7 +18,9 @@ from contextopt.agents.handoffs.compression import (
 from contextopt.agents.handoffs.inputs import BundleIn
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
+from contextopt.agents.phases import saving_of
 from contextopt.agents.tasks import find_task
+from contextopt.assemblies.log import log_saving
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.phases import PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.briefs import findings as values
@@ -55,6 +58,7 @@ class Bundle:
     handed_text: str
     budget_tokens: int
     warnings: tuple[ContextWarning, ...]
+    context_assembly_id: int | None
 
     @property
     def text(self) -> str:
@@ -93,11 +97,13 @@ class Bundle:
             "context_tokens": self.context.filtered_tokens,
             "warnings": warnings_json(self.warnings),
             "assembly_id": compression.assembly_id if compression else None,
+            "context_assembly_id": self.context_assembly_id,
         }
 
 
 def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYSTEM) -> Bundle:
-    """Return the bundle of the task's present phase. The brief in it never changes afterwards.
+    """Return the bundle of the task's present phase, and log its context. The brief in it never changes
+    afterwards.
 
     If findings of earlier phases were added, tagged or linked since, first make a new version of the
     hand-off.
@@ -113,7 +119,12 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
     budgets = budgets_in_force(team_id)
     profile = PhaseProfile(phase, budgets[phase].bundle_tokens, FIELDS)
     counter = RenderedCounter(get_tokenizer(ENCODING))
+    started = perf_counter()
     fitted = filter_phase(context, phase, {phase: profile}, counter)
+    assembly = None
+    if fitted.full_tokens:
+        saving = saving_of(context, fitted, profile.to_json(), counter, (perf_counter() - started) * 1_000)
+        assembly = log_saving(team_id=team_id, saving=replace(saving, task_id=task.pk), actor=actor)
     findings = handed_findings(compression) if compression else []
     critical = set(compression.critical_findings) if compression else set()
     return Bundle(
@@ -126,6 +137,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
         handed_text=critical_text(compression, findings) + compression.brief if compression else "",
         budget_tokens=input_budget(budgets, phase),
         warnings=(*(compression.read_warnings() if compression else ()), *fitted.warnings),
+        context_assembly_id=assembly.pk if assembly else None,
     )
 
 

@@ -15,6 +15,7 @@ from contextopt.agents.timeline.account import Account, add_up, read_phase_accou
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.sources import EventPage, read_events
 from contextopt.agents.timeline.words import plural
+from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.errors import InvalidInput
 from contextopt.models import Assembly, Task
 from dashboard.kit.access import TeamRequest, get_task, team_page
@@ -76,11 +77,11 @@ def _read_page(found: Task, kinds: frozenset[str], cursor: str) -> EventPage:
 
 
 def _measure(found: Task) -> dict[str, Any]:
-    """Return the widest bar of the task, and how many of its contexts were warned about or trimmed."""
+    """Return the widest bar of the task, and how many of its contexts lack something or were trimmed."""
     sums = Assembly.objects.filter(task=found).aggregate(
         sent=Max("tokens_after", default=0),
         full=Max("tokens_before", default=0),
-        warned=Count("pk", filter=~Q(warning_codes=[])),
+        lacking=Count("pk", filter=Q(warning_codes__overlap=sorted(INSUFFICIENT))),
         trimmed=Count("pk", filter=Q(truncated=True)),
         contexts=Count("pk", filter=Q(tokens_after__gt=0)),
     )
@@ -111,11 +112,11 @@ def _outcome(found: Task, attempts: int) -> Check:
 
 
 def _sufficiency(sums: Mapping[str, Any]) -> Check:
-    if sums["warned"]:
-        return Check("bad", f"{plural(sums['warned'], 'context')} with a warning")
+    if sums["lacking"]:
+        return Check("bad", f"{plural(sums['lacking'], 'context')} may lack the answer")
     if sums["trimmed"]:
-        return Check("", f"{plural(sums['trimmed'], 'context')} trimmed to the budget, none with a warning")
-    return Check("good", "No context trimmed or with a warning")
+        return Check("", f"{plural(sums['trimmed'], 'context')} trimmed to the budget")
+    return Check("good", "No context empty or trimmed")
 
 
 def account_text(found: Task, accounts: Mapping[HandoffPhase, Account], total: Account) -> str:

@@ -43,8 +43,8 @@ KIND_COLOURS = {
     "phase": "var(--system)",
     "retry": "var(--history)",
     "handoff": "var(--response)",
-    "hint": "var(--muted)",
-    "agent": "var(--accent)",
+    "hint": "var(--neighbour)",
+    "agent": "var(--date)",
 }
 
 # Line labels closer than this share of the chart's height would overlap.

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Team
+from contextopt.models import Assembly, Team
+from memory.memories.inputs import HintIn
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
 from memory.strategies.credits import measure_tasks, savings
+from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use
@@ -173,3 +175,31 @@ def test_of_like_strategies_learned_at_once_one_is_kept() -> None:
     learned = at_once(*[lambda n=n: make_strategy(team, quality_score=7 + n / 10) for n in range(4)])
     assert len({memory.pk for memory in learned}) == 1
     assert Memory.objects.get().evidence_count == 4
+
+
+def test_everything_sent_for_a_task_counts(team: Team, strategy: Memory) -> None:
+    task = factories.make_task(team, description=FIX, repository="shop")
+    factories.make_attempt(task)
+    factories.make_filtering(team, task_id=task.pk)
+    give_hint(team=team, data=HintIn(task=FIX, repository="shop", task_id=task.pk), actor="test")
+    rows = Assembly.objects.filter(task=task)
+    assert {row.kind for row in rows} == {"retry", "phase", "hint"}
+    assert measure_tasks([task.pk]) == {task.pk: sum(row.tokens_after for row in rows)}
+
+
+def test_tasks_with_logged_contexts_are_not_compared_with_those_without(
+    complete, team: Team, strategy: Memory
+) -> None:
+    end_task(complete, team, size=400)
+    task = factories.make_task(team, description=FIX, repository="shop")
+    factories.make_filtering(team, task_id=task.pk)
+    make_use(strategy, task=task)
+    complete(task_id=task.pk, description="", plan=OTHER_PLAN)
+    strategy.refresh_from_db()
+    assert strategy.tokens_saved is None
+    other = factories.make_task(team, description=FIX, repository="shop")
+    factories.make_filtering(team, "planning", task_id=other.pk)
+    complete(task_id=other.pk, description="", plan=OTHER_PLAN)
+    strategy.refresh_from_db()
+    tokens = measure_tasks([task.pk, other.pk])
+    assert strategy.tokens_saved == tokens[other.pk] - tokens[task.pk] > 0

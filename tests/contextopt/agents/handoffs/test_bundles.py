@@ -2,10 +2,12 @@
 
 import pytest
 
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.marks import mark
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import OpenDecisions
 from contextopt.models import (
+    Assembly,
     PhaseCompression,
     Task,
     TaskState,
@@ -38,6 +40,19 @@ class TestBundle:
         }
         assert bundle.references[1].url == f"/api/v1/tasks/{task.pk}/findings/F-003"
         assert get_tokenizer("cl100k_base").count(bundle.handed_text) == bundle.compression.tokens_after
+
+    def test_its_context_is_logged_for_the_task(self, task: Task) -> None:
+        make_finding(task)
+        make_advance(task)
+        assert bundle_of(task).context_assembly_id is None
+        bundle = bundle_of(task, context={"docs": ["word " * 60_000]})
+        row = Assembly.objects.select_related("payload").get(pk=bundle.context_assembly_id)
+        assert (row.task, row.kind, row.phase, row.truncated) == (task, "phase", "design", True)
+        assert (row.tokens_after, row.tokens_available) == (bundle.context.filtered_tokens, 35_000)
+        assert row.payload.text == bundle.context.context.render()
+        assert verify_assembly(row.payload) == []
+        # The hand-off in the bundle is not logged again.
+        assert Assembly.objects.filter(task=task).count() == 2
 
     def test_nothing_in_it_poses_as_ours(self, task: Task) -> None:
         for text in PAYLOADS:

@@ -110,7 +110,7 @@ def test_what_went_wrong_is_said(owner_client: Client, team: Team) -> None:
     html = html_of(owner_client, task)
     assert "Impossible after 1 failed attempt<" in html
     assert "Handed on with 1 open decision<" in html
-    assert "1 context with a warning" in html
+    assert "1 context trimmed to the budget" in html
     assert "Stopped, nothing sent" in html
 
 
