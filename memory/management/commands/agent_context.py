@@ -41,7 +41,7 @@ class Command(ReportingCommand):
         )  # fmt: skip
         parser.add_argument(
             "--failure", metavar="FAILURE.json",
-            help="a failed attempt to record: diagnosis, plan, error, and the current files by path",
+            help="a failed attempt to record: diagnosis, plan, error, and files that changed, by path",
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
