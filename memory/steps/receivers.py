@@ -30,5 +30,5 @@ def _after_retry(known: ReceiverFiles, composed: Composed, planned: PlannedAttem
         files = {path: file for path, file in files.items() if posted.get(path, "") is not None}
     retry = composed.step.retry
     for change in retry.changed_files if retry else ():
-        remember(files, change, posted.get(change.path))
+        remember(files, change, change.renamed_from or change.path, posted.get(change.path))
     return files
