@@ -253,7 +253,7 @@ class RetryLimitsIn(Input):
 
 
 class FailureFactsIn(Input):
-    """What is known after an attempt failed."""
+    """The facts that are known after an attempt failed."""
 
     plan: Plan | None = None
     error: ErrorText | None = None

@@ -1,4 +1,4 @@
-"""What a repository is at a glance: its tree of files and its package manifest."""
+"""A repository at a glance: its tree of files and its package manifest."""
 
 from collections.abc import Callable, Sequence
 

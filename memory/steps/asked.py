@@ -1,4 +1,4 @@
-"""What a step is about: its task, phase, repository and failure, checked and looked up."""
+"""The subject of a step: its task, phase, repository and failure, checked and looked up."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,7 +54,7 @@ class Asked:
 
     @cached_property
     def retry(self) -> RetryContext | None:
-        """What the receiver is told of its latest failure, posted with this step or before."""
+        """The receiver's latest failure, posted with this step or before."""
         if self.planned:
             return self.planned.retry.plan.context
         return RetryContext.from_json(self.latest.retry_context) if self.latest else None

@@ -1,4 +1,4 @@
-"""What a receiver has of a task's files once it was sent a step."""
+"""The files that a receiver has once it was sent a step."""
 
 from contextopt.agents.inputs import present
 from contextopt.agents.models import PATH_MAX

@@ -1,4 +1,4 @@
-"""What a step is given of a repository: its tree, its manifest, and the files that the task needs."""
+"""The parts of a repository that a step is sent: its tree, its manifest, and the files for the task."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -18,7 +18,7 @@ RECORD_FIELDS = ("id", "source", "external_id", "score", "tokens", "kept", "reas
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What an agent is sent for one step.
+    """Everything that an agent is sent for one step.
 
     `attempt` is the failed attempt that this call recorded. `assembly` is None if nothing is sent, because
     the task waits or stops.

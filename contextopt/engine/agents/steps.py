@@ -98,7 +98,7 @@ class LedgerItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SectionLedger:
-    """What one section holds and what it lost.
+    """The contents of one section, and the things that it lost.
 
     `tokens` is the section's part of the text's tokens, so the sections add up to the certificate. `items`
     names all that were kept and the best of the dropped; `counts` has all of the dropped by reason.
@@ -127,7 +127,7 @@ class SectionLedger:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What was dropped before a step was composed: the best by name and reason, and all by reason."""
+    """Things that were dropped before a step was composed: the best by name and reason, all by reason."""
 
     items: tuple[tuple[str, str], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What may be sent: the step as if there were no limits, and what was dropped on the way to it.
+    """All that may be sent: the step as if there were no limits, and the things dropped on the way to it.
 
     `names` has the ids of items that have no name of their own, such as memories, by section. `partial` says
     by path how a file is shown that is not whole.

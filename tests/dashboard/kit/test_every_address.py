@@ -297,6 +297,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "quality_score": 8,
         "total_attempts": 1,
     },
+    "document_attach": {"title": "Tests", "content": "Write one first."},
     "chat_ask": {"space": "support", "stage": "3", "text": "Why?"},
     "chat_send": {"text": "Why?"},
     "review_rules": {"sample_percent": 5, "verdicts_wanted": 1},
