@@ -26,6 +26,7 @@ GROUPS = (
             ("contextopt.phaseprofile", "filter_alt"),
             ("contextopt.handoffsettings", "sync_alt"),
             ("contextopt.retrysettings", "difference"),
+            ("contextopt.standingdocument", "rule"),
             ("memory.memorypolicy", "psychology"),
             ("memory.halflife", "hourglass_bottom"),
             ("memory.reviewrules", "rule"),

@@ -14,6 +14,7 @@ from contextopt.agents.models import (
     TaskState,
 )
 from contextopt.agents.retrysettings import RetrySettings
+from contextopt.agents.standing import StandingDocument
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.people.models import (
@@ -100,6 +101,7 @@ __all__ = [
     "Space",
     "SpaceCounts",
     "SpaceHour",
+    "StandingDocument",
     "StoredResponse",
     "Task",
     "TaskState",

@@ -80,6 +80,12 @@ urlpatterns = [
     path("tasks/<int:task_id>/advance", tasks.task_advance, name="task_advance"),
     path("repositories/", repositories.repositories, name="repositories"),
     path("repositories/<int:repository_id>/", repositories.repository, name="repository"),
+    path("repositories/<int:repository_id>/documents/", repositories.document_attach, name="document_attach"),
+    path(
+        "repositories/<int:repository_id>/documents/<int:document_id>/detach/",
+        repositories.document_detach,
+        name="document_detach",
+    ),
     path("memory/", memories.memories, name="memories"),
     path("memory/new/", memories.memory_new, name="memory_new"),
     path("memory/<int:memory_id>/", memories.memory, name="memory"),

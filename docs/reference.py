@@ -20,8 +20,8 @@ GROUPS = {
     "Import": ("import_records", "import_git", "import_markdown", "import_questions", "import_dialogues"),
     "Contexts": ("assemble", "search", "replay", "explain", "evaluate", "verify_savings"),
     "Agents": (
-        "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase", "advance_phase",
-        "task_status", "compress_findings", "index_repo", "relevant_files",
+        "agent_context", "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase",
+        "advance_phase", "task_status", "compress_findings", "index_repo", "relevant_files",
     ),
     "Memory": ("complete_task", "strategy_hint", "detect_task_pattern"),
     "Connect": ("connect", "mcp"),

@@ -1,4 +1,4 @@
-"""Tasks of coding agents, read-only, and the limits that a team may set for retries."""
+"""Tasks of coding agents, read-only, the limits of a team's retries, and its standing documents."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -6,7 +6,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
-from contextopt.models import Attempt, Blob, ReceiverFile, RetrySettings, Task
+from contextopt.models import Attempt, Blob, ReceiverFile, RetrySettings, StandingDocument, Task
 
 ATTEMPT_TEXTS = ("diagnosis", "plan", "error", "retry_context")
 
@@ -95,4 +95,23 @@ class RetrySettingsAdmin(RulesAdmin):
         self, request: HttpRequest, obj: RetrySettings, form: "ModelForm[RetrySettings]", change: bool
     ) -> None:
         obj.updated_by = actor(request)[:160]
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(StandingDocument)
+class StandingDocumentAdmin(RulesAdmin):
+    """Documents that every step of a repository's tasks is sent. They can be added, edited and deleted."""
+
+    list_display = ("title", "repository", "team", "created_by", "updated_at")
+    list_filter = ("team",)
+    list_select_related = ("team",)
+    search_fields = ("title", "=repository")
+    autocomplete_fields = ("team",)
+    ordering = ("repository", "id")
+
+    def save_model(
+        self, request: HttpRequest, obj: StandingDocument, form: "ModelForm[StandingDocument]", change: bool
+    ) -> None:
+        if not change:
+            obj.created_by = actor(request)[:160]
         super().save_model(request, obj, form, change)

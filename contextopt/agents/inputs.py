@@ -228,6 +228,14 @@ class TaskIn(Input):
     receiver: Receiver = DEFAULT_RECEIVER
 
 
+class StandingDocumentIn(Input):
+    """A document for every task of a repository. One with the same title is replaced."""
+
+    repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX), AfterValidator(refuse_blank)]
+    title: Annotated[Text, Field(max_length=limits.STANDING_TITLE_MAX), AfterValidator(refuse_blank)]
+    content: Annotated[Text, Field(max_length=limits.STANDING_CONTENT_MAX), AfterValidator(refuse_blank)]
+
+
 class RetryLimitsIn(Input):
     """How much of the error and of each file's change is sent. The team's settings apply to what you omit."""
 
@@ -244,13 +252,12 @@ class RetryLimitsIn(Input):
         return uncut
 
 
-class FailureIn(Input):
-    """The facts known after an attempt failed."""
+class FailureFactsIn(Input):
+    """The facts that are known after an attempt failed."""
 
     plan: Plan | None = None
     error: ErrorText | None = None
     diagnosis: DiagnosisIn
-    context: AgentContextIn | None = None
 
     def plan_value(self) -> str | tuple[str, ...]:
         """Return the plan as the engine reads it: a text, or its steps.
@@ -260,6 +267,12 @@ class FailureIn(Input):
         """
         with naming():
             return read_plan(self.plan)
+
+
+class FailureIn(FailureFactsIn):
+    """The facts about a failure, and the full context that the agent could be sent."""
+
+    context: AgentContextIn | None = None
 
     def context_value(self) -> AgentContext | None:
         return None if self.context is None else self.context.to_value()

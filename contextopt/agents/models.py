@@ -30,6 +30,8 @@ PATH_MAX = 500
 FILE_CHARS_MAX = 1_000_000
 BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
 QUALITY_MAX = 10
+STANDING_TITLE_MAX = 200
+STANDING_CONTENT_MAX = 100_000
 # A task's files are remembered this long after its last attempt.
 FILES_LIFE = timedelta(days=30)
 

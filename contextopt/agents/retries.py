@@ -20,6 +20,7 @@ from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent, is_binary
 from contextopt.engine.agents.retries import (
+    UNSENT_ACTIONS,
     FailedAttempt,
     FullReplan,
     FullRetry,
@@ -203,38 +204,75 @@ def log_delta(*, team_id: int, retry: Retry, actor: str) -> Assembly | None:
     return assembly
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedAttempt:
+    """A failed attempt with its answer, not stored yet. The task's row is locked."""
+
+    task: Task
+    data: AttemptIn
+    retry: Retry
+    known: ReceiverFiles
+
+    def log(self, actor: str) -> Assembly | None:
+        """Log the answer, unless the task is stopped: then nothing is sent and nothing saved."""
+        if self.retry.plan.action == "stop":
+            return None
+        saving = self.retry.saving(self.data.model, task_id=self.task.pk, receiver=self.data.receiver)
+        return log_saving(team_id=self.task.team_id, saving=saving, actor=actor)
+
+    def store(self, assembly: Assembly | None, actor: str, *, sent: ReceiverFiles | None = None) -> Attempt:
+        """Store the attempt, and what its receiver has now: all that was planned, or else `sent`."""
+        files = self.retry.plan.receiver_files if sent is None else sent
+        store_receiver_files(self.task, self.data.receiver, self.known, files)
+        attempt = _store_attempt(self.task, self.data, self.retry, assembly, actor)
+        _log_event(self.retry, assembly, task_id=self.task.pk, receiver=self.data.receiver)
+        return attempt
+
+
+@transaction.atomic
 def record_attempt(
     *, team_id: int, task_id: int, data: AttemptIn, counter: Counter, actor: str
 ) -> AttemptResult:
     """Number a failed attempt, decide what its receiver is sent next, and store that.
 
-    The task's row is locked, so that of two concurrent attempts the second builds on the first.
+    Raises:
+        NotFound, Conflict: see `plan_attempt`.
+    """
+    planned = plan_attempt(team_id=team_id, task_id=task_id, data=data, counter=counter)
+    return AttemptResult(planned.store(planned.log(actor), actor), planned.retry)
+
+
+def plan_attempt(
+    *, team_id: int, task_id: int, data: AttemptIn, counter: Counter, has_all_files: bool = True
+) -> PlannedAttempt:
+    """Number a failed attempt and decide what its receiver is sent next.
+
+    The task's row is locked, so that of two concurrent attempts the second builds on the first. A file that
+    is not posted counts as deleted, or as unchanged without `has_all_files`.
 
     Raises:
         NotFound: the team has no such task.
         Conflict: the task is not open, or `attempt` is not the next number.
     """
-    with transaction.atomic():
-        task = lock_task(team_id, task_id, if_closed="it accepts no more attempts")
-        number = _next_number(task, expected=data.attempt)
-        known = load_receiver_files(task, data.receiver)
-        retry = _plan(
-            data,
-            task=task.description,
-            number=number,
-            base=known | fully_sent(present(data.before)),
-            current=present(data.files),
-            limits=limits_in_force(team_id, data),
-            counter=counter,
-        )
-        store_receiver_files(task, data.receiver, known, retry.plan.receiver_files)
-        assembly = None
-        if retry.plan.action != "stop":
-            saving = retry.saving(data.model, task_id=task.pk, receiver=data.receiver)
-            assembly = log_saving(team_id=team_id, saving=saving, actor=actor)
-        attempt = _store_attempt(task, data, retry, assembly, actor)
-    _log_event(retry, assembly, task_id=task.pk, receiver=data.receiver)
-    return AttemptResult(attempt, retry)
+    task = lock_task(team_id, task_id, if_closed="it accepts no more attempts")
+    known = load_receiver_files(task, data.receiver)
+    base = known | fully_sent(present(data.before))
+    retry = _plan(
+        data,
+        task=task.description,
+        number=_next_number(task, expected=data.attempt),
+        base=base if has_all_files else {path: base[path] for path in base if path in data.files},
+        current=present(data.files),
+        limits=limits_in_force(team_id, data),
+        counter=counter,
+    )
+    return PlannedAttempt(task, data, retry, known)
+
+
+def latest_retry(task: Task, receiver: str) -> Attempt | None:
+    """Return the receiver's latest attempt whose answer sent something."""
+    sent = task.attempts.filter(receiver=receiver).exclude(action__in=UNSENT_ACTIONS)
+    return sent.order_by("-number").first()
 
 
 def _next_number(task: Task, *, expected: int | None) -> int:

@@ -256,7 +256,7 @@ class AssemblyQuery(PageQuery):
 
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
-    kind: Literal["space", "phase", "retry", "handoff", "hint"] | None = None
+    kind: Literal["space", "phase", "retry", "handoff", "hint", "agent"] | None = None
     conversation: Annotated[Text | None, Field(max_length=200)] = None
     sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the text.")] = None
     truncated: bool | None = None

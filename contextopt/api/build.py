@@ -23,6 +23,7 @@ from contextopt.api import (
     replays,
     repos,
     spaces,
+    standing,
     tasks,
     timelines,
 )
@@ -149,7 +150,7 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos,
+        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos, standing,
         conversations, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)

@@ -231,6 +231,7 @@ class Saving:
     warnings: tuple[ContextWarning, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
+    record_ids: tuple[int, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -297,5 +298,6 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         ledger=saving.ledger(),
         config=dict(saving.config),
         request={**saving.request, **({"task_id": saving.task_id} if saving.task_id else {})},
+        record_ids=list(saving.record_ids),
     )
     return assembly

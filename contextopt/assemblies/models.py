@@ -25,6 +25,7 @@ class Kind(models.TextChoices):
     RETRY = "retry", "Retry delta"
     HANDOFF = "handoff", "Hand-off"
     HINT = "hint", "Strategy hint"
+    AGENT = "agent", "Agent context"
 
 
 LAST_RECORDS = "the last 10 records"
@@ -37,6 +38,7 @@ BASELINES = {
     Kind.RETRY: FULL_CONTEXT,
     Kind.HANDOFF: ALL_FINDINGS,
     Kind.HINT: NO_HINT,
+    Kind.AGENT: FULL_CONTEXT,
 }
 """The name of each kind's baseline. A ledger may name another in its own `baseline`."""
 
@@ -181,6 +183,10 @@ class Assembly(models.Model):
                 fields=["team", "-created_at", "-id"],
                 condition=Q(assembly_ms__gt=SLOW_MS),
                 name="assembly_slow",
+            ),
+            # Finds the agent contexts that a purged record may be in.
+            models.Index(
+                fields=["team", "-created_at", "-id"], condition=Q(kind="agent"), name="assembly_agent"
             ),
             # What one task was sent, in order.
             models.Index(

@@ -10,7 +10,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from contextopt.assemblies.ledgers import Columns
-from contextopt.assemblies.models import AssemblyPayload
+from contextopt.assemblies.models import AssemblyPayload, Kind
+from contextopt.engine.text.marks import mark
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.keptanswers import erase_named
 from contextopt.spaces.models import PURGED, Record, RecordEmbedding
@@ -80,15 +81,20 @@ def erase_from_assemblies(record: Record) -> int:
     """
     # Demo assemblies have made-up creation times.
     may_have_read = Q(assembly__created_at__gte=record.created_at - CLOCKS_APART) | Q(assembly__is_demo=True)
-    payloads = AssemblyPayload.objects.select_for_update(no_key=True).filter(
-        may_have_read, assembly__space=record.space
-    )
+    payloads = AssemblyPayload.objects.select_for_update(of=("self",), no_key=True).filter(may_have_read)
     holding = payloads.filter(record_ids__contains=[record.pk]).order_by("pk")
-    return sum(_erase_from(payload, record) for payload in holding.iterator(chunk_size=200))
+    of_space = holding.filter(assembly__space=record.space)
+    # Agent contexts belong to no space, since they show more of the team than one.
+    of_agents = holding.filter(assembly__team=record.space.team_id, assembly__kind=Kind.AGENT)
+    return sum(
+        _erase_from(payload, record)
+        for found in (of_space, of_agents)
+        for payload in found.iterator(chunk_size=200)
+    )
 
 
 def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
-    text = erase_line(payload.text, payload.ledger["order"], record.pk)
+    text = _erase_from_text(payload, record.pk)
     baseline = erase_line(payload.baseline_text or "", payload.ledger["baseline_order"], record.pk)
     is_text_erased = (text, baseline) != (payload.text, payload.baseline_text or "")
     is_id_erased = erase_id(payload.ledger["candidates"], record)
@@ -100,6 +106,17 @@ def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
     if is_text_erased or is_id_erased:
         payload.save(update_fields=["text", "baseline_text", "ledger", "purged_at"])
     return is_text_erased or is_id_erased
+
+
+def _erase_from_text(payload: AssemblyPayload, record_id: int) -> str:
+    """Return the payload's text without the record. An agent context says which line each record has."""
+    if "record_lines" not in payload.ledger:
+        return erase_line(payload.text, payload.ledger["order"], record_id)
+    number = payload.ledger["record_lines"].get(str(record_id))
+    lines = payload.text.splitlines(keepends=True)
+    if number is not None:
+        lines[number] = mark(PURGED_LINE)
+    return "".join(lines)
 
 
 def erase_id(candidates: Columns, record: Record) -> bool:

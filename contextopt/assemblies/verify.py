@@ -20,7 +20,8 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 
 type Figure = tuple[str, object]
 
-SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT)
+ALL_SECTIONS = "tokens of all sections"
+SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT, Kind.AGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ def _lacks_content(payload: AssemblyPayload) -> bool:
 
 def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     """Return a figure of the row, or a record's tokens in the ledger if the name asks for them."""
+    if name == ALL_SECTIONS:
+        return assembly.tokens_after
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])
@@ -122,6 +125,10 @@ class _Measured:
 
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     ledger, counter = payload.ledger, _counter(payload.assembly)
+    if "sections" in ledger:
+        yield ALL_SECTIONS, sum(section["tokens"] for section in ledger["sections"])
+    if payload.purged_at is not None:
+        return
     before = _count_baseline(payload, counter)
     after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
     yield "tokens_before", before

@@ -121,14 +121,16 @@ class ReportingCommand(BaseCommand):
 @contextmanager
 def quiet_logs(verbosity: int) -> Iterator[None]:
     """Hide routine log events unless LOG_LEVEL or `--verbosity 2` asks for them."""
-    logger = logging.getLogger("contextopt")
-    before = logger.level
+    loggers = [logging.getLogger(name) for name in ("contextopt", "memory")]
+    before = [logger.level for logger in loggers]
     if verbosity < 2 and "LOG_LEVEL" not in os.environ:
-        logger.setLevel(max(before, logging.WARNING))
+        for logger in loggers:
+            logger.setLevel(max(logger.level, logging.WARNING))
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def leave_stdout() -> None:

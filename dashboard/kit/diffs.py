@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from contextopt.engine.agents.contexts import FIELDS
-from contextopt.engine.agents.phases import Trimmed
+from contextopt.engine.agents.trims import Trimmed
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.formats import whole
 

@@ -12,6 +12,10 @@ REASONS = {
     "not_loaded": "ranked too low to be read",
     "outside_window": "outside the date window",
     "deleted": "deleted",
+    "not_in_phase": "not used in this phase",
+    "in_retry": "part of the retry",
+    "sent_before": "the agent has a newer version",
+    "closed_folder": "in closed folders",
 }
 
 

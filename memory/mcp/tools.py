@@ -4,8 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
+from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.replay.expected import EXPECTED_MAX
+from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
@@ -18,7 +21,9 @@ from memory.mcp.contexts import build_context
 from memory.mcp.explained import explain_context
 from memory.mcp.found import find_dropped, find_hits
 from memory.mcp.kept import keep_memory, keep_record
+from memory.mcp.steps import build_task_step, describe_failure
 from memory.memories.inputs import Content
+from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn
 
 TOKENS_MIN = 200
 RESULTS_MAX = 50
@@ -80,6 +85,43 @@ def remember(
         return f"Memory {memory.pk} {'kept' if is_new else 'was kept before'}."
     record_id, is_new = keep_record(caller, space, title=title, content=content, kind=kind, tags=tags)
     return f"Record {record_id} {'kept' if is_new else 'was kept before'}."
+
+
+def task_step(
+    task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX, description="a new task")] = "",
+    task_id: Annotated[int, Field(ge=0, le=2**63 - 1, description="task of an earlier step"), NUMBER] = 0,
+    phase: Annotated[
+        Phase, Field(description="confidence, planning, building, diagnosis, reviewing or completing")
+    ] = DEFAULT_PHASE,
+    repository: Annotated[Text, Field(max_length=REPOSITORY_MAX)] = "",
+    space: Annotated[Text, Field(description="slug: its records may help")] = "",
+    error: Annotated[ErrorText, Field(description="output of a failed attempt")] = "",
+    root_cause: Annotated[
+        Text,
+        Field(
+            max_length=ROOT_CAUSE_CHARS,
+            description="bad_plan, implementation_error, missing_context, environment_error, impossible_task",
+        ),
+    ] = "",
+    plan: Annotated[Text, Field(max_length=PLAN_MAX)] = "",
+    files: Annotated[Files, Field(description="changed since, by path")] = {},  # noqa: B006 pydantic copies it
+    max_tokens: MaxTokens = 8_000,
+) -> str:
+    """Get all you need for a step of a task: files, memories, documents, and what changed since a failure."""
+    caller = current()
+    caller.check_write()
+    caller.check_team()
+    failure = describe_failure(error, root_cause, plan, files)
+    request = AgentStepIn(
+        task_id=task_id or None,
+        task=task or None,
+        phase=phase,
+        repository=repository,
+        space=space or None,
+        budget=max_tokens,
+        failure=failure,
+    )
+    return build_task_step(caller, request, max_tokens)
 
 
 def feedback(

@@ -96,6 +96,16 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
         return NO_HINT
 
 
+def look_up_hint(team: Team, *, task: str, repository: str) -> Found | None:
+    """Return the strategy for a hint, if there is one. A failing search finds none and is no error."""
+    try:
+        with transaction.atomic():
+            return find_similar(team, task=task, repository=repository)
+    except SEARCH_FAILURES as error:
+        log.warning("strategy_search_failed", error=str(error)[:500], repository=repository)
+        return None
+
+
 def preview_hint(*, team: Team, data: HintIn) -> Hint:
     """Return the hint that a task would be given now, without counting it.
 

@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.standing import attach_document
 from contextopt.models import HandoffSettings, RepositoryHistory, RetrySettings, Space, StoredResponse, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
@@ -47,6 +49,8 @@ def make_world(space: Space) -> Space:
     factories.make_advance(task)
     HandoffSettings.objects.create(team=space.team, phase="analysis")
     RetrySettings.objects.create(team=space.team)
+    document = StandingDocumentIn(repository="shop", title="Style", content="Two spaces.")
+    attach_document(team=space.team, data=document, actor="test")
     repository = factories.make_repository(space.team)
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)

@@ -1,4 +1,4 @@
-"""What happened to a task: one value for each event, with its tokens."""
+"""The events of a task: one value for each, with its tokens."""
 
 from dataclasses import dataclass
 from datetime import datetime

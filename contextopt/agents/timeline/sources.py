@@ -211,6 +211,8 @@ RETRY_TITLES = {
 
 def _retries(task: Task) -> Source:
     def build(row: Any) -> Event:
+        # A retry within an agent's context has no tokens of its own: the context's event has them all.
+        is_part = row.assembly is not None and row.assembly.kind == Kind.AGENT
         return Event(
             at=row.at,
             kind=EventKind.RETRY,
@@ -218,9 +220,9 @@ def _retries(task: Task) -> Source:
             phase=task.phase_at(row.at),
             title=RETRY_TITLES[row.action],
             note=attempt_note(row),
-            assembly=row.assembly,
+            assembly=None if is_part else row.assembly,
             baseline=""
-            if not row.is_sent
+            if is_part or not row.is_sent
             else FULL_REPLAN
             if row.action == Action.REPLAN
             else BASELINES[Kind.RETRY],

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contextopt.agents.models import Attempt
+from contextopt.assemblies.models import Kind
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.logmarkers import classify
 
@@ -30,6 +31,8 @@ def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     if cuts := ledger.get("trimmed"):
         parts = [_cut(cut) for cut in cuts]
         return f"Trimmed to {config['budget_tokens']:,} tokens: {listed(parts)}"
+    if "sections" in ledger:
+        return _sections_note(ledger["sections"])
     kept = config.get("fields")
     if kept is None:
         return ""
@@ -40,11 +43,18 @@ def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     return f"{listed(FIELD_WORDS.get(name, name) for name in kept)} only".capitalize()
 
 
+def _sections_note(sections: Iterable[Mapping[str, Any]]) -> str:
+    """Return what a context for a step consists of."""
+    kept = [section["name"] for section in sections if section["kept"]]
+    words = listed(FIELD_WORDS.get(name, name.replace("_", " ")) for name in kept)
+    return words.capitalize() if kept else "Nothing"
+
+
 def _cut(cut: Mapping[str, Any]) -> str:
     word = ITEM_WORDS.get(cut["field"])
     if word and cut["dropped_items"]:
         return f"{plural(cut['dropped_items'], word)} left out"
-    return f"{FIELD_WORDS.get(cut['field'], cut['field'])} shortened"
+    return f"{FIELD_WORDS.get(cut['field'], cut['field'].replace('_', ' '))} shortened"
 
 
 def error_line(text: str) -> str:
@@ -55,6 +65,8 @@ def error_line(text: str) -> str:
 
 def attempt_note(attempt: Attempt) -> str:
     """Return what the retry holds, or why there is none."""
+    if attempt.assembly and attempt.assembly.kind == Kind.AGENT:
+        return f"Part of the context of assembly {attempt.assembly_id}"
     if attempt.action == "wait":
         return "The plan is repeated unchanged. Waiting is not a saving."
     if attempt.action == "stop":

@@ -121,7 +121,7 @@ def build_delta(
         outcome = _compare(path, source, base.get(source), content, count_text, limits, work)
         if outcome is not None:
             changed.append(outcome)
-            _remember(receiver, outcome, source, content)
+            remember(receiver, outcome, source, content)
     return FileDeltas(tuple(changed), receiver)
 
 
@@ -249,8 +249,8 @@ def _cut_note(lines: int) -> str:
     return f"[… {lines:,} more changed lines left out]" if lines else "[… long lines are cut]"
 
 
-def _remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:
-    """Update the receiver's memory."""
+def remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:
+    """Update the receiver's memory by a change that it was sent. `source` is the path before a rename."""
     if sent.is_truncated:
         # Keep the base, under the old path too, until the rename has arrived in full.
         receiver[source] = replace(receiver.get(source, SentFile(None)), is_partial=True)

@@ -1,19 +1,18 @@
 """The context for each step of a coding agent: the fields of its phase, trimmed to the phase's budget."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile, Item, cut_item, item_body
+from contextopt.engine.agents.contexts import FIELDS, AgentContext
+from contextopt.engine.agents.trims import Trimmed, trim
 from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE, ContextWarning
 from contextopt.engine.text.counters import Counter
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
 
 MAX_PHASE_CHARS = 64
-TRIM_ORDER = ("docs", "memories", "files", "tree_paths", "tree", "tools", "package_manifest")
-"""The least important field first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +74,6 @@ DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
 )
 
 
-class Trimmed(NamedTuple):
-    """The part of one field that was trimmed: items removed from its end, and lines cut off the last kept
-    one.
-
-    The tree and the manifest are one item each. `cut_lines` is 0 if no item was cut.
-    """
-
-    field: str
-    dropped_items: int
-    cut_lines: int
-
-    def __str__(self) -> str:
-        parts = []
-        if self.dropped_items:
-            parts.append(f"{self.dropped_items} left out")
-        if self.cut_lines:
-            parts.append(f"the last kept one cut by {self.cut_lines} lines")
-        return f"{self.field}: {', '.join(parts)}"
-
-
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
     """The context of a phase. `budget_tokens` is None if no profile knows the phase."""
@@ -142,116 +121,10 @@ def filter_phase(
     trimmed: tuple[Trimmed, ...] = ()
     warnings: tuple[ContextWarning, ...] = ()
     if filtered_tokens > profile.budget_tokens:
-        kept, trimmed = _trim(kept, profile.budget_tokens, counter)
+        kept, trimmed = trim(kept, profile.budget_tokens, counter)
         over = filtered_tokens - profile.budget_tokens
         parts = "; ".join(map(str, trimmed))
         message = f"{over} tokens over the budget of {profile.budget_tokens}, trimmed: {parts}."
         warnings = (ContextWarning(OVER_BUDGET, message),)
         filtered_tokens = counter.count(kept)
     return PhaseResult(phase, kept, profile.budget_tokens, full_tokens, filtered_tokens, warnings, trimmed)
-
-
-def _trim(
-    context: AgentContext, budget_tokens: int, counter: Counter
-) -> tuple[AgentContext, tuple[Trimmed, ...]]:
-    """Empty one field after another until the rest fits, then give the last one as much back as fits."""
-    trimmed = []
-    for name in TRIM_ORDER:
-        items = _items(context, name)
-        if not items:
-            continue
-        without = _with_items(context, name, ())
-        if not counter.fits(without, budget_tokens):
-            trimmed.append(Trimmed(name, len(items), 0))
-            context = without
-            continue
-        context, cut = _trim_field(context, name, budget_tokens, counter)
-        trimmed.append(cut)
-        break
-    return context, tuple(trimmed)
-
-
-def _trim_field(
-    context: AgentContext, name: str, budget_tokens: int, counter: Counter
-) -> tuple[AgentContext, Trimmed]:
-    """Keep the longest beginning of the field that fits."""
-    items = _items(context, name)
-    share = _estimate_share(context, name, budget_tokens, counter)
-
-    def fits(kept: Sequence[Any]) -> bool:
-        return counter.fits(_with_items(context, name, kept), budget_tokens)
-
-    sizes = [len(_body(item)) for item in items]
-    whole = _longest(len(items), lambda count: fits(items[:count]), _guess(sizes, share * sum(sizes)))
-    kept, first_out = list(items[:whole]), items[whole]
-    lines = _body(first_out).splitlines(keepends=True) if name != "tree_paths" else []
-
-    def shortened(count: int) -> list[Any]:
-        part = _cut(first_out, "".join(lines[:count])) if count else None
-        return kept if part is None else [*kept, part]
-
-    room = share * sum(sizes) - sum(sizes[:whole])
-    stays = _longest(len(lines) - 1, lambda count: fits(shortened(count)), _guess(map(len, lines), room))
-    final = shortened(stays)
-    is_cut = len(final) > whole
-    outcome = Trimmed(name, len(items) - len(final), len(lines) - stays if is_cut else 0)
-    return _with_items(context, name, final), outcome
-
-
-def _estimate_share(context: AgentContext, name: str, budget_tokens: int, counter: Counter) -> float:
-    """Estimate which share of the field's characters fits. A poor estimate only costs time."""
-    rest = counter.count(_with_items(context, name, ()))
-    field_tokens = counter.count(context) - rest
-    return (budget_tokens - rest) / field_tokens if field_tokens > 0 else 0.0
-
-
-def _guess(sizes: Iterable[int], room: float) -> int:
-    used = 0
-    for count, size in enumerate(sizes):
-        used += size
-        if used > room:
-            return count
-    return 0
-
-
-def _longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
-    """Return a count up to `total` that fits while the next one does not; 0 always fits.
-
-    The search starts at the estimate and moves outwards, so a good one needs two or three steps.
-    """
-    if total <= 0:
-        return 0
-    low = high = min(max(guess, 0), total)
-    step = 1
-    if low == 0 or fits(low):
-        while (high := min(low + step, total)) > low and fits(high):
-            low, step = high, 2 * step
-    else:
-        while (low := max(high - step, 0)) > 0 and not fits(low):
-            high, step = low, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _items(context: AgentContext, name: str) -> tuple[Any, ...]:
-    """Return the field as a list of items. A text is one item, or none if empty."""
-    value = getattr(context, name)
-    if isinstance(value, str):
-        return (value,) if value else ()
-    return tuple(value)
-
-
-def _with_items(context: AgentContext, name: str, items: Sequence[Any]) -> AgentContext:
-    is_text = isinstance(getattr(context, name), str)
-    changes: dict[str, Any] = {name: "".join(items) if is_text else tuple(items)}
-    return replace(context, **changes)
-
-
-def _body(item: ContextFile | Item) -> str:
-    return item.content if isinstance(item, ContextFile) else item_body(item)
-
-
-def _cut(item: ContextFile | Item, body: str) -> ContextFile | Item | None:
-    return ContextFile(item.path, body) if isinstance(item, ContextFile) else cut_item(item, body)

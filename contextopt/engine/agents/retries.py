@@ -153,6 +153,13 @@ class RetryContext:
             "estimated_tokens": self.estimated_tokens,
         }
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read the output of `to_json`."""
+        files = tuple(ChangedFile(**file) for file in stored["changed_files"])
+        diagnosis = Diagnosis.from_json(stored["diagnosis"])
+        return cls(**{**stored, "changed_files": files, "diagnosis": diagnosis})
+
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:

@@ -8,10 +8,12 @@ from django.db.models import Q, QuerySet
 
 from contextopt.agents.handoffs.inputs import FindingIn, FindingPatch
 from contextopt.agents.handoffs.models import CATEGORY_MAX
-from contextopt.agents.inputs import ProfileIn, TaskIn
+from contextopt.agents.inputs import ProfileIn, StandingDocumentIn, TaskIn
 from contextopt.agents.models import (
     PHASE_BUDGET_MAX,
     REPOSITORY_MAX,
+    STANDING_CONTENT_MAX,
+    STANDING_TITLE_MAX,
     TASK_DESCRIPTION_MAX,
     TASK_EXTERNAL_ID_MAX,
 )
@@ -129,3 +131,22 @@ class ProfileForm(InputForm):
     note = forms.CharField(
         required=False, max_length=200, help_text="Reason for the change, shown in the history."
     )
+
+
+class StandingDocumentForm(InputForm):
+    """A document for every step of the tasks of `repository`."""
+
+    input_type = StandingDocumentIn
+    title = forms.CharField(max_length=STANDING_TITLE_MAX)
+    content = NotesField(
+        max_length=STANDING_CONTENT_MAX,
+        widget=forms.Textarea(attrs={"rows": 6}),
+        help_text="A document with the same title is replaced.",
+    )
+
+    def __init__(self, data: Any = None, *, repository: str = "") -> None:
+        super().__init__(data)
+        self.repository = repository
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "repository": self.repository}

@@ -2,16 +2,22 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.models import Repository, RepositoryFile
+from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.standing import attach_document, detach_document
+from contextopt.errors import Conflict
+from contextopt.models import Repository, RepositoryFile, Role, StandingDocument
 from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.ranking import rank_repository
-from dashboard.kit.access import TeamRequest, get_repository, team_page
+from dashboard.kit.access import TeamRequest, get_repository, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from dashboard.pages.agents.filters import RelevantForm
+from dashboard.pages.agents.forms import StandingDocumentForm
 
 REPOSITORIES_SHOWN = 500
 GAPS_SHOWN = 200
@@ -28,14 +34,59 @@ def repositories(request: TeamRequest) -> HttpResponse:
 @team_page
 def repository(request: TeamRequest, repository_id: int) -> HttpResponse:
     """Show a repository; with a task, also the files that it needs and why."""
+    return _render(request, get_repository(request, repository_id), StandingDocumentForm())
+
+
+@require_POST
+@team_page
+def document_attach(request: TeamRequest, repository_id: int) -> HttpResponse:
+    """Attach a standing document, or replace the one with the same title."""
     found = get_repository(request, repository_id)
+    require_role(request, Role.EDITOR)
+    form = StandingDocumentForm(request.POST, repository=found.name)
+    if not form.is_valid():
+        return _render(request, found, form, status=422)
+    assert isinstance(form.value, StandingDocumentIn)
+    try:
+        attached = attach_document(team=request.team, data=form.value, actor=request.actor)
+    except Conflict as error:
+        form.add_error(None, str(error))
+        return _render(request, found, form, status=409)
+    messages.success(request, "Document attached." if attached.is_new else "Document replaced.")
+    return redirect("dashboard:repository", repository_id)
+
+
+@require_POST
+@team_page
+def document_detach(request: TeamRequest, repository_id: int, document_id: int) -> HttpResponse:
+    found = get_repository(request, repository_id)
+    rows = StandingDocument.objects.of(request.team.pk, found.name)
+    document = get_object_or_404(rows, pk=document_id)
+    require_role(request, Role.EDITOR)
+    detach_document(document=document, actor=request.actor)
+    messages.success(request, f"“{document.title[:60]}” detached.")
+    return redirect("dashboard:repository", repository_id)
+
+
+def _render(
+    request: TeamRequest, found: Repository, attaching: StandingDocumentForm, status: int = 200
+) -> HttpResponse:
     form = RelevantForm(RelevantForm.with_default(request.GET) if "task" in request.GET else None)
-    context: dict[str, Any] = {"repository": found, "form": form, "query": form.query()}
+    context: dict[str, Any] = {
+        "repository": found,
+        "form": form,
+        "query": form.query(),
+        "attaching": attaching,
+        "can_edit": request.membership.allows(Role.EDITOR),
+    }
+    if not request.htmx:
+        context["documents"] = StandingDocument.objects.of(request.team.pk, found.name)
     if form.is_valid():
         context |= _chosen(found, form)
     if request.GET.get("show") == "gaps":
         context |= _gaps(found)
-    return render_page(request, "dashboard/repository.html", context, partials=("chosen", "gaps"))
+    partials = ("chosen", "gaps")
+    return render_page(request, "dashboard/repository.html", context, partials=partials, status=status)
 
 
 def _chosen(found: Repository, form: RelevantForm) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from dashboard.pages.assemblies.curve import draw_curve
 from dashboard.pages.assemblies.explained import explain_named
 from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
 from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
+from dashboard.pages.assemblies.sections import section_rows
 from dashboard.pages.assemblies.tail import follow
 from dashboard.pages.assemblies.use import mark_used
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
@@ -245,6 +246,8 @@ def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     if found.kind == Kind.PHASE:
         fields = field_rows(payload.ledger, payload.config, full, payload.text)
         context |= {"fields": fields, "before": mark_left_out(full, payload.text)}
+    if found.kind == Kind.AGENT:
+        context["sections"] = section_rows(payload.ledger["sections"], found.tokens_after)
     return context
 
 

@@ -44,6 +44,7 @@ KIND_COLOURS = {
     "retry": "var(--history)",
     "handoff": "var(--response)",
     "hint": "var(--neighbour)",
+    "agent": "var(--date)",
 }
 
 # Line labels closer than this share of the chart's height would overlap.
@@ -312,7 +313,7 @@ def finish(figure: Plot, data: ChartData, rows: str) -> Plot:
 
 
 def kind_name(kind: str) -> str:
-    return {"handoff": "hand-off", "hint": "strategy hint"}.get(kind, kind)
+    return {"handoff": "hand-off", "hint": "strategy hint", "agent": "agent context"}.get(kind, kind)
 
 
 def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:

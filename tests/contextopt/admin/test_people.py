@@ -11,6 +11,7 @@ from contextopt.models import (
     Membership,
     RetrySettings,
     Role,
+    StandingDocument,
     Team,
     User,
 )
@@ -110,6 +111,16 @@ class TestRulesAreWrittenDown:
         form["diff_lines"] = 50
         assert root.post(page(RetrySettings, "change", team.pk), form).status_code == 302
         assert noted(team)[1][2:] == ({"diff_lines": 40}, {"diff_lines": 50})
+
+    def test_standing_documents(self, root, team):
+        form = {"team": team.pk, "repository": "shop", "title": "Style", "content": "Two spaces."}
+        assert root.post(page(StandingDocument, "add"), form | {"content": ""}).status_code == 200
+        assert root.post(page(StandingDocument, "add"), form).status_code == 302
+        document = StandingDocument.objects.get()
+        assert document.created_by == "user:root"
+        change = page(StandingDocument, "change", document.pk)
+        assert root.post(change, form | {"content": "Tabs."}).status_code == 302
+        assert noted(team)[1][2:] == ({"content": "Two spaces."}, {"content": "Tabs."})
 
     def test_sizes_of_hand_offs(self, root, team):
         sizes = default_budgets(HandoffPhase.DESIGN).to_json()

@@ -128,7 +128,7 @@ def tell(story: Story, team: Team) -> None:
     """Play every chapter in order. What one creates, later ones use; deletions come last."""
     chapters: tuple[Callable[[Story], None], ...] = (
         tell_of_records, tell_of_contexts, tell_of_conversations, tell_of_phases, tell_of_retries,
-        tell_of_findings, tell_of_repositories, tell_of_lessons, tell_of_memories,
+        tell_of_findings, tell_of_repositories, tell_of_lessons, tell_of_memories, tell_of_steps,
     )  # fmt: skip
     for chapter in chapters:
         chapter(story)
@@ -324,6 +324,24 @@ def tell_of_memories(story: Story) -> None:
     ask("patch", "/memories/{memory}", {"tags": ["prices", "money"]})
 
 
+def tell_of_steps(story: Story) -> None:
+    ask = story.ask
+    ask("post", "/standing-documents", {
+        "repository": "shop", "title": "Conventions", "content": "Prices are decimals. Round once.",
+    }, document="id")  # fmt: skip
+    ask("get", "/standing-documents", query={"repository": "shop"})
+    ask("get", "/standing-documents/{document}")
+    ask("post", "/agent-context", {
+        "task": "Fix wrong rounding of prices in the cart", "repository": "shop", "space": "support",
+        "phase": "planning", "budget": 4000, "context": {"tree": "shop/\n  cart.py"}, "receiver": "planner",
+        "model": "gpt-4o-mini",
+    }, step="task_id")  # fmt: skip
+    ask("post", "/agent-context", {
+        "task_id": "{step}", "phase": "building", "receiver": "planner",
+        "failure": {"files": {"shop/cart.py": ROUNDED}, **FAILURE},
+    })  # fmt: skip
+
+
 def tell_of_reviews(story: Story, team: Team) -> None:
     ask = story.ask
     ask("patch", "/reviews/rules", {"sample_share": 0.1, "verdicts_wanted": 2})
@@ -398,6 +416,7 @@ def tell_of_keys(story: Story) -> None:
 
 def tell_of_deletions(story: Story) -> None:
     ask = story.ask
+    ask("delete", "/standing-documents/{document}")
     ask("delete", "/memories/{memory}")
     ask("post", "/memories/{memory}/restore")
     ask("delete", "/repos/{repo}")

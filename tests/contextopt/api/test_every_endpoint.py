@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
+from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.standing import attach_document
 from contextopt.models import Assembly, Space, Team
 from contextopt.spaces.configs import settings_of
 from memory.questions.evaluations import start_evaluation
@@ -85,6 +87,11 @@ ENDPOINTS = [
     ("POST", "/repos/{repo}/files", "write", {"files": {"a.py": "x = 1"}}),
     ("POST", "/repos/{repo}/relevant", "read", {"task": "Add up the cart"}),
     ("DELETE", "/repos/{repo}", "write", None),
+    ("GET", "/standing-documents", "read", None),
+    ("POST", "/standing-documents", "write", {"repository": "shop", "title": "New", "content": "New"}),
+    ("GET", "/standing-documents/{document}", "read", None),
+    ("DELETE", "/standing-documents/{document}", "write", None),
+    ("POST", "/agent-context", "write", {"task_id": "{task}", "phase": "completing"}),
     ("GET", "/conversations", "read", None),
     ("POST", "/conversations", "write", {"space": "{slug}"}),
     ("GET", "/conversations/{conversation}", "read", None),
@@ -150,7 +157,8 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/compress-findings", "/retry-delta",
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
-    "/phases/building/profiles", "/tasks", "/repos", "/conversations", "/feedback", "/feedback/trends",
+    "/phases/building/profiles", "/tasks", "/repos", "/standing-documents", "/conversations", "/feedback",
+    "/feedback/trends",
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
     "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
 }  # fmt: skip
@@ -188,6 +196,8 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
     factories.make_finding(task)
     factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
+    document = StandingDocumentIn(repository="shop", title="Style", content="Two spaces.")
+    document_id = attach_document(team=team, data=document, actor="test").document.pk
     strategy, retired = make_strategy(team), make_strategy(team, plan="Look it up")
     retire_strategy(memory=retired, reason="old", actor="test")
     memories = {"memory": strategy.pk, "retired": retired.pk, "use": make_use(strategy).pk}
@@ -196,7 +206,7 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
     return memories | {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
         "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
-        "review": make_review(space).pk,
+        "review": make_review(space).pk, "document": document_id,
     } | make_question_places(space)  # fmt: skip
 
 
@@ -223,6 +233,7 @@ def make_question_places(space: Space) -> dict[str, object]:
 def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
     text = json.dumps(body) if body is not None else "{}"
     text = text.replace("{slug}", str(places["slug"])).replace('"{assembly}"', str(places["assembly"]))
+    text = text.replace('"{task}"', str(places["task"]))
     path = path.format(**places)
     if method == "GET":
         return caller.get(path)
@@ -232,7 +243,7 @@ def call(caller: Caller, method: str, path: str, body: object, places: dict[str,
 
 
 def names_something(body: dict[str, object] | None) -> bool:
-    return any(value in ("{slug}", "{assembly}") for value in (body or {}).values())
+    return any(value in ("{slug}", "{assembly}", "{task}") for value in (body or {}).values())
 
 
 @pytest.mark.parametrize(("method", "path", "scope", "body"), ENDPOINTS, ids=NAMES)

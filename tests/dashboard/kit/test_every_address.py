@@ -10,6 +10,8 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.urls import URLPattern, reverse
 
+from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.standing import attach_document
 from contextopt.models import Membership, Role, Team, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
@@ -104,6 +106,8 @@ ACTIONS = {
     "finding_resolve": (Role.EDITOR, True),
     "finding_change": (Role.EDITOR, True),
     "space_remedy": (Role.EDITOR, True),
+    "document_attach": (Role.EDITOR, True),
+    "document_detach": (Role.EDITOR, True),
     "task_compress": (Role.EDITOR, True),
     "task_advance": (Role.EDITOR, True),
     "memory_new": (Role.EDITOR, False),
@@ -166,6 +170,8 @@ def address(team: Team) -> Callable[[str], str]:
     task = factories.make_task(team)
     factories.make_finding(task, decision="open")
     repository = factories.make_repository(team)
+    style = StandingDocumentIn(repository=repository.name, title="Style", content="Two spaces.")
+    document = attach_document(team=team, data=style, actor="test").document
     strategy = make_strategy(team)
     conversation = factories.make_conversation(space)
     with override_settings():
@@ -185,6 +191,7 @@ def address(team: Team) -> Callable[[str], str]:
             "key_id": key.pk,
             "task_id": task.pk,
             "repository_id": repository.pk,
+            "document_id": document.pk,
             "memory_id": strategy.pk,
             "conversation_id": conversation.pk,
             "message_id": answer.reply_to_id,
@@ -290,6 +297,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "quality_score": 8,
         "total_attempts": 1,
     },
+    "document_attach": {"title": "Tests", "content": "Write one first."},
     "chat_ask": {"space": "support", "stage": "3", "text": "Why?"},
     "chat_send": {"text": "Why?"},
     "review_rules": {"sample_percent": 5, "verdicts_wanted": 1},

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 
 from contextopt.models import Task
 from memory.models import Memory
+from tests.gitrepos import make_git
 from tests.memory.factories import no_memory_can_be_stored
 
 type Run = Callable[..., tuple[int, str, str]]
@@ -114,3 +115,52 @@ def test_a_hint_as_json_and_in_words(run: Run, write) -> None:
     code, out, _ = run("strategy_hint", "--task", task, "--repository", "web")
     assert (code, out) == (0, "No similar strategy.\n")
     assert run("strategy_hint", "--task", " ")[0] == 2
+
+
+def test_a_step_of_a_new_task_and_of_a_stored_one(
+    run: Run, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    folder = make_git(tmp_path / "shop")
+    assert run("index_repo", folder)[0] == 0
+    code, out, err = run(
+        "agent_context", "--task", "Round prices", "--repository", folder, "--phase", "building", "--json"
+    )
+    answer = json.loads(out)
+    assert (code, err, answer["repository"]) == (0, "", "shop")
+    assert "### shop/prices.py" in answer["text"]
+    assert answer["certificate"]["tokens"] == sum(section["tokens"] for section in answer["sections"])
+    assert {"name", "tokens", "kept", "dropped"} <= answer["sections"][0].keys()
+    failure = {"diagnosis": {"root_cause": "implementation_error"}, "error": "assert 1 == 2"}
+    code, out, _ = run("agent_context", answer["task_id"], "--failure", write(failure), "--phase", "building")
+    assert code == 0
+    assert "## Latest error\n> assert 1 == 2\n" in out
+    assert "retry" in out
+    assert f"Task {answer['task_id']}, phase building, logged as assembly" in out
+
+
+def test_a_step_with_the_agents_own_context(run: Run, write: Callable[[object], Path]) -> None:
+    context = write({"tree": "a\n" * 900, "memories": ["Use the pool."]})
+    code, out, _ = run("agent_context", "--task", "x", "--phase", "diagnosis", "--file", context, "--json")
+    answer = json.loads(out)
+    assert (code, answer["text"]) == (0, "## Memories\n> Use the pool.\n")
+    assert answer["saved_tokens"] == answer["full_tokens"] - answer["certificate"]["tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--task: give task_id, or task for a new one"),
+        (["seven"], "TASK: "),
+        (["7"], "There is no task 7."),
+        (["--task", "x", "--phase", "dreaming"], "phase: there is no phase 'dreaming'"),
+        (["--task", "x", "--repository", "nowhere"], "There is no repository 'nowhere'."),
+        (["--task", "x", "--space", "nowhere"], "There is no space 'nowhere'."),
+        (["--task", "x", "--budget", "-1"], "--budget: "),
+        (["--task", "x", "--file", "gone.json"], "gone.json"),
+    ],
+)
+def test_a_step_that_cannot_be_built(run: Run, arguments: list[str], words: str) -> None:
+    code, out, err = run("agent_context", *arguments, "--json")
+    assert (code, out) == (2, "")
+    assert words in err
+    assert not Task.objects.exists()

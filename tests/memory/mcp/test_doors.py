@@ -34,7 +34,7 @@ async def use_all(client: Client) -> dict[str, Any]:
 def test_every_tool_works(each_door: Door, space: Space) -> None:
     answers = each_door.visit(use_all)
     tools = {tool.name: tool for tool in answers.pop("tools")}
-    assert set(tools) == {"get_context", "search", "explain", "remember", "feedback"}
+    assert set(tools) == {"get_context", "search", "explain", "remember", "task_step", "feedback"}
     assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == {
         "get_context",
         "search",

@@ -4,10 +4,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
 
+from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.standing import attach_document
 from contextopt.engine.code.packing import Packed, PackedFile
 from contextopt.engine.code.relevance import RankedFile, Weights
-from contextopt.models import Repository, Role, Team
+from contextopt.models import Repository, Role, StandingDocument, Team
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from tests import factories
 from tests.dashboard.conftest import log_in
@@ -164,3 +167,39 @@ def test_a_part_that_is_taken_away_covers_the_end_of_the_bar() -> None:
     assert files[1].parts_label == (
         "words in the file 0.80, documentation, example, changelog or migration -0.40"
     )
+
+
+def test_documents_are_attached_replaced_and_detached(
+    owner_client: Client, repository: Repository, team: Team
+) -> None:
+    url = f"{URL}{repository.pk}/"
+    assert "Attach a document" in html_of(owner_client, url)
+    for content in ("Two <spaces>.", "Tabs."):
+        owner_client.post(f"{url}documents/", {"title": "Style", "content": content})
+        document = StandingDocument.objects.get()
+        assert (document.repository, document.content, document.created_by) == ("shop", content, "user:olga")
+        assert escape(content) in html_of(owner_client, url)
+    owner_client.post(f"{url}documents/{document.pk}/detach/")
+    assert not StandingDocument.objects.exists()
+
+
+def test_a_document_without_a_title_is_refused(owner_client: Client, repository: Repository) -> None:
+    response = owner_client.post(f"{URL}{repository.pk}/documents/", {"content": "x"})
+    assert response.status_code == 422
+    assert "This field is required." in response.content.decode()
+
+
+def test_a_viewer_sees_documents_and_cannot_change_them(
+    teammate_client: Client, repository: Repository, team: Team
+) -> None:
+    data = StandingDocumentIn(repository="shop", title="Style", content="Two spaces.")
+    document = attach_document(team=team, data=data, actor="test").document
+    url = f"{URL}{repository.pk}/"
+    html = html_of(teammate_client, url)
+    assert "Two spaces." in html
+    assert "Detach" not in html
+    assert teammate_client.post(f"{url}documents/", {"title": "A", "content": "B"}).status_code == 403
+    assert teammate_client.post(f"{url}documents/{document.pk}/detach/").status_code == 403
+    other = factories.make_repository(team, "other")
+    outside = f"{URL}{other.pk}/documents/{document.pk}/detach/"
+    assert teammate_client.post(outside).status_code == 404

@@ -9,7 +9,7 @@ CREATE OR REPLACE TRIGGER contextopt_config_immutable
 
 
 class Migration(migrations.Migration):
-    dependencies = [("contextopt", "0042_key_rotations")]
+    dependencies = [("contextopt", "0044_agent_contexts")]
 
     operations = [
         migrations.AddField(

@@ -1,4 +1,4 @@
-"""What was sent for a task, in one place: assemblies name their task, and hints are assemblies."""
+"""All that was sent for a task, in one place: assemblies name their task, and hints are assemblies."""
 
 from typing import ClassVar
 

@@ -1,0 +1,190 @@
+"""Everything that an agent is sent for one step of a task, as one text with one ledger by section."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from contextopt.engine.agents.contexts import AgentContext, ContextFile, render_item
+from contextopt.engine.agents.deltas import ChangedFile
+from contextopt.engine.agents.retries import RetryContext
+from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.marks import marked_block
+from contextopt.engine.text.validation import check_text
+
+STANDING = "standing_documents"
+RETRY = "retry"
+HINT = "strategy_hint"
+_IN_ORDER = ("package_manifest", "tree", "tree_paths", "tools", "files", "memories", "docs")
+SECTIONS = (STANDING, *_IN_ORDER, HINT, RETRY)
+"""All sections in their order in the text. Those that change least come first, so prompts share a prefix."""
+
+NOT_IN_PHASE = "not_in_phase"
+CUT = "cut"
+"""A kept item that lost its last lines."""
+NAMED_DROPPED = 100
+"""The most dropped items of a section that are named. The rest is counted by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingDocument:
+    """A document that every task of a repository is given, such as its conventions."""
+
+    title: str
+    content: str
+
+    def __post_init__(self) -> None:
+        check_text("title", self.title)
+        if not flatten(self.title):
+            raise InvalidValue("title", "must not be empty")
+        check_text("content", self.content)
+
+    def render(self) -> str:
+        return f"### {flatten(self.title)}\n{marked_block(self.content)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The contents of all sections. Each list has the best first. `hint` is a fenced text."""
+
+    context: AgentContext = field(default_factory=AgentContext)
+    standing: tuple[StandingDocument, ...] = ()
+    retry: RetryContext | None = None
+    hint: str = ""
+
+    def render(self) -> str:
+        return "\n".join(text for _, text in self.sections())
+
+    def sections(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and text of each section that is not empty, in the text's order."""
+        if self.standing:
+            documents = "".join(document.render() for document in self.standing)
+            yield STANDING, f"## Standing documents\n{documents}"
+        for name in _IN_ORDER:
+            if getattr(self.context, name):
+                yield name, self.context.keeping([name]).render()
+        if self.hint:
+            yield HINT, f"{self.hint}\n"
+        if self.retry:
+            yield RETRY, self.retry.render()
+
+    def lines_of(self, section: str) -> list[int]:
+        """Return the number of each item's first line in the text, counted from 0."""
+        line = 0
+        for name, text in self.sections():
+            if name == section:
+                sizes = [len(item_text(name, item).splitlines()) for item in items_in(self, name)]
+                return [line + 1 + sum(sizes[:place]) for place in range(len(sizes))]
+            # Sections end in a line break, and another comes between two of them.
+            line += len(text.splitlines()) + 1
+        return []
+
+    def field_chars(self) -> Iterator[int]:
+        yield sum(len(document.content) for document in self.standing)
+        yield from self.context.field_chars()
+        yield len(self.hint)
+        if self.retry:
+            yield from self.retry.field_chars()
+
+
+class LedgerItem(NamedTuple):
+    """One thing that was kept or dropped. `tokens` counts a kept one alone, as it stands in the text."""
+
+    id: str
+    kept: bool
+    reason: str = ""
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionLedger:
+    """The contents of one section, and the things that it lost.
+
+    `tokens` is the section's part of the text's tokens, so the sections add up to the certificate. `items`
+    names all that were kept and the best of the dropped; `counts` has all of the dropped by reason.
+    """
+
+    name: str
+    tokens: int
+    kept: int
+    items: tuple[LedgerItem, ...]
+    counts: Mapping[str, int]
+
+    @property
+    def dropped(self) -> int:
+        return sum(self.counts.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "tokens": self.tokens,
+            "kept": self.kept,
+            "dropped": self.dropped,
+            "items": [item._asdict() for item in self.items],
+            "counts": dict(self.counts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Things that were dropped before a step was composed: the best by name and reason, all by reason."""
+
+    items: tuple[tuple[str, str], ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All that may be sent: the step as if there were no limits, and the things dropped on the way to it.
+
+    `names` has the ids of items that have no name of their own, such as memories, by section. `partial` says
+    by path how a file is shown that is not whole.
+    """
+
+    step: Step
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    partial: Mapping[str, str] = field(default_factory=dict)
+
+    def ids(self, section: str) -> list[str]:
+        """Return the id of each item of a section."""
+        known = self.names.get(section, ())
+        own = _own_names(self.step, section)
+        return [*known[: len(own)], *own[len(known) :]]
+
+
+def items_in(step: Step, section: str) -> Sequence[Any]:
+    """Return a section's items. A text is one item. A retry's first is all of it but the changed files."""
+    if section == STANDING:
+        return step.standing
+    if section == RETRY:
+        return (step.retry, *step.retry.changed_files) if step.retry else ()
+    value = step.hint if section == HINT else getattr(step.context, section)
+    if isinstance(value, str):
+        return (value,) if value else ()
+    items: Sequence[Any] = value
+    return items
+
+
+def item_text(section: str, item: Any) -> str:
+    """Return the text of one item as the section shows it."""
+    if section == RETRY and isinstance(item, RetryContext):
+        return replace(item, changed_files=()).render()
+    if isinstance(item, StandingDocument | ContextFile | ChangedFile):
+        return item.render()
+    return str(item) if section == HINT else render_item(item)
+
+
+def _own_names(step: Step, section: str) -> list[str]:
+    items = items_in(step, section)
+    if section == STANDING:
+        return [document.title for document in items]
+    if section == RETRY and items:
+        return [f"attempt {items[0].attempt_number}", *(file.path for file in items[1:])]
+    if section == "files":
+        return [file.path for file in items]
+    if section == "tree_paths":
+        return list(items)
+    if section in ("memories", "docs", "tools"):
+        return [f"{section}.{place}" for place in range(len(items))]
+    return [section] * len(items)

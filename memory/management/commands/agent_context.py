@@ -1,0 +1,93 @@
+"""`manage.py agent_context TASK` or `manage.py agent_context --task TEXT`"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.agents.inputs import AgentContextIn
+from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
+from contextopt.management.documents import read_document
+from contextopt.models import Repository, Team
+from memory.steps.build import build_step
+from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn, StepFailureIn
+from memory.steps.results import StepResult
+
+NAMES = {"task_id": "TASK"}
+
+
+class Command(ReportingCommand):
+    help = (
+        "Print everything that an agent needs for one step of a task, as one text within the phase's budget: "
+        "tree, manifest, files, memories, records, a strategy hint and the changes since a failed attempt."
+    )
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("task_id", metavar="TASK", nargs="?", help="ID of a stored task")
+        parser.add_argument("--task", metavar="TEXT", help="description of a new task, which is stored")
+        parser.add_argument(
+            "--phase", metavar="NAME", default=DEFAULT_PHASE, help=f"default: {DEFAULT_PHASE}"
+        )
+        parser.add_argument(
+            "--repository", metavar="NAME",
+            help="name or folder of an indexed repository (default: the task's)",
+        )  # fmt: skip
+        parser.add_argument("--space", metavar="SPACE", help="slug of the space whose records may help")
+        parser.add_argument("--budget", metavar="N", help="maximum tokens, up to the phase's budget")
+        parser.add_argument(
+            "--file", metavar="CONTEXT.json",
+            help="the agent's own full context, as for filter_phase; - is standard input",
+        )  # fmt: skip
+        parser.add_argument(
+            "--failure", metavar="FAILURE.json",
+            help="a failed attempt to record: diagnosis, plan, error, and files that changed, by path",
+        )  # fmt: skip
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        team = team_of(options)
+        names = ("task_id", "task", "phase", "space", "budget")
+        given: dict[str, Any] = {name: options[name] for name in names if options[name] is not None}
+        if options["repository"]:
+            given["repository"] = name_of(team, options["repository"])
+        if options["file"]:
+            given["context"] = read_document(AgentContextIn, options["file"])
+        if options["failure"]:
+            given["failure"] = read_document(StepFailureIn, options["failure"])
+        result = build_step(team=team, data=parse_input(AgentStepIn, given, NAMES), actor=ACTOR)
+        if options["json"]:
+            self.print_json(result.to_json())
+        else:
+            self.stdout.write(describe_step(result))
+        return DONE
+
+
+def name_of(team: Team, text: str) -> str:
+    """Return the name of the repository that was indexed from this folder, or else the text as a name."""
+    if "\0" in text or not Path(text).is_dir():
+        return text
+    folder = str(Path(text).resolve())
+    found = Repository.objects.filter(team=team, folder=folder).first()
+    return found.name if found else text
+
+
+def describe_step(result: StepResult) -> str:
+    """Return the text itself, then what each section took and lost."""
+    asked, certificate = result.asked, result.certificate
+    saved = "" if result.saved_tokens is None else f", {result.saved_tokens:,} saved"
+    logged = "nothing is sent" if result.assembly is None else f"logged as assembly {result.assembly.pk}"
+    rows = [
+        f"{section.name:20} {section.tokens:>7,} tokens, {section.kept:,} kept, {section.dropped:,} dropped"
+        for section in result.sections
+    ]
+    return "\n".join(
+        [
+            result.text.rstrip("\n"),
+            "",
+            *rows,
+            f"{certificate.tokens:,} of {asked.budget:,} tokens ({certificate.encoding}){saved}",
+            f"Task {asked.task.pk}, phase {asked.data.phase}, {logged}",
+            f"SHA-256 {certificate.sha256}",
+            *(f"Warning: {warning}" for warning in result.warnings),
+        ]
+    ).lstrip("\n")

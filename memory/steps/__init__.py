@@ -1,0 +1,1 @@
+"""The context for one step of an agent: everything it needs, in one text."""

@@ -1,0 +1,73 @@
+"""Input types of the context for one step of an agent."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from contextopt.agents.inputs import (
+    AgentContextIn,
+    AttemptIn,
+    Encoding,
+    FailureFactsIn,
+    Files,
+    Model,
+    Phase,
+    Receiver,
+    RetryLimitsIn,
+)
+from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
+from contextopt.inputs import NUMBER, Id, Input, Slug, Text, Tokens, refuse_blank
+
+DEFAULT_PHASE = "planning"
+
+
+class StepFailureIn(FailureFactsIn, RetryLimitsIn):
+    """A failed attempt of the task, and the files that may have changed.
+
+    A file that is missing in `files` has not changed; one that is null was deleted. `before` and `attempt`
+    are as for attempts.
+    """
+
+    files: Files = Field(default_factory=dict)
+    before: Files = Field(default_factory=dict)
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
+
+    def as_attempt(self, data: "AgentStepIn") -> AttemptIn:
+        """Return the attempt to record."""
+        given = self.model_dump(exclude_unset=True)
+        return AttemptIn(
+            **{"files": {}, **given},
+            context=data.context,
+            receiver=data.receiver,
+            encoding=data.encoding,
+            model=data.model,
+        )
+
+
+class AgentStepIn(Input):
+    """One step of a task: a stored task by its `task_id`, or the text of a new one in `task`.
+
+    `context` is what the caller has itself. It goes before what is found here, and the saving is the
+    difference to it.
+    """
+
+    task_id: Id | None = None
+    task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX), AfterValidator(refuse_blank)] | None = (
+        Field(default=None, validate_default=True)
+    )
+    phase: Phase = DEFAULT_PHASE
+    repository: Annotated[Text, Field(max_length=REPOSITORY_MAX)] = ""
+    space: Slug | None = None
+    budget: Tokens | None = None
+    context: AgentContextIn | None = None
+    failure: StepFailureIn | None = None
+    receiver: Receiver = DEFAULT_RECEIVER
+    encoding: Encoding = "cl100k_base"
+    model: Model = ""
+
+    @field_validator("task")
+    @classmethod
+    def _one_task(cls, task: str | None, info: ValidationInfo) -> str | None:
+        if "task_id" in info.data and (task is None) == (info.data["task_id"] is None):
+            raise ValueError("give task_id, or task for a new one")
+        return task

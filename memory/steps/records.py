@@ -1,0 +1,62 @@
+"""The records of a space for a step, chosen as for a question."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from contextopt.assemblies.assemble import Decision, decide_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.ledgers import EntryJson
+from contextopt.engine.agents.steps import LeftOut
+from contextopt.engine.prompts.truncation import OVER_BUDGET
+from contextopt.inputs import QUERY_MAX
+from contextopt.limits import TOKENS_MAX
+from memory.steps.found import Found
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecords:
+    """The space's lines as items: its header, then one record each in the order of the text."""
+
+    found: Found
+    decision: Decision
+    order: tuple[int, ...]
+
+    def entries(self, sent: Collection[str]) -> list[EntryJson]:
+        """Return the ledger of the records, of which those named in `sent` are in the step's text."""
+        return [
+            entry
+            if not entry["kept"] or record_name(entry["id"]) in sent
+            else {**entry, "kept": False, "reason": OVER_BUDGET}
+            for entry in self.decision.result.entries
+        ]
+
+
+def record_name(record_id: int) -> str:
+    return f"record {record_id}"
+
+
+def find_records(
+    *, team_id: int, space: str, task: str, tokens: int, encoding: str, actor: str
+) -> FoundRecords:
+    """Choose the records of the space for the task within a number of tokens.
+
+    Raises:
+        NotFound: the team has no such space.
+        EngineError: the space's settings leave no room.
+    """
+    request = AssemblyIn(
+        space=space, query=task[:QUERY_MAX], context_tokens=min(tokens, TOKENS_MAX), encoding=encoding
+    )
+    decision = decide_space(team_id=team_id, request=request, actor=actor)
+    result = decision.result
+    order = tuple(result.outcome.order)
+    lines = result.text.splitlines(keepends=True)
+    split = len(lines) - len(order)
+    header = ["".join(lines[:split])] if split else []
+    dropped = [(record_name(entry["id"]), entry["reason"]) for entry in result.entries if not entry["kept"]]
+    found = Found(
+        items=(*header, *lines[split:]),
+        names=(*([f"space {space}"] if header else []), *map(record_name, order)),
+        left_out=LeftOut(tuple(dropped), result.stats.dropped_by_reason),
+    )
+    return FoundRecords(found, decision, order)

@@ -1,0 +1,298 @@
+"""One call gives an agent all it needs for a step, within the budget, logged and provable."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from contextopt.assemblies.purge import purge_record
+from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, RETRY, STANDING
+from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import Assembly, AssemblyPayload, Attempt, Record, Repository, Space, Task, Team
+from memory.models import Memory, StrategyUse
+from memory.steps.inputs import AgentStepIn
+from memory.steps.repository import IN_RETRY, SENT_BEFORE
+from memory.steps.results import StepResult
+from tests import factories
+from tests.gitrepos import SHOP
+from tests.memory.factories import make_memory
+from tests.memory.steps.conftest import MANIFEST, TASK
+
+TOKENIZER = get_tokenizer("cl100k_base")
+DIAGNOSIS = {"root_cause": "implementation_error", "reason": "Off by one"}
+
+
+def section(result: StepResult, name: str) -> Any:
+    return next((each for each in result.sections if each.name == name), None)
+
+
+def ids(result: StepResult, name: str, *, kept: bool = True) -> list[str]:
+    found = section(result, name)
+    return [item.id for item in found.items if item.kept == kept] if found else []
+
+
+def payload_of(result: StepResult) -> AssemblyPayload:
+    assert result.assembly is not None
+    return AssemblyPayload.objects.select_related("assembly").get(pk=result.assembly.pk)
+
+
+def test_a_planning_step_brings_everything_together(
+    build: Any, shop: Repository, space: Space, team: Team
+) -> None:
+    result = build(phase="planning", space=space.slug)
+    names = [each.name for each in result.sections]
+    assert names == [STANDING, "package_manifest", "tree", "files", "memories", "docs", HINT]
+    text = result.text
+    assert "## Standing documents\n### Style\n> Round at the last step only.\n" in text
+    assert f"## Package manifest\n> {MANIFEST.splitlines()[0]}\n" in text
+    assert ">   cart.py\n" in text
+    assert "### shop/prices.py\n> from shop.currency import convert\n" in text
+    assert "Prices are decimals, never floats." in text
+    assert "[EXTERNAL DATA " in text
+    assert "other shop" not in text
+    assert "> - [note] Prices are rounded per line" in text
+    assert "[STRATEGY HINT " in text
+    record = Record.objects.get(space=space)
+    assert ids(result, "docs") == [f"space {space.slug}", f"record {record.pk}"]
+    assert ids(result, "package_manifest") == ["pyproject.toml"]
+    assert not result.warnings
+    task = Task.objects.get(pk=result.asked.task.pk)
+    assert (task.description, task.repository) == (TASK, "shop")
+
+
+def test_the_log_proves_every_figure(build: Any, shop: Repository, space: Space, team: Team) -> None:
+    result = build(phase="planning", space=space.slug, model="m")
+    payload = payload_of(result)
+    row = payload.assembly
+    assert (row.kind, row.phase, row.team, row.task) == ("agent", "planning", team, result.asked.task)
+    assert (row.tokens_before, row.tokens_available, row.space) == (None, 20_000, None)
+    assert (row.tokens_saved, row.not_counted) == (None, "nothing to compare with")
+    assert row.tokens_after == result.certificate.tokens == TOKENIZER.count(payload.text)
+    assert payload.text == result.text
+    assert verify_assembly(payload) == []
+    assert payload.ledger["sections"] == [each.to_json() for each in result.sections]
+    payload.ledger["sections"][0]["tokens"] += 1
+    assert [each.figure for each in verify_assembly(payload)] == ["tokens of all sections"]
+
+
+def test_a_phase_gets_what_its_profile_keeps(build: Any, shop: Repository, space: Space) -> None:
+    building = build(phase="building", space=space.slug)
+    assert [each.name for each in building.sections] == [STANDING, "package_manifest", "files"]
+    completing = build(phase="completing")
+    assert [each.name for each in completing.sections] == [STANDING]
+    assert completing.asked.budget == 2_000
+
+
+def test_only_planning_gets_a_hint_and_counts_it(build: Any, shop: Repository) -> None:
+    assert section(build(phase="reviewing"), HINT) is None
+    assert not StrategyUse.objects.exists()
+    result = build(phase="planning")
+    use = StrategyUse.objects.get()
+    assert (use.task, use.assembly, result.use) == (result.asked.task, result.assembly, use)
+    assert use.memory.memory_type == "strategy"
+    assert Assembly.objects.filter(kind="hint").count() == 0
+    small = build(phase="planning", budget=20)
+    assert (small.use, StrategyUse.objects.count()) == (None, 1)
+
+
+def test_a_stored_task_brings_its_repository(build: Any, shop: Repository, team: Team) -> None:
+    task = factories.make_task(team, repository="shop")
+    result = build(task_id=task.pk, phase="building")
+    assert result.asked.repository == shop
+    assert Task.objects.filter(description=task.description).count() == 1
+
+
+@pytest.mark.parametrize("budget", [0, 1, 30, 120, 400, 1_000])
+def test_the_asked_budget_holds(build: Any, shop: Repository, space: Space, budget: int) -> None:
+    result = build(phase="planning", space=space.slug, budget=budget)
+    assert TOKENIZER.count(result.text) == result.certificate.tokens <= budget
+    assert verify_assembly(payload_of(result)) == []
+    if budget < 120:
+        warnings = [each for each in result.warnings if each.code == BUDGET_TOO_SMALL]
+        assert f"The budget of {budget} tokens has no room for" in warnings[-1].message
+
+
+def test_a_greater_budget_than_the_phase_has_changes_nothing(build: Any, shop: Repository) -> None:
+    assert build(phase="reviewing", budget=100_000).asked.budget == 12_000
+
+
+def test_the_callers_own_context_comes_first_and_is_what_is_compared(build: Any, shop: Repository) -> None:
+    context = {
+        "tree": "mine\n",
+        "files": [{"path": "shop/cart.py", "content": "total = 1\n"}],
+        "memories": [{"id": "m1", "content": "Mine."}],
+        "docs": ["My guide.\n" * 2_000],
+    }
+    result = build(phase="building", context=context)
+    assert "### shop/cart.py\n> total = 1\n" in result.text
+    assert ids(result, "files")[0] == "shop/cart.py"
+    assert ids(result, "files").count("shop/cart.py") == 1
+    assert section(result, "memories").counts == {NOT_IN_PHASE: 1}
+    assert ids(result, "memories", kept=False) == ["m1"]
+    assert result.full_tokens == TOKENIZER.count(payload_of(result).baseline_text or "")
+    assert result.saved_tokens == result.full_tokens - result.certificate.tokens > 0
+    assert verify_assembly(payload_of(result)) == []
+
+
+def test_a_repository_that_is_not_indexed_is_said(build: Any, team: Team) -> None:
+    task = factories.make_task(team, repository="elsewhere")
+    result = build(task_id=task.pk, phase="building")
+    assert [warning.code for warning in result.warnings] == [NOT_INDEXED]
+    assert result.text == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        ({"phase": "dreaming"}, InvalidInput, "there is no phase 'dreaming'; there are: confidence"),
+        ({"repository": "nowhere"}, NotFound, "There is no repository 'nowhere'"),
+        ({"space": "nowhere"}, NotFound, "There is no space 'nowhere'"),
+        ({"task_id": 2**40}, NotFound, "There is no task"),
+    ],
+)
+def test_what_does_not_exist_is_named_and_nothing_is_stored(
+    build: Any, shop: Repository, data: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    before = Task.objects.count(), Assembly.objects.count()
+    with pytest.raises(error, match=words):
+        build(**data)
+    assert (Task.objects.count(), Assembly.objects.count()) == before
+
+
+@pytest.mark.parametrize("data", [{}, {"task_id": 1, "task": "x"}, {"task": " "}, {"task": "x", "a": 1}])
+def test_a_step_is_about_one_task(data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        AgentStepIn(**data)
+
+
+def test_nothing_of_another_team_is_found(build: Any, shop: Repository, other_team: Team) -> None:
+    theirs = factories.make_task(other_team)
+    factories.make_repository(other_team, name="theirs")
+    factories.make_space(other_team, "rivals")
+    for data in ({"task_id": theirs.pk}, {"repository": "theirs"}, {"space": "rivals"}):
+        with pytest.raises(NotFound):
+            build(**data)
+
+
+def test_a_purged_record_is_erased_from_the_text(build: Any, shop: Repository, space: Space) -> None:
+    second = factories.make_record(space, title="The cart adds up", source="notes", external_id="n1")
+    result = build(phase="planning", space=space.slug)
+    assert f"record {second.pk}" in ids(result, "docs")
+    purge_record(record=second)
+    payload = payload_of(result)
+    assert payload.purged_at is not None
+    assert "The cart adds up" not in payload.text
+    assert "> - [purged]\n" in payload.text
+    assert "n1" not in str(payload.ledger)
+    assert payload.text.count("\n") == result.text.count("\n")
+    assert verify_assembly(payload) == []
+
+
+# After a failed attempt
+
+
+def fail(**overrides: Any) -> dict[str, Any]:
+    return {"diagnosis": DIAGNOSIS, "error": "E  assert 7 == 8", "plan": ["Round it"], **overrides}
+
+
+def test_a_failure_is_recorded_and_its_delta_is_in_the_text(build: Any, shop: Repository) -> None:
+    first = build(phase="building")
+    task_id = first.asked.task.pk
+    cart = SHOP["shop/cart.py"].replace("sum(", "round(sum(")
+    files = {"shop/cart.py": cart, "shop/mail.py": SHOP["shop/mail.py"]}
+    second = build(task_id=task_id, phase="building", failure=fail(files=files))
+    attempt = Attempt.objects.get()
+    assert (second.attempt, attempt.assembly) == (attempt, second.assembly)
+    assert Assembly.objects.filter(kind="retry").count() == 0
+    assert ids(second, RETRY) == ["attempt 1", "shop/cart.py"]
+    assert "return round(sum(" in second.text
+    assert "## Latest error\n> E  assert 7 == 8\n" in second.text
+    assert second.to_json()["task"].endswith("[RETRY 1] Diagnosis: implementation_error — Off by one.")
+    assert {item.reason for item in section(second, "files").items if item.id == "shop/cart.py"} == {IN_RETRY}
+    assert verify_assembly(payload_of(second)) == []
+    third = build(task_id=task_id, phase="building", failure=fail(files=files))
+    assert ids(third, RETRY) == ["attempt 2"]
+    assert {item.reason for item in section(third, "files").items if item.id == "shop/cart.py"} == {
+        SENT_BEFORE
+    }
+
+
+def test_a_delta_recorded_before_is_brought_again(build: Any, shop: Repository, team: Team) -> None:
+    lines = [f"price_{number} = {number}\n" for number in range(60)]
+    task = factories.make_task(team, repository="shop", files={"cart.py": "".join(lines)})
+    made = factories.make_attempt(task, files={"cart.py": "".join(["price = 1\n", *lines])})
+    sent = made.retry.sent
+    assert sent is not None
+    for phase in ("building", "completing"):
+        result = build(task_id=task.pk, phase=phase)
+        assert result.text.endswith(sent.render())
+        assert result.attempt is None
+    other = build(task_id=task.pk, phase="completing", receiver="reviewer")
+    assert section(other, RETRY) is None
+
+
+def test_a_change_that_does_not_fit_moves_no_base(build: Any, team: Team) -> None:
+    old = {f"f{n}.py": f"value = {n}\n" for n in range(9)}
+    new = {path: text.replace("value", "price") for path, text in old.items()}
+    task = factories.make_task(team, files=old)
+    first = build(task_id=task.pk, phase="completing", budget=150, failure=fail(files=new))
+    kept, dropped = ids(first, RETRY)[1:], ids(first, RETRY, kept=False)
+    assert kept
+    assert dropped
+    assert BUDGET_TOO_SMALL in [warning.code for warning in first.warnings]
+    second = build(task_id=task.pk, phase="completing", failure=fail(files=new))
+    assert ids(second, RETRY)[1:] == dropped
+
+
+def test_without_files_nothing_counts_as_deleted(build: Any, team: Team) -> None:
+    task = factories.make_task(team, files={"a.py": "x = 1\n"})
+    result = build(task_id=task.pk, phase="completing", failure=fail())
+    assert ids(result, RETRY) == ["attempt 1"]
+    after = build(task_id=task.pk, phase="completing", failure=fail(files={"a.py": "x = 2\n"}))
+    assert ids(after, RETRY) == ["attempt 2", "a.py"]
+    assert "[NEW FILE]" not in after.text
+
+
+def test_missing_context_sends_the_posted_files_again(build: Any, team: Team) -> None:
+    task = factories.make_task(team, files={"a.py": "x = 1\n"})
+    failure = fail(diagnosis={"root_cause": "missing_context"}, files={"a.py": "x = 2\n"})
+    result = build(task_id=task.pk, phase="building", failure=failure)
+    assert result.attempt is not None
+    assert result.attempt.action == "refetch"
+    assert "## Files\n### a.py\n> x = 2\n" in result.text
+    again = build(task_id=task.pk, phase="building", failure=fail(files={"a.py": "x = 2\n"}))
+    assert ids(again, RETRY) == ["attempt 2"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "kinds"),
+    [("environment_error", TASK_WAITS, ["retry"]), ("impossible_task", TASK_STOPPED, [])],
+)
+def test_nothing_is_sent_to_a_task_that_waits_or_stops(
+    build: Any, team: Team, cause: str, code: str, kinds: list[str]
+) -> None:
+    task = factories.make_task(team, files={"a.py": "x = 1\n"})
+    result = build(task_id=task.pk, failure=fail(diagnosis={"root_cause": cause, "reason": "No network"}))
+    assert (result.text, result.assembly, result.certificate.tokens) == ("", None, 0)
+    assert [warning.code for warning in result.warnings] == [code]
+    assert list(Assembly.objects.filter(task=task).values_list("kind", flat=True)) == kinds
+    assert task.receiver_files.count() == 1
+
+
+def test_a_closed_task_accepts_no_failure(build: Any, team: Team) -> None:
+    task = factories.make_task(team)
+    Task.objects.filter(pk=task.pk).update(state="completed")
+    with pytest.raises(Conflict, match="accepts no more attempts"):
+        build(task_id=task.pk, failure=fail())
+    assert build(task_id=task.pk, phase="completing").text == ""
+
+
+def test_memories_that_do_not_suit_are_named(build: Any, shop: Repository, team: Team) -> None:
+    Memory.objects.all().delete()
+    far = make_memory(team, content="Qwertz uiop", tags=[])
+    result = build(phase="reviewing")
+    assert ids(result, "memories", kept=False) == [f"memory {far.pk}"]
+    assert section(result, "memories").counts == {"low_relevance": 1}
