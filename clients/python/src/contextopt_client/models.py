@@ -259,6 +259,7 @@ class FilterOptions(TypedDict, total=False):
     counter: Literal["tokenizer", "heuristic"]
     encoding: str
     model: str
+    task_id: int | None
 
 
 class FilterOut(TypedDict):
@@ -297,6 +298,7 @@ class HintOptions(TypedDict, total=False):
 class HintOut(TypedDict):
     """A text to append to a task before planning, or null if no similar strategy is known."""
 
+    assembly_id: int | None
     hint: str | None
     memory_id: int | None
     similarity: float | None
