@@ -1,4 +1,4 @@
-"""The events of a task: one value for each, with its tokens."""
+"""An event of a task: one value for each thing that happened to it, with its tokens."""
 
 from dataclasses import dataclass
 from datetime import datetime

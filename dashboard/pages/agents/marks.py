@@ -1,4 +1,4 @@
-"""The marks on the page of a task's timeline: one for each event or run of findings, by phase."""
+"""The marks that a task's timeline draws: one for each event or run of findings, by phase."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
