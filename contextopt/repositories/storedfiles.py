@@ -50,7 +50,7 @@ class StoredReading:
             len(parsed.symbols),
             to_json(facts).decode(),
             to_json(list(map(_SYMBOL, parsed.symbols))).decode(),
-            to_json([reading.terms.content, reading.terms.symbols]).decode(),
+            to_json([reading.terms.content, reading.terms.symbols, reading.terms.identifiers]).decode(),
         )
 
 
@@ -79,13 +79,12 @@ def _import(target: str, line: int, kind: str, names: list[str], level: int) -> 
 
 def load_terms(text: str) -> FileTerms:
     """Return the terms that `StoredReading.of` wrote as `terms`."""
-    content, symbols = from_json(text, cache_strings="all")
-    return FileTerms(content, symbols)
+    return FileTerms(*from_json(text, cache_strings="all"))
 
 
 def skipped_reading(path: str, reason: str) -> Reading:
     """Return the reading of a file that was not read: only its language and the reason."""
-    return Reading(ParsedFile(language_of(path), "", skipped=reason), FileTerms({}, {}))
+    return Reading(ParsedFile(language_of(path), "", skipped=reason), FileTerms({}, {}, {}))
 
 
 def kind_of(path: str) -> str:

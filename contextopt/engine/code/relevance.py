@@ -1,10 +1,11 @@
 """Rank the files of a repository for a task by its words, the history and the imports.
 
 Every signal gives each file a number from 0 to 1; the highest in the repository is 1. The score is their
-weighted sum. The weights were tuned on commits of three repositories and hold when any one of them is left
+weighted sum. Only `kind` has a negative weight, and it is not scaled. The weights were tuned on commits of three repositories and hold when any one of them is left
 out. `Weights` accepts others.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextopt.engine.code.graph import CodeGraph, Links, ParsedFile
-from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, terms
+from contextopt.engine.code.kinds import Kinds
+from contextopt.engine.text.lexical import (
+    Bm25,
+    LexicalIndex,
+    path_terms,
+    terms,
+    terms_and_identifiers,
+    whole_identifiers,
+)
 from contextopt.engine.text.validation import utc
 
 Signal = NDArray[np.float64]
@@ -32,13 +41,15 @@ class Weights:
     """The weight of each signal. A seed counts more than all others together."""
 
     content: float = 1.0
+    identifiers: float = 0.5
     path: float = 0.8
     symbols: float = 0.45
     similar: float = 0.4
     recency: float = 0.4
     cochange: float = 0.4
     graph: float = 0.4
-    seed: float = 4.0
+    kind: float = -0.5
+    seed: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +67,25 @@ class FileTerms:
 
     content: Mapping[str, int]
     symbols: Mapping[str, int]
+    identifiers: Mapping[str, int]
 
     @classmethod
     def of(cls, parsed: ParsedFile, text: str) -> Self:
         """Count the terms. A skipped file has none."""
         if parsed.skipped:
-            return cls({}, {})
+            return cls({}, {}, {})
         names = " ".join(symbol.name for symbol in parsed.symbols)
-        return cls(dict(terms(text)), dict(terms(names)))
+        content, identifiers = terms_and_identifiers(text)
+        return cls(dict(content), dict(terms(names)), dict(identifiers))
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Three indexes over the same files: their content, the names they define, their paths."""
+    """Four indexes over the same files: their words, the names they define, whole identifiers, their paths."""
 
     content: LexicalIndex
     symbols: LexicalIndex
+    identifiers: LexicalIndex
     paths: LexicalIndex
 
     @classmethod
@@ -79,6 +93,7 @@ class Documents:
         return cls(
             LexicalIndex.build({path: file.content for path, file in files.items()}),
             LexicalIndex.build({path: file.symbols for path, file in files.items()}),
+            LexicalIndex.build({path: file.identifiers for path, file in files.items()}),
             LexicalIndex.build({path: path_terms(path) for path in files}),
         )
 
@@ -87,6 +102,7 @@ class Documents:
         return type(self)(
             self.content.updated({path: file.content for path, file in changed.items()}, removed),
             self.symbols.updated({path: file.symbols for path, file in changed.items()}, removed),
+            self.identifiers.updated({path: file.identifiers for path, file in changed.items()}, removed),
             self.paths.updated({path: path_terms(path) for path in changed}, removed),
         )
 
@@ -167,10 +183,12 @@ class Ranker:
     documents: Documents
     links: Links
     history: History
+    kinds: Kinds
 
     @classmethod
     def of(cls, graph: CodeGraph, documents: Documents, changes: Iterable[Change] = ()) -> Self:
-        return cls(documents, Links.of(graph), History.of(changes, graph.imports))
+        links = Links.of(graph)
+        return cls(documents, links, History.of(changes, graph.imports), Kinds.of(links.paths))
 
     def rank(
         self,
@@ -203,6 +221,7 @@ class Ranker:
         words = query_terms(query)
         bm25 = Bm25()
         content = scaled(self.documents.content.scores(words, bm25))
+        identifiers = self.documents.identifiers.scores(query_identifiers(query), Bm25(b=0.3))
         path = scaled(self.documents.paths.scores(words, Bm25(b=0.5)))
         symbols = scaled(self.documents.symbols.scores(words, bm25))
         similar = scaled(self._similar(words, now))
@@ -211,12 +230,14 @@ class Ranker:
         start = (content + 0.6 * path + 0.3 * symbols + 0.5 * similar) ** 3 + 20 * seed
         return {
             "content": content,
+            "identifiers": scaled(identifiers),
             "path": path,
             "symbols": symbols,
             "similar": similar,
             "recency": scaled(self._recency(now)),
             "cochange": scaled(self._cochange(start, now)),
             "graph": scaled(self.links.spread(start, 0.5)),
+            "kind": self.kinds.steps(query) * (1 - seed),
             "seed": seed,
         }
 
@@ -253,10 +274,21 @@ class Ranker:
 
 def query_terms(query: str) -> dict[str, float]:
     """Return the terms of a task with weights: 1 + ln(count), and 1 more in the first line, the title."""
-    counted = {term: 1.0 + np.log(count) for term, count in terms(query).items()}
-    for term in terms(query.strip().partition("\n")[0]):
-        counted[term] += 1.0
-    return {term: float(weight) for term, weight in counted.items()}
+    return _weighted(terms(query), terms(_title(query)))
+
+
+def query_identifiers(query: str) -> dict[str, float]:
+    """Return the whole identifiers of a task, weighted as its terms are."""
+    return _weighted(whole_identifiers(query), whole_identifiers(_title(query)))
+
+
+def _title(query: str) -> str:
+    return query.strip().partition("\n")[0]
+
+
+def _weighted(counts: Mapping[str, int], in_title: Iterable[str]) -> dict[str, float]:
+    title = set(in_title)
+    return {term: 1.0 + math.log(count) + (term in title) for term, count in counts.items()}
 
 
 def scaled(values: Signal) -> Signal:

@@ -1,7 +1,8 @@
 """Words of prose, code and paths, and their BM25 weight in a collection.
 
-An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. English
-plural and verb endings are removed, so "signals" finds `signal`. Scripts without blanks between words
+An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. Whole
+identifiers can be counted beside them: the first two are one, the third is none. English plural and verb
+endings are removed, so "signals" finds `signal`. Scripts without blanks between words
 (Chinese, Japanese, Korean) are split into pairs of neighbouring characters.
 
 Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
@@ -33,10 +34,33 @@ _MIN_STEM = 3
 
 def terms(text: str) -> Counter[str]:
     """Count the terms of a text."""
+    return _count_terms(Counter(_WORD.findall(text)))
+
+
+def whole_identifiers(text: str) -> Counter[str]:
+    """Count the identifiers of several parts, each as a whole."""
+    return _count_identifiers(Counter(_WORD.findall(text)))
+
+
+def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
+    """Count both, reading the text once."""
+    words = Counter(_WORD.findall(text))
+    return _count_terms(words), _count_identifiers(words)
+
+
+def _count_terms(words: Mapping[str, int]) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for word, count in Counter(_WORD.findall(text)).items():
+    for word, count in words.items():
         for term in split_identifier(word):
             counts[term] += count
+    return counts
+
+
+def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        if identifier := whole_identifier(word):
+            counts[identifier] += count
     return counts
 
 
@@ -64,6 +88,18 @@ def split_identifier(word: str) -> tuple[str, ...]:
         parts += [pair for run in unspaced for pair in _pairs(run)]
         parts += [stem(rest.casefold()) for rest in _UNSPACED.split(part) if rest]
     return tuple(parts)
+
+
+@lru_cache(maxsize=100_000)
+def whole_identifier(word: str) -> str:
+    """Return the form that all spellings of an identifier share, or "" if it has no two parts of letters.
+
+    The separator keeps it apart from any single term: `get_http` and `getHttp` are `get_http`.
+    """
+    if len(word) > MAX_WORD_CHARS or not word.isascii():
+        return ""
+    parts = _PART.findall(word)
+    return "_".join(parts).lower() if sum(map(str.isalpha, parts)) > 1 else ""
 
 
 def stem(word: str) -> str:

@@ -91,12 +91,12 @@ def score_parts(parts: Mapping[str, float], weights: Mapping[str, float], best: 
 
 
 def stack_parts(parts: Iterable[tuple[str, float]], best: float) -> tuple[Segment, ...]:
-    """Draw parts side by side, each in its colour; `best` fills the bar."""
+    """Draw parts side by side, each in its colour; `best` fills the bar. A negative part covers the end."""
     segments: list[Segment] = []
     position = 0.0
     for kind, value in parts:
         width = value / (best or 1.0) * PARTS_WIDTH
-        segments.append(Segment(kind, _number(position), _number(width)))
+        segments.append(Segment(kind, _number(max(0.0, position + min(0.0, width))), _number(abs(width))))
         position += width
     return tuple(segments)
 

@@ -16,12 +16,14 @@ MODE_WORDS = {FULL: "whole", HUNKS: "hunks", SIGNATURES: "signatures", PATH: "pa
 # The description of each part of a score, and the colour it borrows.
 PARTS = {
     "content": ("words in the file", "context"),
+    "identifiers": ("whole identifiers", "neighbour"),
     "path": ("words in the path", "system"),
     "symbols": ("defined names", "history"),
     "similar": ("changed for similar tasks", "phase-4"),
     "recency": ("changed recently", "phase-5"),
     "cochange": ("changed together", "phase-6"),
     "graph": ("linked by imports", "response"),
+    "kind": ("documentation, example, changelog or migration", "empty"),
     "seed": ("named in the task", "over"),
 }
 
@@ -76,7 +78,7 @@ def choose_files(
     for path, targets in links.items():
         for target in targets:
             importers.setdefault(target, []).append(ranks[path])
-    best = ranked[0].score if ranked else 0.0
+    best = max((sum(part for part in file.parts.values() if part > 0) for file in ranked), default=0.0)
     return [
         ChosenFile(
             rank=rank,

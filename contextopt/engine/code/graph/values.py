@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Stored with a parsed file. A different version means that the file must be parsed again."""
 
 

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -91,8 +92,33 @@ def test_all_files_are_ranked_once_and_a_limit_takes_the_best() -> None:
     assert [file.score for file in result] == sorted((file.score for file in result), reverse=True)
 
 
-def test_nothing_said_leaves_the_order_of_the_paths() -> None:
-    assert [file.path for file in ranked("")] == sorted(FILES)
+def test_nothing_said_leaves_the_order_of_the_paths_and_documentation_last() -> None:
+    assert [file.path for file in ranked("")] == sorted(FILES, key=lambda path: (path == "docs/guide.md", path))
+
+
+def test_a_whole_identifier_counts_more_than_its_parts() -> None:
+    parts = {file.path: file.parts for file in ranked("placeOrder fails for a basket")}
+    assert parts["shop/orders.py"]["identifiers"] == Weights().identifiers
+    assert "identifiers" not in parts["shop/prices.py"]
+    assert "identifiers" not in ranked("place an order")[0].parts
+
+
+def test_documentation_steps_back_unless_the_task_speaks_of_it() -> None:
+    asked = {
+        query: next(file for file in ranked(query) if file.path == "docs/guide.md").parts.get("kind", 0.0)
+        for query in ("run the server", "document how to run the server", "guide.md", "Run\n\nSee the docs")
+    }
+    assert list(asked.values()) == [-0.4, 0.0, 0.0, -0.2]
+
+
+def test_a_seed_never_steps_back() -> None:
+    result = ranked("run the server", seeds=("docs/guide.md",))
+    assert (result[0].path, "kind" in result[0].parts) == ("docs/guide.md", False)
+
+
+def test_a_seed_counts_more_than_all_other_signals() -> None:
+    weights = asdict(Weights())
+    assert weights.pop("seed") > sum(weights.values())
 
 
 def test_an_empty_repository_ranks_nothing() -> None:

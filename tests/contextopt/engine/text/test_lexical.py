@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, split_identifier, stem, terms
+from contextopt.engine.text.lexical import (
+    Bm25,
+    LexicalIndex,
+    path_terms,
+    split_identifier,
+    stem,
+    terms,
+    terms_and_identifiers,
+    whole_identifier,
+    whole_identifiers,
+)
 
 WORDS = st.sampled_from(["user", "order", "token", "cache", "index", "graph"])
 DOCUMENTS = st.dictionaries(
@@ -35,6 +45,29 @@ DOCUMENTS = st.dictionaries(
 )
 def test_split_identifier(word: str, parts: tuple[str, ...]) -> None:
     assert split_identifier(word) == parts
+
+
+@pytest.mark.parametrize(
+    ("word", "whole"),
+    [
+        ("getHTTPResponse", "get_http_response"),
+        ("_get_http_response", "get_http_response"),
+        ("GetHttpResponse", "get_http_response"),
+        ("response", ""),
+        ("__init__", ""),
+        ("sha256", ""),
+        ("utf8_lines", "utf_8_lines"),
+        ("größe_neu", ""),
+        ("a_b" * 40, ""),
+    ],
+)
+def test_whole_identifier(word: str, whole: str) -> None:
+    assert whole_identifier(word) == whole
+
+
+@given(st.text(alphabet="aB_1 é.\n", max_size=60))
+def test_reading_a_text_once_counts_the_same(text: str) -> None:
+    assert terms_and_identifiers(text) == (terms(text), whole_identifiers(text))
 
 
 @pytest.mark.parametrize(
