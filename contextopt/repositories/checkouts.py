@@ -97,6 +97,10 @@ class Checkout(Protocol):
 
     def is_ancestor(self, older: str, newer: str) -> bool: ...
 
+    def origin(self) -> str:
+        """Return the address of the remote that it was cloned from, "" if there is none."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -163,6 +167,9 @@ class GitCheckout:
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return git_line(self.folder, ["merge-base", "--is-ancestor", older, newer]) is not None
+
+    def origin(self) -> str:
+        return git_line(self.folder, ["config", "--get", "remote.origin.url"]) or ""
 
     def close(self) -> None:
         if self._reader is not None:
@@ -277,6 +284,9 @@ class FolderCheckout:
 
     def is_ancestor(self, older: str, newer: str) -> bool:  # noqa: ARG002
         return False
+
+    def origin(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Do nothing, since nothing is held open."""

@@ -5,7 +5,6 @@ to use it.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,12 +29,12 @@ from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, 
 from contextopt.repositories.graphs import dump_changes, load_changes, load_graph
 from contextopt.repositories.inputs import REPOSITORY_FILES_MAX
 from contextopt.repositories.models import (
-    REPOSITORY_NAME_MAX,
     CodeBlob,
     Repository,
     RepositoryFile,
     RepositoryHistory,
 )
+from contextopt.repositories.names import name_of
 from contextopt.repositories.storedfiles import blob_id, kind_of
 from contextopt.repositories.workers import parse_contents
 
@@ -105,7 +104,7 @@ def index_checkout(
     """
     started = perf_counter()
     snapshot = checkout.snapshot(rev)
-    repository = ensure_repository(team=team, folder=str(checkout.folder), actor=actor)
+    repository = ensure_repository(team=team, checkout=checkout, actor=actor)
     changes = _changes_up_to(checkout, snapshot, repository)
     writing = _Writing(repository, dict(snapshot.entries), checkout.read, on_progress)
     # Prepare before taking the turn: it may take minutes, and parsed contents survive an interruption.
@@ -204,25 +203,20 @@ def team_turn(team_id: int) -> Iterator[None]:
         yield
 
 
-def ensure_repository(*, team: Team, folder: str, actor: str) -> Repository:
+def ensure_repository(*, team: Team, checkout: Checkout, actor: str) -> Repository:
     """Return the team's repository of a folder, creating it with a free name if it is missing."""
+    folder = str(checkout.folder)
     with team_turn(team.pk):
         found = Repository.objects.filter(team=team, folder=folder).first()
         if found is not None:
             return found
-        base = name_of(folder)
+        base = name_of(folder, checkout.origin())
         taken = set(
             Repository.objects.filter(team=team, name__startswith=base).values_list("name", flat=True)
         )
         numbers = (f"{base}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (base, *numbers) if name not in taken)
         return Repository.objects.create(team=team, name=name, folder=folder, created_by=actor[:160])
-
-
-def name_of(folder: str) -> str:
-    """Return the name for a folder's repository: the folder's last part, in plain characters."""
-    last = os.path.basename(folder.rstrip("/")).removesuffix(".git")  # noqa: PTH119 - it need not exist here
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[: REPOSITORY_NAME_MAX - 8] or "repository"
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from contextopt.repositories.indexing import (
     create_posted,
     delete_repository,
     index_checkout,
-    name_of,
     update_posted,
 )
 from contextopt.repositories.inputs import RelevantIn
@@ -340,8 +339,13 @@ def test_contents_that_another_repository_has_stay(team: Team, shop: Path, tmp_p
 def test_names_are_free(team: Team, shop: Path, tmp_path: Path) -> None:
     other = make_git(tmp_path / "elsewhere" / "shop", {"x.py": "x = 1\n"})
     assert [index(team, shop).repository.name, index(team, other).repository.name] == ["shop", "shop-2"]
-    assert [name_of("/a/b.git/"), name_of("/"), name_of("/ø å/"), name_of("/.hidden")] == [
-        "b", "repository", "repository", "hidden",
+
+
+def test_a_folder_called_repo_is_named_after_its_remote_or_its_parent(team: Team, tmp_path: Path) -> None:
+    first, second = make_git(tmp_path / "cart-service" / "repo"), make_git(tmp_path / "b" / "repo")
+    run_git(second, "remote", "add", "origin", "https://ann:secret@example.org/shops/price-service.git")
+    assert [index(team, first).repository.name, index(team, second).repository.name] == [
+        "cart-service", "price-service",
     ]  # fmt: skip
 
 
