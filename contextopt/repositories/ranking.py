@@ -102,7 +102,14 @@ def _answer(
     _check_seeds(request.seeds, index.graph.files, revision)
     best = ranker.rank(request.task, now, request.seeds, limit=max(RANKED_MAX, request.limit))
     sources = _Sources([file.path for file in best], index.graph.files, fetch)
-    packed = pack(best[:RANKED_MAX], sources, request.budget, tokenizer, query=request.task)
+    packed = pack(
+        best[:RANKED_MAX],
+        sources,
+        request.budget,
+        tokenizer,
+        query=request.task,
+        rarity=ranker.rarity(request.task),
+    )
     contents = tuple(shown_contents(packed, sources))
     return Relevant(revision, tokenizer.name, request.budget, best[: request.limit], packed, contents)
 

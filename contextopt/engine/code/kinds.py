@@ -42,7 +42,16 @@ _MIGRATION = re.compile(
 )
 _CHANGELOGS = {"changelog", "changes", "history", "news", "releases", "release-notes", "release_notes"}
 _PROSE = {"md", "mdx", "markdown", "rst", "adoc", "asciidoc", "textile", "rdoc", "org"}
-_PROSE_NAMES = {"readme", "authors", "contributing", "contributors", "license", "licence", "notice", "install"}
+_PROSE_NAMES = {
+    "readme",
+    "authors",
+    "contributing",
+    "contributors",
+    "license",
+    "licence",
+    "notice",
+    "install",
+}
 _WORDS = {
     MIGRATION: "migration migrate migrering migreringer migreringen",
     CHANGELOG: "changelog release news endringslogg endringsloggen",
@@ -90,7 +99,9 @@ class Kinds:
             if kind := kind_by_path(path):
                 places[kind].append(place)
                 named.setdefault(path.rpartition("/")[2].lower(), []).append(place)
-        return cls(len(paths), {kind: np.array(found, dtype=np.int64) for kind, found in places.items()}, named)
+        return cls(
+            len(paths), {kind: np.array(found, dtype=np.int64) for kind, found in places.items()}, named
+        )
 
     def steps(self, task: str) -> NDArray[np.float64]:
         """Return how far each file steps back for a task, shape (count,), from 0 to 1.

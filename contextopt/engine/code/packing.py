@@ -2,18 +2,20 @@
 
 Files are taken strictly by rank. Each has a share of the budget that shrinks from rank to rank. A file is
 shown whole if it fits. Otherwise it is shown as hunks that match the task's words, among the signatures of
-the rest. The unused part of a share goes to the files after it.
+the rest. The unused part of a share goes to the files after it, and in the end back to the best.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from contextopt.engine.code.graph import ParsedFile
+from contextopt.engine.code.hunks import HunkWeights, TaskWords, Unit, cut_into_units
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.lexical import Bm25, LexicalIndex, terms
 from contextopt.engine.text.tokens import MAX_CHARS_PER_TOKEN, Tokenizer
 from contextopt.engine.text.validation import MAX_INT, check_int
 
@@ -24,8 +26,9 @@ PATH = "path"
 
 OTHERS_HEADER = "## Further files"
 
-_WINDOW_LINES = 30
 _MAX_UNITS = 400
+# Less room than this shows next to nothing more.
+_WORTH_WIDENING = 20
 # Program text has fewer characters per token on average, so a longer text is not worth counting.
 _LIKELY_CHARS_PER_TOKEN = 12
 
@@ -42,14 +45,17 @@ class Policy:
     """How the budget is shared.
 
     `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
-    tokens show about 17. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
-    reserved for the paths of files that are not shown, and `most_paths` limits their number.
+    tokens show about 14. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
+    reserved for the paths of files that are not shown, and `most_paths` limits their number. `hunks` chooses
+    the hunks, and `uses_leftover` gives room that was left over to the best files.
     """
 
-    density: float = 6.0
-    tail: float = 0.15
+    density: float = 5.0
+    tail: float = 0.05
     paths: float = 0.03
     most_paths: int = 50
+    hunks: HunkWeights = field(default_factory=HunkWeights)
+    uses_leftover: bool = True
 
     def __post_init__(self) -> None:
         if not (self.density > 0 and 0 < self.tail <= 1 and 0 <= self.paths <= 1):
@@ -101,15 +107,6 @@ class _Section(NamedTuple):
     heads: tuple[int, ...] = ()
 
 
-class _Unit(NamedTuple):
-    """Lines that are shown together or not at all. `head` is shown if they are not."""
-
-    start: int
-    end: int
-    head: str
-    depth: int
-
-
 def pack(
     ranked: Sequence[Ranked],
     sources: Mapping[str, Source],
@@ -117,12 +114,16 @@ def pack(
     tokenizer: Tokenizer,
     *,
     query: str = "",
+    rarity: Mapping[str, float] = MappingProxyType({}),
     policy: Policy = Policy(),  # frozen
 ) -> Packed:
-    """Show as much of the best files as fits. `tokens` is the count of `text` and never over the budget."""
+    """Show as much of the best files as fits. `tokens` is the count of `text` and never over the budget.
+
+    `rarity` is the weight of the task's words in the repository, as `Ranker.rarity` returns it.
+    """
     check_int("budget", budget, 0, MAX_INT)
-    words = dict.fromkeys(terms(query), 1.0)
-    shown: list[tuple[str, _Section]] = []
+    words = TaskWords.of(query, rarity, policy.hunks)
+    shown: list[_Candidate] = []
     shares = policy.shares(budget)
     left, carried = int(sum(shares)), 0.0
     rest: list[str] = []
@@ -133,15 +134,28 @@ def pack(
             rest.append(file.path)
             continue
         carried += shares[len(shown)]
-        section = _fitted(file.path, source, min(left, int(carried)), words, tokenizer) if source else None
-        if section is None:
+        candidate = _Candidate(file.path, source, words, tokenizer) if source else None
+        if candidate is None or not candidate.fit(min(left, int(carried))):
             carried -= shares[len(shown)]
             rest.append(file.path)
             continue
-        shown.append((file.path, section))
-        left -= section.tokens
-        carried -= section.tokens
-    return _checked(shown, rest[: policy.most_paths], budget, tokenizer)
+        shown.append(candidate)
+        left -= candidate.tokens
+        carried -= candidate.tokens
+    if policy.uses_leftover:
+        _widen(shown, left)
+    sections = [(one.path, one.section) for one in shown if one.section]
+    return _checked(sections, rest[: policy.most_paths], budget, tokenizer)
+
+
+def _widen(shown: Sequence["_Candidate"], left: int) -> None:
+    """Give room that was left over to the best files."""
+    for candidate in shown:
+        if left < _WORTH_WIDENING:
+            return
+        before = candidate.tokens
+        candidate.fit(before + left)
+        left -= candidate.tokens - before
 
 
 def _checked(
@@ -169,61 +183,85 @@ def _checked(
     return Packed(body, tuple(files), tokens)
 
 
-def _fitted(
-    path: str, source: Source, allowance: int, words: Mapping[str, float], tokenizer: Tokenizer
-) -> _Section | None:
-    """Show the file in the best way that fits, or return None if not even one signature does."""
-    if source.parsed.skipped or allowance <= 0:
-        return None
-    text = source.text.rstrip()
-    lines = text.split("\n")
-    if len(text) <= allowance * _LIKELY_CHARS_PER_TOKEN:
-        whole = f"## {flatten(path)}\n{text}\n" if text else f"## {flatten(path)} (empty)\n"
-        tokens = tokenizer.count(whole)
-        if tokens <= allowance:
-            return _Section(whole, FULL, tokens, ((1, len(lines)),))
-    return _partial(path, lines, source.parsed, allowance, words, tokenizer)
+@dataclass(slots=True)
+class _Candidate:
+    """A file with the best section found for it so far. Nothing is cut, rated or counted twice."""
 
+    path: str
+    source: Source
+    words: TaskWords
+    tokenizer: Tokenizer
+    section: _Section | None = None
+    _rated: tuple[list[Unit], list[int], Sequence[float]] | None = None
+    _costs: dict[str, int] = field(default_factory=dict)
 
-def _partial(
-    path: str,
-    lines: Sequence[str],
-    parsed: ParsedFile,
-    allowance: int,
-    words: Mapping[str, float],
-    tokenizer: Tokenizer,
-) -> _Section | None:
-    units = list(_units(lines, parsed))[:_MAX_UNITS]
-    texts = {f"{number:06}": terms(_body(lines, unit)) for number, unit in enumerate(units)}
-    scores = LexicalIndex.build(texts).scores(words, Bm25()) if units else ()
-    order = sorted(range(len(units)), key=lambda number: (-scores[number], number))
-    chosen: set[int] = set()
-    heads: set[int] = set()
-    used = tokenizer.count(f"## {flatten(path)} ({SIGNATURES}, {len(lines)} lines)\n")
-    for number in order:
-        unit = units[number]
-        if scores[number] <= 0 and chosen:
-            break
-        cost = _cost(_hunk(lines, unit), allowance - used, tokenizer)
-        if scores[number] > 0 and used + cost <= allowance:
-            chosen.add(number)
+    @property
+    def tokens(self) -> int:
+        return self.section.tokens if self.section else 0
+
+    def fit(self, allowance: int) -> bool:
+        """Show the file in the best way that fits, if that is more than before. Say if it is shown at all."""
+        if self.source.parsed.skipped or allowance <= 0 or (self.section and self.section.mode == FULL):
+            return self.section is not None
+        found = self._whole(allowance) or self._partial(allowance)
+        if found is not None and found.tokens > self.tokens:
+            self.section = found
+        return self.section is not None
+
+    def _whole(self, allowance: int) -> _Section | None:
+        text = self.source.text.rstrip()
+        if len(text) > allowance * _LIKELY_CHARS_PER_TOKEN:
+            return None
+        path = flatten(self.path)
+        whole = f"## {path}\n{text}\n" if text else f"## {path} (empty)\n"
+        tokens = self._cost(whole, allowance)
+        if tokens > allowance:
+            return None
+        return _Section(whole, FULL, tokens, ((1, text.count("\n") + 1),))
+
+    def _partial(self, allowance: int) -> _Section | None:
+        lines = self.source.text.rstrip().split("\n")
+        units, order, scores = self._rate(lines)
+        used = self.tokenizer.count(f"## {flatten(self.path)} ({SIGNATURES}, {len(lines)} lines)\n")
+        chosen: set[int] = set()
+        heads: set[int] = set()
+        for number in order:
+            if scores[number] <= 0:
+                break
+            cost = self._cost(_hunk(lines, units[number]), allowance - used)
+            if used + cost <= allowance:
+                chosen.add(number)
+                used += cost
+        for number in order:
+            if number in chosen or not units[number].head:
+                continue
+            cost = self._cost(_signature(units[number]), allowance - used)
+            if used + cost > allowance:
+                break
+            heads.add(number)
             used += cost
-    for number in order:
-        unit = units[number]
-        if number in chosen or not unit.head:
-            continue
-        cost = _cost(_signature(unit), allowance - used, tokenizer)
-        if used + cost > allowance:
-            break
-        heads.add(number)
-        used += cost
-    return _rendered(path, lines, units, chosen, heads, allowance, tokenizer)
+        return _rendered(self.path, lines, units, chosen, heads, allowance, self.tokenizer)
+
+    def _rate(self, lines: Sequence[str]) -> tuple[list[Unit], list[int], Sequence[float]]:
+        if self._rated is None:
+            units = list(islice(cut_into_units(lines, self.source.parsed), _MAX_UNITS))
+            scores = self.words.rate(lines, units)
+            self._rated = units, sorted(range(len(units)), key=lambda at: (-scores[at], at)), scores
+        return self._rated
+
+    def _cost(self, text: str, left: int) -> int:
+        """Count a part, unless it is so long that it cannot fit."""
+        if len(text) > left * MAX_CHARS_PER_TOKEN or len(text) > max(left, 1) * _LIKELY_CHARS_PER_TOKEN:
+            return left + 1
+        if text not in self._costs:
+            self._costs[text] = self.tokenizer.count(text)
+        return self._costs[text]
 
 
 def _rendered(
     path: str,
     lines: Sequence[str],
-    units: Sequence[_Unit],
+    units: Sequence[Unit],
     chosen: set[int],
     heads: set[int],
     allowance: int,
@@ -248,48 +286,9 @@ def _rendered(
     return _Section(text, mode, tokens, spans, tuple(units[number].start for number in sorted(heads)))
 
 
-def _units(lines: Sequence[str], parsed: ParsedFile) -> Iterator[_Unit]:
-    """Cut the file into leaf definitions and windows of the lines between them."""
-    at = 1
-    symbols = parsed.symbols
-    for position, symbol in enumerate(symbols):
-        following = symbols[position + 1] if position + 1 < len(symbols) else None
-        start = max(at, symbol.start)
-        if at < start:
-            yield from _windows(lines, at, start - 1, "", 0)
-        end = min(symbol.end, len(lines))
-        if following is not None and following.start <= symbol.end:
-            end = min(end, following.start - 1)
-        if start <= end:
-            yield from _windows(lines, start, end, symbol.signature, symbol.depth)
-            at = end + 1
-    if at <= len(lines):
-        yield from _windows(lines, at, len(lines), "", 0)
+def _hunk(lines: Sequence[str], unit: Unit) -> str:
+    return f"@@ {unit.start}-{unit.end}\n{unit.body(lines).rstrip()}\n"
 
 
-def _windows(lines: Sequence[str], start: int, end: int, head: str, depth: int) -> Iterator[_Unit]:
-    """Cut long stretches into windows, without the blank ones."""
-    size = _WINDOW_LINES if end - start + 1 > 2 * _WINDOW_LINES else end - start + 1
-    for first in range(start, end + 1, size):
-        last = min(end, first + size - 1)
-        if any(line.strip() for line in lines[first - 1 : last]):
-            yield _Unit(first, last, head if first == start else "", depth)
-
-
-def _body(lines: Sequence[str], unit: _Unit) -> str:
-    return "\n".join(lines[unit.start - 1 : unit.end])
-
-
-def _hunk(lines: Sequence[str], unit: _Unit) -> str:
-    return f"@@ {unit.start}-{unit.end}\n{_body(lines, unit).rstrip()}\n"
-
-
-def _signature(unit: _Unit) -> str:
+def _signature(unit: Unit) -> str:
     return f"@@ {unit.start} {'  ' * unit.depth}{unit.head}\n"
-
-
-def _cost(text: str, left: int, tokenizer: Tokenizer) -> int:
-    """Count a part, unless it is so long that it cannot fit."""
-    if len(text) > left * MAX_CHARS_PER_TOKEN or len(text) > max(left, 1) * _LIKELY_CHARS_PER_TOKEN:
-        return left + 1
-    return tokenizer.count(text)

@@ -32,19 +32,24 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
 _MIN_STEM = 3
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as written, identifiers whole."""
+    return _WORD.findall(text)
+
+
 def terms(text: str) -> Counter[str]:
     """Count the terms of a text."""
-    return _count_terms(Counter(_WORD.findall(text)))
+    return _count_terms(Counter(words_of(text)))
 
 
 def whole_identifiers(text: str) -> Counter[str]:
     """Count the identifiers of several parts, each as a whole."""
-    return _count_identifiers(Counter(_WORD.findall(text)))
+    return _count_identifiers(Counter(words_of(text)))
 
 
 def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
     """Count both, reading the text once."""
-    words = Counter(_WORD.findall(text))
+    words = Counter(words_of(text))
     return _count_terms(words), _count_identifiers(words)
 
 
@@ -64,9 +69,23 @@ def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
     return counts
 
 
+def weigh_task(task: str, title: float = 1.0) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the terms and the whole identifiers of a task, each with its weight.
+
+    The weight is 1 + ln(count), and `title` more in the first line.
+    """
+    in_task = terms_and_identifiers(task)
+    in_title = terms_and_identifiers(task.strip().partition("\n")[0])
+    terms_weighed, identifiers_weighed = (
+        {term: 1.0 + math.log(count) + title * (term in heading) for term, count in counts.items()}
+        for counts, heading in zip(in_task, in_title, strict=True)
+    )
+    return terms_weighed, identifiers_weighed
+
+
 def distinct_terms(text: str) -> set[str]:
     """Return the distinct terms of a text."""
-    return set().union(*map(split_identifier, set(_WORD.findall(text))))
+    return set().union(*map(split_identifier, set(words_of(text))))
 
 
 def path_terms(path: str) -> Counter[str]:
@@ -218,6 +237,10 @@ class LexicalIndex:
         # collection was built.
         rows = np.repeat(np.arange(len(self.keys)), per_document)
         return np.bincount(rows, weights=value[found_terms] * saturated, minlength=len(self.keys))
+
+    def containing(self) -> NDArray[np.int64]:
+        """Return the number of documents with each term of the vocabulary."""
+        return np.bincount(self.terms, minlength=len(self.vocabulary))
 
     def _is_wanted(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
         wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)

@@ -93,7 +93,9 @@ def test_all_files_are_ranked_once_and_a_limit_takes_the_best() -> None:
 
 
 def test_nothing_said_leaves_the_order_of_the_paths_and_documentation_last() -> None:
-    assert [file.path for file in ranked("")] == sorted(FILES, key=lambda path: (path == "docs/guide.md", path))
+    assert [file.path for file in ranked("")] == sorted(
+        FILES, key=lambda path: (path == "docs/guide.md", path)
+    )
 
 
 def test_a_whole_identifier_counts_more_than_its_parts() -> None:
