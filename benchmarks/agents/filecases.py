@@ -98,7 +98,7 @@ def from_checkout(repository: Path, *, cases: int) -> Iterator[Snapshot]:
         case = _listed_case(commit, contents, diffs)
         if case is not None:
             yield Snapshot(
-                repository=repository.name,
+                repository=repository.parent.name if repository.name == "repo" else repository.name,
                 name=commit["sha"],
                 part="train" if order < TRAIN_SHARE * len(chosen) else "test",
                 contents=contents,

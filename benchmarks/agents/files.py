@@ -2,10 +2,11 @@
 
 Recall is the share of a commit's changed files among a ranking's first k, or shown in a packed text. A file
 counts as shown if any of its lines or signatures are there; its path alone never counts. Source recall only
-considers files in a programming language. Changed lines and definitions come from files that no other commit
-changed before the next snapshot. A definition counts if its signature or some of it is there. Figures are
-means over the cases of a repository, then over the repositories. Weights and shares were chosen on the older
-three fifths of the releases ("train"); the figures are from the newer ones ("test").
+considers files in a programming language; "among all files" leaves the others in the ranking. Changed lines
+and definitions come from files that no other commit changed before the next snapshot. A definition counts if
+its signature or some of it is there. Figures are means over the cases of a repository, then over the
+repositories. Weights and shares were chosen on the older three fifths of the releases ("train"); the figures
+are from the newer ones ("test"). The last contenders are the product with parts left out.
 """
 
 import argparse
@@ -15,15 +16,16 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.agents.filecases import Case, Snapshot, from_checkout, from_releases
+from benchmarks.agents.fileparts import ABLATIONS, Setup
+from benchmarks.agents.tallies import Recorder, Tally
 from benchmarks.figures import Bar, Figure, Section, at_least, at_most
 from contextopt.engine import get_tokenizer
 from contextopt.engine.code.graph import CODE_LANGUAGES, Symbol, decode
@@ -43,45 +45,11 @@ GAIN_AT_10 = 0.04
 GAIN_AT_8K = 0.10
 TIMES_AIDER = 2.0
 WEAK_AIDER = 0.5
-NOTED = ("recall@10", "at 8,000")
+NOTED = ("recall@10", "at 8,000", "source recall@10 among all files", "changed lines at 8,000")
+OF_PARTS = (*NOTED, "source recall@10", "changed source lines at 8,000")
 
 _TOKENIZER = get_tokenizer("cl100k_base")
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(slots=True)
-class Tally:
-    """Measured values by contender and metric, separately for each repository."""
-
-    values: dict[tuple[str, str], dict[str, list[float]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
-    )
-
-    def recorder(self, contender: str, repository: str) -> "Recorder":
-        return Recorder(self, contender, repository)
-
-    def mean(self, contender: str, metric: str) -> float:
-        means = self.by_repository(contender, metric).values()
-        return float(np.mean(list(means))) if means else 0.0
-
-    def by_repository(self, contender: str, metric: str) -> dict[str, float]:
-        found = self.values.get((contender, metric), {})
-        return {name: float(np.mean(values)) for name, values in sorted(found.items())}
-
-    def count(self, contender: str, metric: str) -> int:
-        return sum(map(len, self.values.get((contender, metric), {}).values()))
-
-
-@dataclass(frozen=True, slots=True)
-class Recorder:
-    """Records the values of one contender on one repository."""
-
-    tally: Tally
-    contender: str
-    repository: str
-
-    def add(self, metric: str, value: float) -> None:
-        self.tally.values[self.contender, metric][self.repository].append(value)
 
 
 class Prepared:
@@ -134,6 +102,18 @@ class Prepared:
             OURS: [ranked.path for ranked in self.ranker.rank(case.query, case.now)],
         }
 
+    def pack(self, case: Case, budget: int, setup: Setup) -> Packed:
+        """Rank and pack as the product does."""
+        return pack(
+            self.ranker.rank(case.query, case.now, weights=setup.weights, limit=RANKED_TO_PACK),
+            self.sources,
+            budget,
+            _TOKENIZER,
+            query=case.query,
+            rarity=self.ranker.rarity(case.query),
+            policy=setup.policy,
+        )
+
     def _ordered(self, scores: Any) -> list[str]:
         return [self.paths[place] for place in np.argsort(-scores, kind="stable")]
 
@@ -144,40 +124,53 @@ def measure_files(
     part: str = "test",
     aider: Path | None = None,
     policy: Policy | None = None,
+    ablations: Mapping[str, Setup] = ABLATIONS,
 ) -> tuple[Section, Tally]:
     """Rank and pack for every case of a part of the snapshots."""
     tally = Tally()
     readings: dict[tuple[str, bytes], Reading] = {}
     for snapshot in snapshots:
-        if snapshot.part != part or not snapshot.cases:
+        if part not in ("all", snapshot.part) or not snapshot.cases:
             continue
         prepared = Prepared(snapshot, readings)
         for case in snapshot.cases:
-            _measure_case(prepared, case, tally, policy or Policy())
+            _measure_case(prepared, case, tally, policy or Policy(), ablations)
         if aider:
             _measure_aider(prepared, aider, tally)
         print(f"  {snapshot.repository} {snapshot.name}: {len(snapshot.cases)} cases", file=sys.stderr)
     return _section(tally, part), tally
 
 
-def _measure_case(prepared: Prepared, case: Case, tally: Tally, policy: Policy) -> None:
+def _measure_case(
+    prepared: Prepared, case: Case, tally: Tally, policy: Policy, ablations: Mapping[str, Setup]
+) -> None:
     repository = prepared.snapshot.repository
     wanted = [path for path in case.changed if not prepared.readings[path].parsed.skipped]
     if not wanted:
         return
+    for name, setup in ablations.items():
+        _measure_setup(prepared, case, wanted, setup, tally.recorder(f"{OURS}, {name}", repository))
     for contender, order in prepared.rankings(case).items():
         recorder = tally.recorder(contender, repository)
         _measure_ranking(prepared, order, wanted, recorder)
         for budget in BUDGETS:
             if contender == OURS:
-                ranked = prepared.ranker.rank(case.query, case.now, limit=RANKED_TO_PACK)
-                packed = pack(ranked, prepared.sources, budget, _TOKENIZER, query=case.query, policy=policy)
+                packed = prepared.pack(case, budget, Setup(policy=policy))
                 _measure_packed(prepared, packed, case, wanted, budget, recorder)
             else:
                 whole = _whole_files(prepared, order, budget)
                 recorder.add(f"at {budget:,}", _share(wanted, whole))
                 for path in case.lines:
                     recorder.add(f"changed lines at {budget:,}", float(path in whole))
+
+
+def _measure_setup(
+    prepared: Prepared, case: Case, wanted: Sequence[str], setup: Setup, recorder: Recorder
+) -> None:
+    ranked = prepared.ranker.rank(case.query, case.now, weights=setup.weights)
+    _measure_ranking(prepared, [file.path for file in ranked], wanted, recorder)
+    packed = prepared.pack(case, BUDGETS[0], setup)
+    _measure_packed(prepared, packed, case, wanted, BUDGETS[0], recorder)
 
 
 def _measure_ranking(
@@ -189,6 +182,7 @@ def _measure_ranking(
         recorder.add(f"recall@{depth}", _share(wanted, order[:depth]))
         if source:
             recorder.add(f"source recall@{depth}", _share(source, sources[:depth]))
+            recorder.add(f"source recall@{depth} among all files", _share(source, order[:depth]))
 
 
 def _measure_packed(
@@ -210,6 +204,8 @@ def _measure_packed(
         file = shown.get(path, PackedFile(path, PATH, 0))
         there = sum(any(start <= line <= end for start, end in file.spans) for line in lines)
         recorder.add(f"changed lines at {budget:,}", there / len(lines))
+        if prepared.is_source(path):
+            recorder.add(f"changed source lines at {budget:,}", there / len(lines))
         if touched := {symbol for line in lines if (symbol := _around(prepared, path, line))}:
             named = sum(
                 symbol.start in file.heads
@@ -284,6 +280,7 @@ def _section(tally: Tally, part: str) -> Section:
             bar=bars.get((contender, metric)),
         )
         for contender, metric in tally.values
+        if metric in OF_PARTS or not contender.startswith(f"{OURS},")
     ]
     notes = [f"{OURS}: {metric} {_describe(tally.by_repository(OURS, metric))}" for metric in NOTED]
     if ratios := _times_aider(tally):
@@ -338,7 +335,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, help="folder for the released source packages")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
-    parser.add_argument("--part", choices=("train", "test"), default="test")
+    parser.add_argument("--part", choices=("train", "test", "all"), default="test")
     parser.add_argument("--releases", type=int, default=10)
     parser.add_argument("--cases", type=int, default=40, help="of a release, or of a checkout")
     parser.add_argument("--tune", action="store_true", help="choose weights and print them")
