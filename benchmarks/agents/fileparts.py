@@ -6,7 +6,7 @@ from contextopt.engine.code.hunks import HunkWeights
 from contextopt.engine.code.packing import Policy
 from contextopt.engine.code.relevance import Weights
 
-_PLAIN = HunkWeights(title=0.0, identifiers=0.0, rarity=0.0, heads=0.0, neighbours=0.0)
+_PLAIN = HunkWeights(title=0.0, identifiers=0.0, rarity=0.0, heads=0.0, neighbours=0.0, edges=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ ABLATIONS = {
     "no rarity in hunks": _hunks(rarity=0.0),
     "no weight of heads in hunks": _hunks(heads=0.0),
     "no neighbours in hunks": _hunks(neighbours=0.0),
+    "no edges in hunks": _hunks(edges=0.0),
     "shares of density 6 and tail .15": Setup(policy=Policy(density=6.0, tail=0.15)),
     "no use of leftover room": Setup(policy=Policy(uses_leftover=False)),
     "none of these": Setup(

@@ -31,14 +31,16 @@ class HunkWeights:
 
     `title` is the extra weight of a word in the first line, `identifiers` the weight of a whole identifier
     beside its parts, `rarity` the power of a word's weight in the repository, and `heads` the extra weight of
-    a word in a definition's head. A hunk scores at least `neighbours` times as much as the one beside it.
+    a word in a definition's head. A hunk scores at least `neighbours` times as much as the one beside it. The
+    first and the last hunk, where imports and definitions are added, score `edges` times as much as the best.
     """
 
     title: float = 1.0
     identifiers: float = 2.0
     rarity: float = 1.0
-    heads: float = 1.0
+    heads: float = 2.0
     neighbours: float = 0.3
+    edges: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class TaskWords:
         return cls(weights, by)
 
     def rate(self, lines: Sequence[str], units: Sequence[Unit]) -> list[float]:
-        """Return each unit's score among the units of its file; 0 if no word is in it or beside it."""
+        """Return each unit's score among the units of its file; all 0 if no word is in the file."""
         texts = [words_of(unit.body(lines)) for unit in units]
         counts = [Counter(term for word in words for term in self._terms_in(word)) for words in texts]
         containing = Counter(term for count in counts for term in count)
@@ -75,8 +77,14 @@ class TaskWords:
             + self.by.heads * math.fsum(value[term] for term in self._terms_of(unit.head) if term in value)
             for unit, words, count in zip(units, texts, counts, strict=True)
         ]
-        beside = [max(pair) for pair in zip([0.0, *scores], [*scores[1:], 0.0], strict=False)]
-        return [max(score, self.by.neighbours * best) for score, best in zip(scores, beside, strict=True)]
+        if scores and self.by.edges:
+            least = self.by.edges * max(scores)
+            scores[0], scores[-1] = max(scores[0], least), max(scores[-1], least)
+        before, after = [0.0, *scores[:-1]], [*scores[1:], 0.0]
+        return [
+            max(score, self.by.neighbours * max(beside))
+            for score, *beside in zip(scores, before, after, strict=False)
+        ]
 
     def _terms_of(self, text: str) -> set[str]:
         return {term for word in words_of(text) for term in self._terms_in(word)}

@@ -45,12 +45,12 @@ class Policy:
     """How the budget is shared.
 
     `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
-    tokens show about 14. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
+    tokens show about 13. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
     reserved for the paths of files that are not shown, and `most_paths` limits their number. `hunks` chooses
     the hunks, and `uses_leftover` gives room that was left over to the best files.
     """
 
-    density: float = 5.0
+    density: float = 4.5
     tail: float = 0.05
     paths: float = 0.03
     most_paths: int = 50

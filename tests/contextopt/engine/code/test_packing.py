@@ -136,3 +136,14 @@ def test_the_budget_holds_for_anything(
         for start, end in file.spans:
             assert 1 <= start <= end <= len(lines)
             assert "\n".join(lines[start - 1 : end]).rstrip() in result.text
+
+
+def test_room_left_over_goes_to_the_best_file() -> None:
+    files = {"best.py": module("price", 60), "other.py": "x = 1\n"}
+    best, other = (
+        pack([Hit(path) for path in files], sources(files), 1_000, CL100K, query="price", policy=policy)
+        for policy in (Policy(), Policy(uses_leftover=False))
+    )
+    assert other.tokens < best.tokens <= 1_000
+    assert best.files[0].tokens > other.files[0].tokens
+    assert [file.path for file in best.files] == list(files)
