@@ -152,3 +152,15 @@ def test_an_arc_for_each_import_the_further_the_wider() -> None:
     bends = [float(arc.shape.split("C")[1].split()[0]) for arc in picture.arcs]
     assert bends[1] < bends[0]
     assert draw_imports([]).height == 0
+
+
+def test_a_part_that_is_taken_away_covers_the_end_of_the_bar() -> None:
+    best = RankedFile("a.py", 1.0, {"content": 1.0})
+    docs = RankedFile("docs/a.md", 0.4, {"content": 0.8, "kind": -0.4})
+    files = choose_files([best, docs], Packed("", (), 0), {})
+    assert [(part.kind, part.x, part.width) for part in files[1].parts] == [
+        ("context", "0", "80"), ("empty", "40", "40")
+    ]  # fmt: skip
+    assert files[1].parts_label == (
+        "words in the file 0.80, documentation, example, changelog or migration -0.40"
+    )
