@@ -1,4 +1,4 @@
-"""What if: a logged context computed again under other settings, beside the original."""
+"""The page What if: a logged context computed again under other settings, beside the original."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

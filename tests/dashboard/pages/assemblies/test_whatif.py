@@ -1,4 +1,4 @@
-"""What if: the original beside the replay, and a draft from it."""
+"""The page What if: the original beside the replay, and a draft from it."""
 
 from collections.abc import Callable
 from datetime import timedelta
