@@ -158,6 +158,11 @@ ACTIONS = {
     "demo_load": (Role.ADMIN, False),
     "demo_remove": (Role.ADMIN, False),
 }
+# Actions whose address also shows their form.
+ALSO_FORMS = {
+    "record_new", "space_import", "memory_new", "task_new", "strategy_complete", "set_import", "question_new",
+    "assembly_question",
+}  # fmt: skip
 # Open to every member: these choose among one's own teams and store one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
 # Open to anybody with the link, with or without an account.
@@ -285,22 +290,7 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n
-        for n in ACTIONS
-        if n not in PAGES
-        and n
-        not in {
-            "record_new",
-            "space_import",
-            "memory_new",
-            "task_new",
-            "strategy_complete",
-            "set_import",
-            "question_new",
-            "assembly_question",
-        }  # fmt: skip
-    ],
+    [n for n in ACTIONS if n not in PAGES and n not in ALSO_FORMS],
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405
