@@ -29,7 +29,10 @@ OPEN = {
     "/assemblies/{assembly}/verification", "/conversations", "/conversations/{conversation}",
     "/conversations/{conversation}/messages", "/messages/{message}", "/messages/{message}/prompt",
     "/messages/{message}/cancel", "/messages/{message}/retry", "/feedback", "/feedback/withdraw",
-    "/feedback/trends", "/search",
+    "/feedback/trends", "/search", "/assemblies/{answered}/question", "/spaces/{slug}/question-sets",
+    "/question-sets/{set}", "/question-sets/{set}/questions", "/question-sets/{set}/questions/bulk",
+    "/question-sets/{set}/evaluations", "/questions/{question}", "/evaluations/{evaluation}",
+    "/evaluations/{evaluation}/questions",
 }  # fmt: skip
 CLOSED = {("POST", "/spaces")}
 LISTS = ["/spaces", "/assemblies", "/conversations", "/feedback"]

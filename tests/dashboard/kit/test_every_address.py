@@ -16,6 +16,8 @@ from contextopt.models import Membership, Role, Team, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from dashboard import urls
+from memory.questions.inputs import QuestionIn
+from memory.questions.sets import add_question, create_set
 from tests import factories
 from tests.dashboard.conftest import log_in
 from tests.memory.factories import make_review, make_strategy
@@ -39,7 +41,12 @@ PAGES = {
     "space_settings": True,
     "space_budget": True,
     "space_effect": True,
+    "space_proof": True,
     "record": True,
+    "question_sets": False,
+    "question_set": True,
+    "question": True,
+    "question_records": True,
     "phases": False,
     "phases_csv": False,
     "phase": False,
@@ -131,6 +138,18 @@ ACTIONS = {
     "review_renew": (Role.REVIEWER, True),
     "review_undo": (Role.REVIEWER, True),
     "review_assign": (Role.ADMIN, True),
+    "review_question": (Role.REVIEWER, True),
+    "assembly_question": (Role.REVIEWER, True),
+    "space_evaluate": (Role.EDITOR, True),
+    "set_create": (Role.EDITOR, False),
+    "set_evaluate": (Role.REVIEWER, True),
+    "set_rename": (Role.EDITOR, True),
+    "set_guard": (Role.ADMIN, True),
+    "set_delete": (Role.EDITOR, True),
+    "set_import": (Role.EDITOR, True),
+    "question": (Role.EDITOR, True),
+    "question_new": (Role.EDITOR, True),
+    "question_delete": (Role.EDITOR, True),
     "member_role": (Role.ADMIN, True),
     "member_remove": (Role.ADMIN, True),
     "invitation_create": (Role.ADMIN, False),
@@ -144,6 +163,11 @@ ACTIONS = {
     "demo_load": (Role.ADMIN, False),
     "demo_remove": (Role.ADMIN, False),
 }
+# Actions whose address also shows their form.
+ALSO_FORMS = {
+    "record_new", "space_import", "memory_new", "task_new", "strategy_complete", "set_import", "question_new",
+    "assembly_question",
+}  # fmt: skip
 # Open to every member: these choose among one's own teams and store one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
 # Open to anybody with the link, with or without an account.
@@ -164,7 +188,10 @@ def team(shared: None) -> Team:
 def address(team: Team) -> Callable[[str], str]:
     """Make one of everything, and return a function from an address's name to its path."""
     space = factories.make_space(team)
-    record = factories.make_record(space, notes="first\nsecond", tags=["ops"])
+    record = factories.make_record(space, notes="first\nsecond", tags=["ops"], external_id="x")
+    question_set = create_set(space=space, name="Facts", actor="test")
+    asked = QuestionIn(query="Why?", expected=["x"])
+    question = add_question(question_set=question_set, data=asked, actor="test")
     assembly = factories.make_assembly(space)
     key = factories.make_key(team)[0]
     task = factories.make_task(team)
@@ -197,6 +224,8 @@ def address(team: Team) -> Callable[[str], str]:
             "message_id": answer.reply_to_id,
             "answer_id": answer.pk,
             "item_id": item.pk,
+            "set_id": question_set.pk,
+            "question_id": question.pk,
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
             "number": 1,
@@ -269,12 +298,7 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n
-        for n in ACTIONS
-        if n not in PAGES
-        and n not in {"record_new", "space_import", "memory_new", "task_new", "strategy_complete"}
-    ],
+    [n for n in ACTIONS if n not in PAGES and n not in ALSO_FORMS],
 )
 def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
     assert owner_client.get(address(name)).status_code == 405
@@ -303,9 +327,17 @@ FORMS: dict[str, dict[str, Any]] = {
     "review_rules": {"sample_percent": 5, "verdicts_wanted": 1},
     "review_verdict": {"verdict": "model"},
     "settings_team": {"name": "Platform", "time_zone": "UTC"},
+    "set_create": {"space": "support", "name": "New"},
+    "set_rename": {"name": "Renamed"},
+    "set_guard": {"min_recall": "0.5"},
+    "question": {"query": "Why not?", "expected": "x"},
+    "question_new": {"query": "Who?", "expected": "x"},
+    "assembly_question": {"one_click": "1"},
 }
 # The tests of their pages send these larger forms. The demo needs a queue, which few tests have.
-SENT_ELSEWHERE = {"space_import", "space_settings", "phase_activate", "demo_load"}
+SENT_ELSEWHERE = {
+    "space_import", "space_settings", "space_evaluate", "set_import", "phase_activate", "demo_load",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [n for n in (*ACTIONS, "view_save") if n not in SENT_ELSEWHERE])

@@ -56,11 +56,11 @@ def test_imports_and_evaluates(run: Run, spoken: Space, tmp_path: Path) -> None:
 def test_the_exit_code_says_whether_the_minimum_is_reached(run: Run, spoken: Space, tmp_path: Path) -> None:
     run("import_questions", spoken.slug, write(tmp_path / "q.jsonl", LINES))
     assert run("evaluate", spoken.slug, "--min-recall", "1")[0] == 0
-    code, out, err = run("evaluate", spoken.slug, "--min-recall", "0.9", "--context-tokens", "40")
+    code, out, err = run("evaluate", spoken.slug, "--min-recall", "0.9", "--context-tokens", "30")
     assert code == 1
     assert "is below the minimum of 0.900" in err
     assert "dropped" in out
-    assert Evaluation.objects.filter(context_tokens=40).exists()
+    assert Evaluation.objects.filter(context_tokens=30).exists()
 
 
 @pytest.mark.parametrize(
