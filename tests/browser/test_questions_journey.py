@@ -78,7 +78,7 @@ def add_by_hand(page: Page, width: int) -> None:
     page.get_by_label("Question", exact=True).fill("How does Ben get to the harbour?")
     page.get_by_label("Expected answer").fill("By tram, his bicycle is broken")
     page.get_by_label("Find records").press_sequentially("bicycle tram")
-    page.get_by_label(re.compile("Ben.*D1:6")).check()
+    page.get_by_label(re.compile("D1:6")).check()
     take(page, f"question-{width}")
     page.get_by_role("button", name="Add question").click()
     expect(page.get_by_text("Question added.")).to_be_visible()

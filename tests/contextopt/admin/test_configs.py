@@ -3,7 +3,9 @@
 import pytest
 
 from contextopt.models import ContextConfig
+from memory.questions.sets import set_minimum
 from tests.adminpages import page
+from tests.memory.questions.conftest import make_questions, make_talk
 
 
 class TestConfig:
@@ -35,6 +37,15 @@ class TestConfig:
     def test_bad_settings_publish_nothing(self, root, space, overrides):
         assert root.post(page(ContextConfig, "add"), self.form(space, **overrides)).status_code == 200
         assert space.configs.count() == 1
+
+    def test_settings_below_a_minimum_recall_are_refused(self, root, space):
+        make_talk(space)
+        set_minimum(question_set=make_questions(space), min_recall=0.9, actor="test")
+        refused = root.post(page(ContextConfig, "add"), self.form(space, question_notes_chars=10))
+        assert b"below its minimum of 0.900" in refused.content
+        assert space.configs.count() == 1
+        root.post(page(ContextConfig, "add"), self.form(space, max_records=7))
+        assert space.configs.count() == 2
 
     def test_versions_are_not_edited(self, root, space):
         config = space.configs.get()
