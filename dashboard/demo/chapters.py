@@ -18,10 +18,17 @@ class Stage:
     rng: random.Random
 
 
+def _nothing(_team: Team) -> Mapping[str, int]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """`load` adds its data, `remove` deletes what does not go with the spaces, `count` counts its rows."""
+    """`load` adds its data, `remove` deletes what does not go with the spaces, `count` counts its rows.
+
+    A chapter that adds to another one's rows leaves removing and counting to it.
+    """
 
     load: Callable[[Stage], None]
-    remove: Callable[[Team], None]
-    count: Callable[[Team], Mapping[str, int]]
+    remove: Callable[[Team], object] = _nothing
+    count: Callable[[Team], Mapping[str, int]] = _nothing

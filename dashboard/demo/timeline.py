@@ -14,7 +14,6 @@ from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.text.counters import get_counter
 from contextopt.models import Assembly, Attempt, Completion, Finding, PhaseCompression, Task
 from dashboard.demo.chapters import Chapter, Stage
-from dashboard.demo.handoffs import count_tasks, remove_tasks
 from dashboard.demo.stories import read_texts
 from memory.memories.inputs import HintIn
 from memory.models import StrategyUse, TrustChange
@@ -176,4 +175,4 @@ def load_journey(stage: Stage) -> None:
     journey.complete(54)
 
 
-TIMELINE = Chapter(load_journey, remove_tasks, count_tasks)
+TIMELINE = Chapter(load_journey)

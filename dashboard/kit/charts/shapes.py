@@ -74,7 +74,7 @@ PARTS = {
     "neighbour": ("neighbour", "Neighbours"),
     "date": ("date", "Date"),
     "who": ("phase-5", "Person"),
-    "topic": ("phase-4", "Topic"),
+    "topic": ("topic", "Topic"),
 }
 
 

@@ -19,7 +19,7 @@ PARTS = {
     "identifiers": ("whole identifiers", "neighbour"),
     "path": ("words in the path", "system"),
     "symbols": ("defined names", "history"),
-    "similar": ("changed for similar tasks", "phase-4"),
+    "similar": ("changed for similar tasks", "topic"),
     "recency": ("changed recently", "phase-5"),
     "cochange": ("changed together", "phase-6"),
     "graph": ("linked by imports", "response"),
