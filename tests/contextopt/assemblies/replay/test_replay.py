@@ -15,6 +15,7 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.engine.version import ENGINE_VERSION
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.spaces.configs import publish_settings
@@ -109,7 +110,7 @@ def test_another_engine_says_so(space: Space) -> None:
     AssemblyPayload.objects.update(givens=packed[:1] + zlib.compress(older))
     again = replay(result.id)
     assert again.reason == Reason.ENGINE_CHANGED
-    assert again.message.startswith("Version 91 of the engine decided it.")
+    assert again.message.startswith(f"Version 9{ENGINE_VERSION} of the engine decided it.")
 
 
 def test_only_contexts_of_spaces_are_replayed(space: Space) -> None:
