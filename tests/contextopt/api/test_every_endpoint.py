@@ -40,6 +40,8 @@ ENDPOINTS = [
     ("POST", "/assemblies/batch", "write", {"space": "{slug}", "queries": [{"id": "1"}]}),
     ("GET", "/assemblies/{assembly}", "read", None),
     ("GET", "/assemblies/{assembly}/verification", "read", None),
+    ("POST", "/assemblies/{assembly}/replay", "read", {"settings": {"max_records": 3}}),
+    ("GET", "/assemblies/{assembly}/explain?expect={record}", "read", None),
     ("GET", "/phases", "read", None),
     ("POST", "/phases/building/filter", "write", {"context": {}}),
     ("GET", "/phases/building/profiles", "read", None),

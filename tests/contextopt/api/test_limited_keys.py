@@ -26,7 +26,8 @@ OPEN = {
     "/records/{record}", "/records/{record}/restore", "/records/{record}/revisions",
     "/records/{record}/revisions/1/restore", "/spaces/{slug}/configs", "/spaces/{slug}/configs/1",
     "/assemblies", "/assemblies/preview", "/assemblies/batch", "/assemblies/{assembly}",
-    "/assemblies/{assembly}/verification", "/conversations", "/conversations/{conversation}",
+    "/assemblies/{assembly}/verification", "/assemblies/{assembly}/replay",
+    "/assemblies/{assembly}/explain?expect={record}", "/conversations", "/conversations/{conversation}",
     "/conversations/{conversation}/messages", "/messages/{message}", "/messages/{message}/prompt",
     "/messages/{message}/cancel", "/messages/{message}/retry", "/feedback", "/feedback/withdraw",
     "/feedback/trends", "/search",
@@ -94,7 +95,8 @@ def test_no_endpoint_is_open_that_this_test_does_not_know(places: dict[str, obje
 
 
 def _shape(path: str) -> str:
-    parts = ["*" if part.startswith("{") or part.isdigit() else part for part in path.strip("/").split("/")]
+    path = path.partition("?")[0].strip("/")
+    parts = ["*" if part.startswith("{") or part.isdigit() else part for part in path.split("/")]
     return "/".join(parts)
 
 
