@@ -20,6 +20,7 @@ from benchmarks.figures import Section
 from benchmarks.material import Material
 from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
+from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
 from benchmarks.service.assembly import measure_assembly
@@ -146,6 +147,11 @@ class Suite:
             return _not_given("finding", "--commits")
         return measure_finding(self.team, commits, dialogues)
 
+    def cost(self) -> Section:
+        if not self.material.dialogues:
+            return _not_given("cost", "--dialogues")
+        return measure_placement(self.team, self.material.dialogues)
+
     def strategies(self) -> Section:
         return measure_strategies()
 
@@ -194,6 +200,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "search": Suite.search,
     "recall": Suite.recall,
     "finding": Suite.finding,
+    "cost": Suite.cost,
     "strategies": Suite.strategies,
     "index": Suite.index,
     "files": Suite.files,

@@ -71,6 +71,7 @@ def recompute(payload: AssemblyPayload) -> Assembled:
         counts=givens.counts,
         baseline=tuple(summary for given, summary in summaries if given.is_baseline),
         query=_query(givens, payload.request, found) if givens.is_asked else None,
+        sight=givens.sight,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -130,8 +130,8 @@ def decide_space(
     )
     place = _place(request, config, tokenizer)
     for reach in REACHES:
-        found = _find(space, question, asked, as_of, tokenizer, reach)
-        decide = partial(_decide, space, found, config, as_of, tokenizer, system=system, history=history)
+        found = find_candidates(space, question, asked, as_of, tokenizer, reach)
+        decide = partial(decide_with, space, found, config, as_of, tokenizer, system=system, history=history)
         placed = place_context(place, conversation, decide)
         outcome = placed.outcome
         if found.is_all or not outcome.wants_more_candidates:
@@ -154,7 +154,7 @@ def decide_space(
     return Decision(result, Occasion(team_id, space, config, request, actor, system, history), found, reach)
 
 
-def _decide(
+def decide_with(
     space: SpaceInForce,
     found: Candidates,
     config: ContextConfig,
@@ -186,17 +186,18 @@ def _place(request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> 
     # Prices matter in a conversation, and where the placement depends on them.
     is_priced = request.conversation or request.placement == AUTO
     prices = cache_prices(request.model, timezone.now()) if is_priced else UNKNOWN
-    return Place(request.placement or SYSTEM, prices, bound, partial(_shared_prefix, tokenizer))
+    return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
 
 
-def _shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
+def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
     """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
     if before == after:
         return tokenizer.count(after), True
-    return tokenizer.count(commonprefix([before, after])), False
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return tokenizer.count(after[: sum(1 for _ in same)]), False
 
 
-def _find(
+def find_candidates(
     space: SpaceInForce,
     question: Query | None,
     config: ContextConfig,

@@ -175,6 +175,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "baseline_order": list(outcome.baseline_order),
         "counts": dict(result.stats.dropped_by_reason),
         # Most have no earlier blocks and no warnings, so these keys are left out.
+        **({"question_tokens": result.placed.question_tokens} if result.placed.question_tokens else {}),
         **({"carried": [block.id for block in result.placed.kept]} if result.placed.kept else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }

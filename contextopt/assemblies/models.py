@@ -93,7 +93,8 @@ class Assembly(models.Model):
     """One decision, in numbers. Rows never change, since a trigger refuses it.
 
     `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
-    `tokens_after` is what was sent, with what earlier blocks carry. The saving is the difference and may be negative.
+    `tokens_after` is what was sent, with what earlier blocks carry. The saving is the difference and may be
+    negative.
     """
 
     # Indexes below begin with team and space. An index on each alone would slow every insert.

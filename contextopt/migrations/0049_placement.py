@@ -25,6 +25,11 @@ class Migration(migrations.Migration):
         migrations.AddField("assembly", "prompt_tokens", models.PositiveIntegerField(null=True)),
         migrations.AddField("assembly", "shared_prefix_tokens", models.PositiveIntegerField(null=True)),
         migrations.AddField("assembly", "cached_tokens", models.PositiveIntegerField(null=True)),
+        migrations.AddField(
+            "message",
+            "cached_tokens",
+            models.PositiveIntegerField(help_text="found in its cache, as the endpoint says", null=True),
+        ),
         migrations.AddConstraint(
             "assembly",
             models.CheckConstraint(

@@ -32,9 +32,13 @@ def load_conversation(
     if request.in_sight and request.placement not in {APPEND, AUTO}:
         raise InvalidInput.of("in_sight", "is only for the placements append and auto")
     blocks = _load_blocks(team_id, space, request.in_sight, tokenizer)
-    last = _last_prompt(team_id, space.id, request, tokenizer)
-    asked = tokenizer.count(request.query) if request.query and last else 0
-    return Conversation(system_tokens or 0, history_tokens or 0, asked, blocks, last)
+    last = _last_prompt(team_id, space.id, request)
+    asked, history = 0, history_tokens or 0
+    if request.query and (request.conversation or request.in_sight):
+        asked = tokenizer.count(request.query)
+        if request.history is not None and request.history.endswith(request.query):
+            history = max(0, history - asked)
+    return Conversation(system_tokens or 0, history, asked, blocks, last)
 
 
 def _load_blocks(
@@ -45,7 +49,7 @@ def _load_blocks(
         return ()
     found = {
         payload.assembly_id: payload
-        for payload in AssemblyPayload.objects.filter(
+        for payload in AssemblyPayload.objects.select_related("assembly").filter(
             assembly__in=ids, assembly__team=team_id, assembly__space=space.id, assembly__kind=Kind.SPACE
         )
     }
@@ -56,16 +60,25 @@ def _load_blocks(
 
 
 def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:
-    request, order = payload.request, payload.ledger["order"]
+    order: list[int] = payload.ledger["order"]
     versions = _versions(payload, order)
     return read_block(
         payload.assembly_id,
         payload.text,
         [(record_id, versions.get(record_id, 0)) for record_id in order],
         tokenizer,
-        after_tokens=request.get("history_tokens", 0),
-        question_tokens=tokenizer.count(request.get("query", "")),
+        after_tokens=_history_before(payload),
+        question_tokens=payload.ledger.get("question_tokens", 0),
     )
+
+
+def _history_before(payload: AssemblyPayload) -> int:
+    """Return the tokens of history before the prompt's question."""
+    row = payload.assembly
+    if row.prompt_tokens is None:
+        return int(payload.request.get("history_tokens", 0))
+    system, asked = payload.request.get("system_tokens", 0), payload.ledger.get("question_tokens", 0)
+    return int(row.prompt_tokens - system - row.tokens_after - asked)
 
 
 def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
@@ -77,7 +90,7 @@ def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
     return {one.id: one.version for one in given if one.is_candidate and one.id in wanted}
 
 
-def _last_prompt(team_id: int, space_id: int, request: AssemblyIn, tokenizer: Tokenizer) -> LastPrompt | None:
+def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt | None:
     """Return the last prompt of the named conversation, or else the one of the latest block."""
     rows = AssemblyPayload.objects.filter(
         assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
@@ -91,13 +104,13 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn, tokenizer: To
     payload = rows.order_by("-assembly__created_at", "-assembly_id").first()
     if payload is None:
         return None
-    asked, row = payload.request, payload.assembly
+    row = payload.assembly
     return LastPrompt(
         placement=row.placement or SYSTEM,  # type: ignore[arg-type]  # a check constraint holds its values
         text=payload.text,
-        system_tokens=asked.get("system_tokens", 0),
-        history_tokens=asked.get("history_tokens", 0),
-        question_tokens=tokenizer.count(asked.get("query", "")),
+        system_tokens=payload.request.get("system_tokens", 0),
+        history_tokens=_history_before(payload),
+        question_tokens=payload.ledger.get("question_tokens", 0),
         block_id=row.pk,
         idle_seconds=max(0.0, (timezone.now() - row.created_at).total_seconds()),
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from contextopt.engine.placement.prices import CachePrices, Split
+from contextopt.engine.placement.prices import NO_TOKENS, CachePrices, Split
 from contextopt.engine.placement.sight import NOTHING, Block, Sight
 from contextopt.engine.prompts.values import Assembled
 from contextopt.engine.text.errors import BudgetExceeded
@@ -27,7 +27,7 @@ type Placement = Literal["system", "tail", "append"]
 SYSTEM: Placement = "system"
 TAIL: Placement = "tail"
 APPEND: Placement = "append"
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 PLACEMENTS = (SYSTEM, TAIL, APPEND, AUTO)
 CARRIED_TIMES = 4
 """By default, what stays in sight is at most this many times the budget of a new block."""
@@ -39,7 +39,9 @@ AUTO_SHARES = (0.75, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class LastPrompt:
-    """The conversation's last prompt: where its context stood, after how much history, before which question."""
+    """The conversation's last prompt: where its context stood, after how much history, and which question
+    followed.
+    """
 
     placement: Placement
     text: str
@@ -114,7 +116,8 @@ class Placed:
     kept: tuple[Block, ...] = ()
     is_rewritten: bool = False
     shared_tokens: int = 0
-    split: Split = Split(0, 0, 0)
+    split: Split = NO_TOKENS
+    question_tokens: int = 0
     cost: float = 0.0
     carries_on: bool = False
     """Whether the caller should hold the new block, so that the next prompt can leave out what it shows."""
@@ -134,7 +137,7 @@ class Place:
     placement: str
     prices: CachePrices
     bound_tokens: int
-    prefix: Callable[[str, str], tuple[int, bool]] = lambda before, after: (0, False)
+    prefix: Callable[[str, str], tuple[int, bool]] = lambda _before, _after: (0, False)
 
 
 def place_context(request: Place, conversation: Conversation, decide: Callable[[Sight], Assembled]) -> Placed:
@@ -197,6 +200,7 @@ def _try(
         is_rewritten=kept < len(conversation.blocks),
         shared_tokens=min(shared, tokens),
         split=split,
+        question_tokens=conversation.question_tokens,
         cost=request.prices.cost_of(split),
         carries_on=request.placement in {APPEND, AUTO},
     )

@@ -59,3 +59,6 @@ class Split:
     @property
     def tokens(self) -> int:
         return self.cached + self.cacheable + self.rest
+
+
+NO_TOKENS = Split(0, 0, 0)

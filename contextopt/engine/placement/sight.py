@@ -98,10 +98,9 @@ class Sight:
             tokens += block.tokens
             headers.add(block.header)
             for record_id, seen in block.records.items():
-                before = records.get(record_id)
-                if before is not None and before.version == seen.version:
-                    seen = Seen(seen.version, seen.passages | before.passages)
-                records[record_id] = seen
+                before = records.get(record_id, seen)
+                is_same = before.version == seen.version
+                records[record_id] = Seen(seen.version, seen.passages | before.passages) if is_same else seen
         return cls(tokens, frozenset(headers), records)
 
     def has_header(self, text: str) -> bool:

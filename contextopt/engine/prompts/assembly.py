@@ -44,7 +44,7 @@ STAGE_3_RECORDS = 10
 LEDGER_DROPPED = 100
 """Maximum number of dropped records named in the ledger."""
 IN_SIGHT = "in_sight"
-"""Reason for kept records that are not in the text, because an earlier block of the conversation shows them."""
+"""Reason for kept records that are not in the text, because an earlier block shows them."""
 NOT_LOADED = "not_loaded"
 """Reason for counted candidates that the caller did not load although all loaded ones fit."""
 

@@ -1,6 +1,7 @@
 """Where a conversation's contexts go, what stays in sight, and what that costs."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -102,12 +103,12 @@ def test_at_the_bound_blocks_stay_down_to_half_of_it() -> None:
     for placed in rewritten:
         assert 0 < placed.sight.tokens <= 4 * CONTEXT_TOKENS / 2
     numbers = [number for number, placed in enumerate(prompts) if placed.is_rewritten]
-    assert all(after - before > 1 for before, after in zip(numbers, numbers[1:], strict=False))
+    assert all(after - before > 1 for before, after in pairwise(numbers))
 
 
 def test_the_blocks_that_stay_are_the_first_so_their_prefix_does_too() -> None:
     prompts = play([range(start, start + 40) for start in range(0, 400, 40)])
-    for before, after in zip(prompts, prompts[1:], strict=False):
+    for before, after in pairwise(prompts):
         assert [block.id for block in after.kept[: len(before.kept)]] == [
             block.id for block in before.kept[: len(after.kept)]
         ]
