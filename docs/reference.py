@@ -18,7 +18,7 @@ APPS = ("contextopt", "memory", "dashboard")
 GROUPS = {
     "Serve": ("up",),
     "Import": ("import_records", "import_git", "import_markdown"),
-    "Contexts": ("assemble", "search", "verify_savings"),
+    "Contexts": ("assemble", "simulate_placement", "search", "verify_savings"),
     "Agents": (
         "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase", "advance_phase",
         "task_status", "compress_findings", "index_repo", "relevant_files",

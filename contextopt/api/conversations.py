@@ -45,6 +45,7 @@ class AnswerOut(TypedDict):
     text: str
     model: str
     prompt_tokens: int | None
+    cached_tokens: int | None
     completion_tokens: int | None
     duration_ms: float | None
     created_at: datetime

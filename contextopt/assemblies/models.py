@@ -208,6 +208,11 @@ class Assembly(models.Model):
         return f"assembly {self.pk}"
 
     @property
+    def new_tokens(self) -> int:
+        """The tokens of its own text, without what earlier blocks carry."""
+        return self.tokens_after - self.carried_tokens
+
+    @property
     def records_dropped(self) -> int:
         return self.records_filtered - self.records_included
 

@@ -87,7 +87,7 @@ def _carried_tokens(payload: AssemblyPayload) -> int:
     if not carried:
         return 0
     blocks = Assembly.objects.filter(pk__in=carried)
-    return sum(block.tokens_after - block.carried_tokens for block in blocks)
+    return sum(block.new_tokens for block in blocks)
 
 
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:

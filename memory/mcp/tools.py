@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.placement.conversations import held_blocks
+from contextopt.engine.placement.choice import APPEND
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
@@ -31,11 +33,16 @@ def get_context(
     space: Space,
     query: Annotated[Text, Field(max_length=QUERY_MAX, description="what you need to know")],
     max_tokens: MaxTokens = 2_000,
-    conversation: Annotated[Text, Field(max_length=200, description="your ID for it")] = "",
+    conversation: Annotated[Text, Field(max_length=200, description="your ID: leaves out what it has")] = "",
 ) -> str:
     """Get the records of a space that answer a question, within a token limit. Call it before you answer."""
+    caller = current()
     request = AssemblyIn(space=space, query=query, conversation=conversation)
-    return build_context(current(), request, max_tokens)
+    if conversation:
+        # Results of a tool stay in an agent's conversation.
+        blocks = held_blocks(caller.team.pk, space, conversation)
+        request = request.model_copy(update={"placement": APPEND, "in_sight": blocks})
+    return build_context(caller, request, max_tokens)
 
 
 def search(

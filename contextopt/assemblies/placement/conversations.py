@@ -114,3 +114,14 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
         block_id=row.pk,
         idle_seconds=max(0.0, (timezone.now() - row.created_at).total_seconds()),
     )
+
+
+def held_blocks(team_id: int, space: str, conversation: str) -> list[int]:
+    """Return the blocks of a conversation that loses nothing, such as an agent's with its tools' results."""
+    rows = AssemblyPayload.objects.filter(
+        assembly__team=team_id, assembly__space__slug=space, assembly__conversation=conversation
+    ).select_related("assembly")
+    payload = rows.order_by("-assembly__created_at", "-assembly_id").first() if conversation else None
+    if payload is None or payload.assembly.placement != APPEND:
+        return []
+    return [*payload.ledger.get("carried", []), payload.assembly_id]

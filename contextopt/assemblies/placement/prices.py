@@ -1,21 +1,17 @@
 """What models charge for cached tokens: a team's own prices, or else those of the package `genai-prices`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from contextopt.assemblies.placement.pricebook import entered_prices
 from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.workclock import loading
 
 UNKNOWN = CachePrices()
 """Without prices, a repeated beginning is assumed to cost as much as any other."""
-
-type Source = Callable[[str, datetime], CachePrices | None]
-
-_sources: list[Source] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +32,10 @@ class ListPrice:
         )
 
 
-def register_prices(source: Source) -> None:
-    """Ask this source for a model's prices at a moment before the package's."""
-    _sources.append(source)
-
-
 def cache_prices(model: str, moment: datetime) -> CachePrices:
     """Return what the model charged at the moment. An unknown model has no discount."""
-    for source in _sources:
-        if (prices := source(model, moment)) is not None:
-            return prices
+    if (prices := entered_prices(model, moment)) is not None:
+        return prices
     listed = list_price(model) if model else None
     return UNKNOWN if listed is None else listed.to_shares()
 

@@ -59,7 +59,7 @@ def test_an_edited_record_is_sent_again(space: Space) -> None:
     first = ask(space)
     record = space.records.first()
     assert record is not None
-    update_record(record=record, data=RecordPatch(notes="All has changed."), actor="test")
+    update_record(record=record, changes=RecordPatch(notes="All has changed."), actor="test")
     second = ask(space, in_sight=[first.id])
     assert second.outcome.order == (record.pk,)
 
@@ -99,7 +99,7 @@ def test_an_appended_context_can_be_computed_again(space: Space) -> None:
 
 def test_auto_needs_a_price_to_carry_anything(space: Space) -> None:
     first = ask(space, placement="auto")
-    second = ask(space, placement="auto", in_sight=[first.id])
+    second = ask(space, placement="auto", in_sight=[first.id], max_records=1)
     assert second.placed.placement == "tail"
     assert second.in_sight == [second.id]
 
