@@ -141,6 +141,7 @@ def test_without_placement_and_conversation_nothing_is_measured(space: Space) ->
     assert (row.placement, row.prompt_tokens, row.shared_prefix_tokens) == ("", None, None)
 
 
+@pytest.mark.django_db
 def test_prices_come_from_the_package() -> None:
     prices = cache_prices(MODEL, NOW)
     assert prices.read == pytest.approx(0.1)
@@ -150,6 +151,7 @@ def test_prices_come_from_the_package() -> None:
     assert listed.to_shares().write == 1
 
 
+@pytest.mark.django_db
 def test_an_unknown_model_has_no_discount() -> None:
     assert cache_prices("nobody-knows-it", NOW) == UNKNOWN
     assert cache_prices("", NOW) == UNKNOWN

@@ -338,9 +338,9 @@ def test_money_is_by_the_price_of_the_day(owner_client: Client, logged: Space) -
     )
     assert "≈ $7.00" in html_of(owner_client)
     ModelPrice.objects.create(
-        model="", dollars_per_million=Decimal(10_000), effective_from=NOW.date() - timedelta(days=400)
+        model="", dollars_per_million=Decimal(6_000), effective_from=NOW.date() - timedelta(days=400)
     )
-    assert "≈ $14.00" in html_of(owner_client)
+    assert "≈ $8.40" in html_of(owner_client)
 
 
 def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
