@@ -1,4 +1,4 @@
-"""What models charge for cached tokens: a team's own prices, or else those of the package `genai-prices`."""
+"""Prices of cached tokens: a team's own prices, or else those of the package `genai-prices`."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -13,7 +13,7 @@ LIFETIME_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CachePrices:
-    """What cached tokens cost, as shares of the price of an input token.
+    """Prices of cached tokens, as shares of the price of an input token.
 
     `read` is for tokens found in the cache, `write` for those that enter it. Prompts shorter than
     `minimum_tokens` are not cached, and nothing is found after `lifetime_seconds` without a prompt.

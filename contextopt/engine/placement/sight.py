@@ -81,7 +81,7 @@ def read_block(
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the reader of a prompt sees before the new block.
+    """Everything that the reader of a prompt sees before the new block.
 
     `tokens` is the size of the blocks, `headers` holds the digests of the lines before their records.
     """

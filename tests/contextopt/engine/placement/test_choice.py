@@ -1,4 +1,4 @@
-"""Where a conversation's contexts go, what stays in sight, and what that costs."""
+"""The place of a conversation's contexts, the blocks that stay in sight, and the cost."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

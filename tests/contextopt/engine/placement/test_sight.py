@@ -1,4 +1,4 @@
-"""What earlier blocks of a conversation show."""
+"""The records that earlier blocks of a conversation show."""
 
 from contextopt.engine import assemble, summary_line
 from contextopt.engine.placement.sight import NOTHING, Block, Sight, read_block
