@@ -20,6 +20,7 @@ from benchmarks.figures import Section
 from benchmarks.material import Material
 from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
+from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
 from benchmarks.retrieval.usage import measure_use
@@ -162,6 +163,11 @@ class Suite:
             return _not_given("finding", "--commits")
         return measure_finding(self.team, commits, dialogues)
 
+    def cost(self) -> Section:
+        if not self.material.dialogues:
+            return _not_given("cost", "--dialogues")
+        return measure_placement(self.team, self.material.dialogues)
+
     def strategies(self) -> Section:
         return measure_strategies()
 
@@ -212,6 +218,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "recall": Suite.recall,
     "usage": Suite.usage,
     "finding": Suite.finding,
+    "cost": Suite.cost,
     "strategies": Suite.strategies,
     "index": Suite.index,
     "files": Suite.files,

@@ -66,12 +66,27 @@ class StatsOut(TypedDict):
 
 
 class CertificateOut(TypedDict):
-    """Tokens counted on the exact text, and its SHA-256."""
+    """Tokens counted on the exact text, its SHA-256, and the tokens of earlier blocks that stay in sight."""
 
     tokens: int
     encoding: str
     tokenizer_version: str
     sha256: str
+    carried_tokens: int
+    total_tokens: int
+
+
+class PlacementOut(TypedDict):
+    """Where the context goes, which blocks to hold for the next prompt, and what the prompt shares with the
+    conversation's last one.
+    """
+
+    name: str
+    in_sight: list[int]
+    rewritten: bool
+    prompt_tokens: int
+    shared_prefix_tokens: int
+    cached_tokens: int
 
 
 class IncludedOut(TypedDict):
@@ -106,6 +121,7 @@ class AssemblyOut(TypedDict):
     stats: StatsOut
     baselines: list[BaselineOut]
     certificate: CertificateOut
+    placement: PlacementOut
     included: list[IncludedOut]
     dropped: list[DroppedOut]
     counts: dict[str, int]
@@ -135,6 +151,11 @@ class AssemblyRow(TypedDict):
     tokens_available: int
     tokens_saved: int | None
     not_counted: str
+    placement: str
+    carried_tokens: int
+    prompt_tokens: int | None
+    shared_prefix_tokens: int | None
+    cached_tokens: int | None
     utilisation: float | None
     assembly_ms: float
     encoding: str
@@ -163,6 +184,7 @@ class LedgerOut(TypedDict):
     order: list[int]
     baseline_order: list[int]
     counts: dict[str, int]
+    carried: NotRequired[list[int]]
     warnings: NotRequired[list[WarningJson]]
     baseline: NotRequired[str]
     chars: NotRequired[dict[str, Any]]

@@ -11,7 +11,7 @@ from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import in_reach, within_spaces
-from contextopt.chat import outbox
+from contextopt.chat import outbox, prompts
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
@@ -45,6 +45,7 @@ class AnswerOut(TypedDict):
     text: str
     model: str
     prompt_tokens: int | None
+    cached_tokens: int | None
     completion_tokens: int | None
     duration_ms: float | None
     created_at: datetime
@@ -173,7 +174,7 @@ def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 @within_spaces()
 def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Returns exactly the prompt sent to the endpoint: context, earlier messages, and the question."""
-    prompt = outbox.build_prompt(outbox.find_question(request.auth.team_id, message_id))
+    prompt = prompts.build_prompt(outbox.find_question(request.auth.team_id, message_id))
     parts = [PartOut(role=part.role, content=part.content) for part in prompt.messages]
     return reply(PromptOut(messages=parts, is_complete=prompt.is_complete))
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from itertools import takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,10 +21,14 @@ from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.modelwindows import model_window
+from contextopt.assemblies.placement.conversations import load_conversation
+from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult, entry_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig
+from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
+from contextopt.engine.placement.sight import Sight
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.errors import InvalidValue
@@ -68,7 +74,7 @@ class Decision:
         Raises:
             NotFound: the space was deleted meanwhile.
         """
-        givens = pack_givens(self.occasion.space, self.found, self.reach)
+        givens = pack_givens(self.occasion.space, self.found, self.reach, self.result.placed.sight)
         occasion = replace(self.occasion, givens=givens, is_demo=is_demo, created_at=created_at)
         return replace(self.result, id=log_assembly(self.result, occasion))
 
@@ -119,9 +125,15 @@ def decide_space(
     # Without a question, stage 5 works as stage 4.
     asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
     question = prepare_query(request.query.strip()) if request.asks else None
+    conversation = load_conversation(
+        team_id, space, request, tokenizer, system_tokens=system, history_tokens=history
+    )
+    place = _place(request, config, tokenizer)
     for reach in REACHES:
-        found = _find(space, question, asked, as_of, tokenizer, reach)
-        outcome = _decide(space, found, config, as_of, tokenizer, system=system, history=history)
+        found = find_candidates(space, question, asked, as_of, tokenizer, reach)
+        decide = partial(decide_with, space, found, config, as_of, tokenizer, system=system, history=history)
+        placed = place_context(place, conversation, decide)
+        outcome = placed.outcome
         if found.is_all or not outcome.wants_more_candidates:
             break
     emptiness = Emptiness(space.id, space.to_value(()), asked, as_of, tokenizer, outcome)
@@ -137,16 +149,18 @@ def decide_space(
         entries=tuple(map(entry_json, outcome.ledger)),
         assembly_ms=(work_seconds() - started) * 1_000,
         warnings=warnings,
+        placed=placed,
     )
     return Decision(result, Occasion(team_id, space, config, request, actor, system, history), found, reach)
 
 
-def _decide(
+def decide_with(
     space: SpaceInForce,
     found: Candidates,
     config: ContextConfig,
     as_of: datetime,
     tokenizer: Tokenizer,
+    sight: Sight,
     *,
     system: int | None,
     history: int | None,
@@ -161,10 +175,29 @@ def _decide(
         counts=found.counts,
         baseline=found.baseline,
         query=found.query,
+        sight=sight,
     )
 
 
-def _find(
+def _place(request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
+    bound = request.carried_tokens
+    if bound is None:
+        bound = CARRIED_TIMES * config.context_share(config.stage)
+    # Prices matter in a conversation, and where the placement depends on them.
+    is_priced = request.conversation or request.placement == AUTO
+    prices = cache_prices(request.model, timezone.now()) if is_priced else UNKNOWN
+    return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
+
+
+def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
+    """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
+    if before == after:
+        return tokenizer.count(after), True
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return tokenizer.count(after[: sum(1 for _ in same)]), False
+
+
+def find_candidates(
     space: SpaceInForce,
     question: Query | None,
     config: ContextConfig,

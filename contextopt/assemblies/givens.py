@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from contextopt.assemblies.candidates import Candidates, SpaceInForce
 from contextopt.engine import FilterCounts, Query, RecordSummary, Relevance
+from contextopt.engine.placement.sight import NOTHING, Sight
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, PART_SCALE
 from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.version import ENGINE_VERSION
@@ -62,7 +63,7 @@ class Givens:
     `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
     candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
     to be about it. The records are in the order of their ids. If one changed while the candidates were read,
-    it is there twice.
+    it is there twice. `sight` is what earlier blocks of the conversation show of the candidates.
     """
 
     engine_version: int
@@ -75,9 +76,10 @@ class Givens:
     is_asked: bool
     is_relevant: bool
     records: tuple[GivenRecord, ...]
+    sight: Sight = NOTHING
 
 
-def pack_givens(space: SpaceInForce, found: Candidates, reach: int) -> bytes:
+def pack_givens(space: SpaceInForce, found: Candidates, reach: int, sight: Sight = NOTHING) -> bytes:
     """Return the engine's inputs in a compact binary form. It holds parts of relevance in whole millionths,
     as the engine rounds them.
     """
@@ -92,6 +94,8 @@ def pack_givens(space: SpaceInForce, found: Candidates, reach: int) -> bytes:
         "records": len(keys),
         "relevant": found.query is None or found.query.is_relevant,
         "parts": None if found.query is None else Relevance._fields,
+        # Most have nothing in sight, so the key is left out.
+        **({"sight": sight.to_json(record.id for record in found.records)} if sight.tokens else {}),
     }
     columns = list(_record_columns(keys, marks))
     if found.query is not None:
@@ -122,6 +126,7 @@ def unpack_givens(packed: bytes) -> Givens:
         is_asked=head["parts"] is not None,
         is_relevant=head["relevant"],
         records=tuple(_read_records(body, head["records"], head["parts"] or ())),
+        sight=Sight.from_json(head["sight"]) if "sight" in head else NOTHING,
     )
 
 

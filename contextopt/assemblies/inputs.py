@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.engine.prompts.config import SEARCH_STAGE
-from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Share, Slug, Text, Tokens, Weight
+from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import TOKENS_MAX
 from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, WindowDays
 
 PROMPT_TEXT_MAX = 1_000_000
+IN_SIGHT_MAX = 200
 
 
 class PromptIn(Input):
@@ -45,6 +46,9 @@ class PromptIn(Input):
     conversation: Annotated[Text, Field(max_length=200)] = ""
     model: Annotated[Text, Field(max_length=120)] = ""
     window_share: Share | None = None
+    placement: Literal["system", "tail", "append", "auto"] | None = None
+    in_sight: Annotated[list[Id], Field(max_length=IN_SIGHT_MAX)] = Field(default_factory=list)
+    carried_tokens: Annotated[int, Field(ge=0, le=4 * TOKENS_MAX), NUMBER] | None = None
 
     @property
     def stage_in_force(self) -> int:

@@ -37,7 +37,8 @@ ASSEMBLY_COLUMNS = (
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
     "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
     "tokens_available",
-    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "truncated", "warning_codes",
+    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "placement", "carried_tokens",
+    "prompt_tokens", "shared_prefix_tokens", "cached_tokens", "truncated", "warning_codes",
     "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
@@ -140,6 +141,7 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
         "system_tokens": allocation.system,
         "history_tokens": allocation.history,
         "response_tokens": allocation.response,
+        **_placement_values(result, request),
         "truncated": stats.truncated,
         "warning_codes": [warning.code for warning in result.warnings],
         "assembly_ms": result.assembly_ms,
@@ -147,6 +149,20 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
         "tokenizer_version": certificate.tokenizer_version,
         "sha256": certificate.sha256,
         "is_demo": occasion.is_demo,
+    }
+
+
+def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, Any]:
+    """Return where the context goes, if the request is about that, and the prefix within a conversation."""
+    placed = result.placed
+    is_told = bool(request.placement or request.conversation)
+    known = placed.split if request.conversation or request.in_sight else None
+    return {
+        "placement": placed.placement if is_told else "",
+        "carried_tokens": placed.sight.tokens,
+        "prompt_tokens": known.tokens if known else None,
+        "shared_prefix_tokens": placed.shared_tokens if known else None,
+        "cached_tokens": known.cached if known else None,
     }
 
 
@@ -158,7 +174,9 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "order": list(outcome.order),
         "baseline_order": list(outcome.baseline_order),
         "counts": dict(result.stats.dropped_by_reason),
-        # Most have no warnings, so the key is left out.
+        # Most have no earlier blocks and no warnings, so these keys are left out.
+        **({"question_tokens": result.placed.question_tokens} if result.placed.question_tokens else {}),
+        **({"carried": [block.id for block in result.placed.kept]} if result.placed.kept else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }
     config = {**occasion.config.to_json(), "version": space.config_version, "overrides": result.overrides}

@@ -42,6 +42,8 @@ BASELINES = {
 }
 """The name of each kind's baseline. A ledger may name another in its own `baseline`."""
 
+PLACEMENT_CHOICES = (("system", "System prompt"), ("tail", "Before the question"), ("append", "Appended"))
+
 SLOW_MS = 500
 """The target for an assembly, in milliseconds."""
 
@@ -96,7 +98,8 @@ class Assembly(models.Model):
     """One decision, in numbers. A trigger refuses changes, except to forget a deleted task.
 
     `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
-    `tokens_after` is what was sent. The saving is the difference and may be negative.
+    `tokens_after` is what was sent, with what earlier blocks carry. The saving is the difference and may be
+    negative.
     """
 
     # Indexes below begin with team and space. An index on each alone would slow every insert.
@@ -130,6 +133,17 @@ class Assembly(models.Model):
     system_tokens = models.PositiveIntegerField(default=0)
     history_tokens = models.PositiveIntegerField(default=0)
     response_tokens = models.PositiveIntegerField(default=0)
+    # Where the context stands in the prompt. Empty if the request names neither placement nor conversation.
+    placement = models.CharField(
+        max_length=6, choices=PLACEMENT_CHOICES, blank=True, db_default="", default=""
+    )
+    # Tokens of earlier blocks that stay in the prompt. `tokens_after` includes them.
+    carried_tokens = models.PositiveIntegerField(default=0, db_default=0)
+    # Of the prompt's parts that the request tells: their tokens, those of the beginning that the last prompt
+    # of the conversation had too, and those of it that the provider's cache should still hold.
+    prompt_tokens = models.PositiveIntegerField(null=True)
+    shared_prefix_tokens = models.PositiveIntegerField(null=True)
+    cached_tokens = models.PositiveIntegerField(null=True)
     truncated = models.BooleanField(default=False)
     # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
@@ -157,6 +171,17 @@ class Assembly(models.Model):
                     + models.F("low_relevance")
                 ),
                 name="assembly_adds_up",
+            ),
+            models.CheckConstraint(
+                condition=Q(placement__in=["", *dict(PLACEMENT_CHOICES)]), name="assembly_placement"
+            ),
+            models.CheckConstraint(
+                condition=Q(prompt_tokens=None, shared_prefix_tokens=None, cached_tokens=None)
+                | Q(
+                    cached_tokens__lte=models.F("shared_prefix_tokens"),
+                    shared_prefix_tokens__lte=models.F("prompt_tokens"),
+                ),
+                name="assembly_prefix",
             ),
         ]
         indexes: ClassVar = [
@@ -198,6 +223,11 @@ class Assembly(models.Model):
 
     def __str__(self) -> str:
         return f"assembly {self.pk}"
+
+    @property
+    def new_tokens(self) -> int:
+        """The tokens of its own text, without what earlier blocks carry."""
+        return self.tokens_after - self.carried_tokens
 
     @property
     def records_dropped(self) -> int:

@@ -9,6 +9,7 @@ from contextopt import engine
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.assemblies.models import LAST_RECORDS
 from contextopt.engine import Assembled, LedgerEntry
+from contextopt.engine.placement.choice import Placed
 from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, warnings_json
 
 
@@ -25,6 +26,7 @@ class AssemblyResult:
     outcome: Assembled
     entries: tuple[EntryJson, ...]
     assembly_ms: float
+    placed: Placed
     warnings: tuple[ContextWarning, ...] = ()
 
     @property
@@ -64,6 +66,24 @@ class AssemblyResult:
         tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
         return [] if tokens is None else [{"name": LAST_RECORDS, "tokens": tokens, "saved": saved}]
 
+    @property
+    def in_sight(self) -> list[int]:
+        """Return the blocks that the caller should hold for the next prompt, this one included."""
+        own = [self.id] if self.id is not None and self.placed.carries_on else []
+        return [*(block.id for block in self.placed.kept), *own]
+
+    def placement(self) -> dict[str, Any]:
+        """Return where the context goes, and what the prompt shares with the conversation's last one."""
+        placed = self.placed
+        return {
+            "name": placed.placement,
+            "in_sight": self.in_sight,
+            "rewritten": placed.is_rewritten,
+            "prompt_tokens": placed.split.tokens,
+            "shared_prefix_tokens": placed.shared_tokens,
+            "cached_tokens": placed.split.cached,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""
         stats = asdict(self.stats)
@@ -80,7 +100,8 @@ class AssemblyResult:
             "allocation": asdict(self.allocation),
             "stats": stats,
             "baselines": self.baselines(),
-            "certificate": asdict(self.certificate),
+            "certificate": {**asdict(self.certificate), "total_tokens": self.certificate.total_tokens},
+            "placement": self.placement(),
             "included": [
                 _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]
             ],

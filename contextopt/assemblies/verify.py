@@ -98,8 +98,17 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     return next(entry["tokens"] for entry in payload.entries if entry["id"] == record_id)
 
 
+def _carried_tokens(payload: AssemblyPayload) -> int:
+    """Add up the tokens of the earlier blocks in the prompt, as each was certified."""
+    carried: list[int] = payload.ledger.get("carried", [])
+    if not carried:
+        return 0
+    blocks = Assembly.objects.filter(pk__in=carried)
+    return sum(block.new_tokens for block in blocks)
+
+
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
-    yield "tokens_after", tokenizer.count(payload.text)
+    yield "tokens_after", tokenizer.count(payload.text) + _carried_tokens(payload)
     yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
     if payload.baseline_text is not None:
         yield "tokens_before", tokenizer.count(payload.baseline_text)
@@ -167,7 +176,11 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
 def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
     config = read_config(payload.config)
     request: dict[str, Any] = payload.request
-    allocation = allocate(config, request.get("system_tokens"), request.get("history_tokens"))
+    carried = _carried_tokens(payload)
+    yield "carried_tokens", carried
+    allocation = allocate(
+        config, request.get("system_tokens"), request.get("history_tokens"), carried_tokens=carried
+    )
     yield "total_tokens", allocation.total
     yield "system_tokens", allocation.system
     yield "history_tokens", allocation.history

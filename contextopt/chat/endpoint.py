@@ -61,6 +61,7 @@ class Completion:
     prompt_tokens: int | None
     completion_tokens: int | None
     duration_ms: float
+    cached_tokens: int | None = None
 
 
 class CompletionUnavailable(ServiceUnavailable):
@@ -195,9 +196,26 @@ def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int
 type _Count = Annotated[Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)]
 
 
+class _PromptDetails(BaseModel):
+    cached_tokens: _Count = None
+
+
+def _none_if_malformed(value: object, validate: ValidatorFunctionWrapHandler) -> _PromptDetails | None:
+    try:
+        details: _PromptDetails | None = validate(value)
+    except ValidationError:
+        return None
+    return details
+
+
 class _Usage(BaseModel):
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
+    prompt_tokens_details: Annotated[_PromptDetails | None, WrapValidator(_none_if_malformed)] = None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        return self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
 
 
 class _Answer(BaseModel):
@@ -224,6 +242,7 @@ def _read(answer: object, duration_ms: float) -> Completion:
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         duration_ms=duration_ms,
+        cached_tokens=usage.cached_tokens,
     )
 
 

@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Team
@@ -61,6 +62,11 @@ class Conversation(models.Model):
     def name_in_log(self) -> str:
         """The name that its assemblies store for it."""
         return f"chat:{self.pk}"
+
+    @property
+    def mark(self) -> str:
+        """A text that nobody can guess and that stays the same, to mark where records begin and end."""
+        return salted_hmac("contextopt.chat.marks", str(self.pk), algorithm="sha256").hexdigest()[:8]
 
 
 class Author(models.TextChoices):
@@ -124,6 +130,10 @@ class Message(models.Model):
     model = models.CharField(max_length=MODEL_MAX, blank=True)
     prompt_tokens = models.PositiveIntegerField(null=True, help_text="counted by the endpoint")
     completion_tokens = models.PositiveIntegerField(null=True, help_text="counted by the endpoint")
+    # None if the endpoint reports none, which is not the same as 0.
+    cached_tokens = models.PositiveIntegerField(
+        null=True, help_text="found in its cache, as the endpoint says"
+    )
     duration_ms = models.FloatField(null=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

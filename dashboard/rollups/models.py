@@ -4,6 +4,7 @@ A trigger notes each new assembly in `UnfoldedAssembly`. Folding removes the not
 transaction, so an assembly counts once, whenever its transaction commits, without a watermark.
 """
 
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from django.db import models
 from django.db.models import Q
 from pgvector.django import VectorField
 
+from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 
@@ -162,23 +164,72 @@ class DaySummary(Summary):
 
 
 class ModelPrice(models.Model):
-    """The price of a model's input tokens, so that pages can show savings in dollars."""
+    """The prices of a model's input tokens from a day on, so that pages can show savings in dollars.
+
+    With the price of cached reads, contexts are placed by it. A request takes the prices of its day.
+    """
 
     model = models.CharField(
-        max_length=120, unique=True, blank=True,
+        max_length=120, blank=True,
         help_text="Name used in requests. Leave blank for the price of requests without a model.",
     )  # fmt: skip
     dollars_per_million = models.DecimalField(
         "US dollars per million input tokens",
         max_digits=10, decimal_places=4, validators=[MinValueValidator(Decimal(0))],
     )  # fmt: skip
+    cached_read_dollars = models.DecimalField(
+        "US dollars per million tokens read from the cache",
+        max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        help_text="Leave blank for the price in the package genai-prices, if it has one.",
+    )  # fmt: skip
+    cache_write_dollars = models.DecimalField(
+        "US dollars per million tokens written to the cache",
+        max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        help_text="Leave blank if writing costs as much as any other input.",
+    )  # fmt: skip
+    minimum_tokens = models.PositiveIntegerField(
+        default=MINIMUM_TOKENS, help_text="The shortest beginning of a prompt that is cached."
+    )
+    lifetime_seconds = models.PositiveIntegerField(
+        default=int(LIFETIME_SECONDS), help_text="How long an unused beginning stays cached."
+    )
+    effective_from = models.DateField(
+        default=date(2000, 1, 1), help_text="The first day, in UTC, that these prices hold."
+    )
+    source = models.CharField(max_length=300, blank=True, help_text="Where the prices come from.")
     changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        ordering: ClassVar = ["model"]
+        ordering: ClassVar = ["model", "-effective_from"]
         constraints: ClassVar = [
             models.CheckConstraint(condition=Q(dollars_per_million__gte=0), name="model_price_positive"),
+            models.CheckConstraint(
+                condition=(Q(cached_read_dollars=None) | Q(cached_read_dollars__gte=0))
+                & (Q(cache_write_dollars=None) | Q(cache_write_dollars__gte=0)),
+                name="model_price_cache_positive",
+            ),
+            models.UniqueConstraint(fields=["model", "effective_from"], name="model_price_once_a_day"),
         ]
 
     def __str__(self) -> str:
         return self.model or "requests that name no model"
+
+    def cache_prices(self) -> CachePrices | None:
+        """Return the prices as shares of the input price; None without a price of cached reads."""
+        if self.cached_read_dollars is None or not self.dollars_per_million:
+            return None
+        full = self.dollars_per_million
+        write = full if self.cache_write_dollars is None else self.cache_write_dollars
+        return CachePrices(
+            float(self.cached_read_dollars / full),
+            float(write / full),
+            self.minimum_tokens,
+            float(self.lifetime_seconds),
+        )
+
+
+def own_prices(model: str, moment: datetime) -> CachePrices | None:
+    """Return the prices entered for the model that hold on that day, if cached reads have one."""
+    rows = ModelPrice.objects.filter(model=model, effective_from__lte=moment.astimezone(UTC).date())
+    price = rows.order_by("-effective_from").first()
+    return price.cache_prices() if price else None

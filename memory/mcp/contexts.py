@@ -80,6 +80,12 @@ def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) ->
         yield f"Warning {warning.code}." if is_brief else _warn(warning)
     if stats.records_dropped and context_id is not None and not is_brief:
         yield f"To see the {stats.records_dropped:,} dropped, call search with dropped_from={context_id}."
+    seen = [str(block.id) for block in result.placed.kept]
+    if seen and not is_brief:
+        yield (
+            f"Some are in contexts {', '.join(seen)} of this conversation and not repeated. "
+            "Without conversation you get them again."
+        )
     if result.text:
         yield fence(result.text, LABEL, NOTE)
 

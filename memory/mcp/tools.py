@@ -7,8 +7,10 @@ from pydantic import Field
 from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.placement.conversations import held_blocks
 from contextopt.assemblies.replay.expected import EXPECTED_MAX
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
+from contextopt.engine.placement.choice import APPEND
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
@@ -38,11 +40,16 @@ def get_context(
     space: Space,
     query: Annotated[Text, Field(max_length=QUERY_MAX, description="what you need to know")],
     max_tokens: MaxTokens = 2_000,
-    conversation: Annotated[Text, Field(max_length=200, description="your ID for it")] = "",
+    conversation: Annotated[Text, Field(max_length=200, description="your ID: leaves out what it has")] = "",
 ) -> str:
     """Get the records of a space that answer a question, within a token limit. Call it before you answer."""
+    caller = current()
     request = AssemblyIn(space=space, query=query, conversation=conversation)
-    return build_context(current(), request, max_tokens)
+    if conversation:
+        # Results of a tool stay in an agent's conversation.
+        blocks = held_blocks(caller.team.pk, space, conversation)
+        request = request.model_copy(update={"placement": APPEND, "in_sight": blocks})
+    return build_context(caller, request, max_tokens)
 
 
 def search(

@@ -112,6 +112,7 @@ class Material:
             counts=found.counts,
             baseline=found.baseline,
             query=found.query,
+            sight=givens.sight,
         )
 
 

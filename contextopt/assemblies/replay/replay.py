@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
@@ -14,7 +14,8 @@ from contextopt.assemblies.replay.reach import Reached, decide_otherwise
 from contextopt.assemblies.replay.settings import settings_for
 from contextopt.assemblies.results import AssemblyResult, entry_json
 from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, Emptiness
-from contextopt.engine import ContextConfig, SpaceContext, get_tokenizer
+from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
+from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
 from contextopt.engine.prompts.warnings import NOT_EMBEDDED, ContextWarning
 from contextopt.workclock import work_seconds
 
@@ -134,7 +135,14 @@ def _result(
         entries=tuple(map(entry_json, reached.outcome.ledger)),
         assembly_ms=replay_ms,
         warnings=tuple(_warnings(material, config, reached)),
+        placed=_placed(material, reached.outcome),
     )
+
+
+def _placed(material: Material, outcome: Assembled) -> Placed:
+    """Return the context at its logged place, after the same blocks."""
+    placement = cast("Placement", material.assembly.placement or SYSTEM)
+    return Placed(placement, outcome, material.givens.sight)
 
 
 def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:

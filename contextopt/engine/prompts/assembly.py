@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from contextopt.engine.placement.sight import NOTHING, Sight
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, cut_by_worth
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import (
@@ -42,6 +43,8 @@ from contextopt.engine.text.validation import utc
 STAGE_3_RECORDS = 10
 LEDGER_DROPPED = 100
 """Maximum number of dropped records named in the ledger."""
+IN_SIGHT = "in_sight"
+"""Reason for kept records that are not in the text, because an earlier block shows them."""
 NOT_LOADED = "not_loaded"
 """Reason for counted candidates that the caller did not load although all loaded ones fit."""
 
@@ -55,6 +58,7 @@ class _Request:
     now: datetime
     tokenizer: Tokenizer
     query: Query | None
+    sight: Sight
 
     @property
     def is_adaptive(self) -> bool:
@@ -77,7 +81,10 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The records that fit, rendered and counted, and near-duplicates of higher-ranked records."""
+    """The records that fit, rendered and counted, and near-duplicates of higher-ranked records.
+
+    Kept records that are not in `order` are in sight: an earlier block shows them.
+    """
 
     cut: Cut
     selection: Selection
@@ -106,13 +113,15 @@ def assemble(
     counts: FilterCounts | None = None,
     baseline: tuple[RecordSummary, ...] | None = None,
     query: Query | None = None,
+    sight: Sight = NOTHING,
 ) -> Assembled:
     """Build the context, with proof.
 
     Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a larger
     set that a database filtered and counted: they are filtered again, and the counts are used for the rest.
     `baseline` holds the space's last records by date, to compare stage 4 with stage 3; without it, they are
-    taken from `space.records`. Stage 5 ranks by `query`; without one it equals stage 4.
+    taken from `space.records`. Stage 5 ranks by `query`; without one it equals stage 4. The text leaves out
+    what is in `sight`, which still counts towards the budget and adds its own tokens to it.
 
     Raises:
         BudgetExceeded: system and history leave the response less than its reservation.
@@ -122,11 +131,12 @@ def assemble(
         check_distinct("baseline", baseline)
     if config.stage == SEARCH_STAGE and query is None:
         config = config.replace(stage=SCORED_STAGE)
-    request = _Request(space, config, utc("now", now), tokenizer, query)
-    allocation = allocate(config, system_tokens, history_tokens)
-    header = fit_header(space, allocation.context, tokenizer)
+    request = _Request(space, config, utc("now", now), tokenizer, query, sight)
+    allocation = allocate(config, system_tokens, history_tokens, carried_tokens=sight.tokens)
+    budget_tokens = allocation.context - sight.tokens
+    header = fit_header(space, budget_tokens, tokenizer)
     candidates = _candidates(request, counts)
-    chosen = _choose(request, candidates, header, allocation.context)
+    chosen = _choose(request, candidates, header, budget_tokens)
     stage3 = _Baseline()
     if config.stage >= SCORED_STAGE:
         budget = _stage3_budget(config, system_tokens, history_tokens)
@@ -134,8 +144,8 @@ def assemble(
     return Assembled(
         text=chosen.text,
         allocation=allocation,
-        stats=_stats(candidates, chosen, header, allocation, stage3),
-        certificate=_certify(chosen, tokenizer),
+        stats=_stats(candidates, chosen, header, allocation, stage3, sight),
+        certificate=_certify(chosen, tokenizer, sight),
         ledger=_ledger(chosen, request),
         order=chosen.order,
         baseline_text=stage3.text,
@@ -220,14 +230,27 @@ def _pack(
     cut = truncate(selection.ranked, room, candidates.max_records)
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
+    sight = request.sight
+    head = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
     while cut.kept:
-        records = order_records(cut.kept, request.config.record_order)
-        text = join_lines(header.text, records)
+        fresh = [scored for scored in cut.kept if not sight.shows(scored.record)]
+        records = order_records(fresh, request.config.record_order)
+        text = join_lines(head.text, records)
         tokens = tokenizer.count(text)
         if tokens <= budget_tokens:
-            return _Chosen(cut, selection, tuple([record.id for record in records]), text, tokens)
+            order = tuple([record.id for record in records])
+            return _Chosen(_keep_seen(cut, sight), selection, order, text, tokens)
         cut = cut.without_last()
-    return _Chosen(cut, selection, (), header.text, header.tokens)
+    return _Chosen(_keep_seen(cut, sight), selection, (), head.text, head.tokens)
+
+
+def _keep_seen(cut: Cut, sight: Sight) -> Cut:
+    """Keep the records that an earlier block shows although they fell to the budget or the record limit."""
+    if not sight.records:
+        return cut
+    seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
+    dropped = tuple(scored for scored in cut.dropped if not sight.has(scored.record))
+    return Cut(cut.kept + seen, dropped, cut.reason)
 
 
 def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
@@ -280,8 +303,10 @@ def _stats(
     header: FittedHeader,
     allocation: TokenAllocation,
     baseline: _Baseline,
+    sight: Sight,
 ) -> ContextStats:
     filtered = candidates.counts.filtered
+    used = chosen.tokens + sight.tokens
     included = len(chosen.cut.kept)
     dropped = filtered - included
     duplicates = len(chosen.selection.duplicates)
@@ -291,28 +316,29 @@ def _stats(
         records_filtered=filtered,
         records_included=included,
         records_dropped=dropped,
-        tokens_used=chosen.tokens,
+        tokens_used=used,
         tokens_available=allocation.context,
-        utilisation=chosen.tokens / allocation.context if allocation.context else None,
+        utilisation=used / allocation.context if allocation.context else None,
         compression_ratio=included / filtered if filtered else None,
         truncated=header.is_cut or (cut_off > 0 and chosen.cut.reason != LOW_RELEVANCE),
         outside_window=candidates.counts.outside_window,
         deleted=candidates.counts.deleted,
         dropped_by_reason={reason: count for reason, count in reasons.items() if count},
         stage3_tokens=baseline.tokens,
-        tokens_saved=None if baseline.tokens is None else baseline.tokens - chosen.tokens,
+        tokens_saved=None if baseline.tokens is None else baseline.tokens - used,
     )
 
 
-def _certify(chosen: _Chosen, tokenizer: Tokenizer) -> Certificate:
+def _certify(chosen: _Chosen, tokenizer: Tokenizer, sight: Sight) -> Certificate:
     digest = hashlib.sha256(chosen.text.encode()).hexdigest()
-    return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest)
+    return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest, sight.tokens)
 
 
 def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
     """List all kept records and the best dropped ones in rank order."""
     cut, repeated = chosen.cut, chosen.selection
-    kept = [_entry(scored, request, "") for scored in cut.kept]
+    rendered = set(chosen.order)
+    kept = [_entry(scored, request, "" if scored.record.id in rendered else IN_SIGHT) for scored in cut.kept]
     dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]
     if not repeated.duplicates:
         return (*kept, *dropped)
@@ -339,7 +365,7 @@ def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | N
         score=score_float(scored.score),
         parts=parts,
         tokens=record.tokens,
-        kept=not reason,
+        kept=reason in {"", IN_SIGHT},
         reason=reason,
         pinned=record.pinned,
         duplicate_of=duplicate_of,

@@ -12,11 +12,14 @@ def allocate(
     history_tokens: int | None = None,
     *,
     stage: int | None = None,
+    carried_tokens: int = 0,
 ) -> TokenAllocation:
     """Divide the total. The response always keeps its reservation.
 
     A size that is not given takes its whole share. A size over its share is taken from the context first. The
     unused part of a share goes to the response, never to the context. `stage` overrides the config's stage.
+    The context includes `carried_tokens` of blocks that earlier prompts brought; they raise the total unless
+    it is set.
 
     Raises:
         BudgetExceeded: even an empty context leaves the response less than its reservation.
@@ -26,11 +29,14 @@ def allocate(
     stage = config.stage if stage is None else stage
     system = config.system_tokens if system_tokens is None else system_tokens
     history = config.history_tokens if history_tokens is None else history_tokens
-    total = config.total_for(stage)
+    total = config.total_for(stage) + (carried_tokens if config.total_tokens is None else 0)
     reserved = (
-        max(config.system_tokens, system) + max(config.history_tokens, history) + config.response_tokens
+        max(config.system_tokens, system)
+        + max(config.history_tokens, history)
+        + config.response_tokens
+        + carried_tokens
     )
-    context = max(0, min(config.context_share(stage), total - reserved))
+    context = carried_tokens + max(0, min(config.context_share(stage), total - reserved))
     response = total - system - history - context
     if response < config.response_tokens:
         raise BudgetExceeded(config.response_tokens - response, config.response_tokens)

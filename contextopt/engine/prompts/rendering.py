@@ -173,6 +173,9 @@ def render(space: SpaceContext, records: Iterable[RecordSummary]) -> str:
 
 
 def join_lines(header_text: str, records: Iterable[RecordSummary]) -> str:
-    """Return a context's text: the header, a blank line, and the records' lines in the given order."""
+    """Return a context's text: the header, a blank line, and the records' lines in the given order.
+
+    Without a header, the text has only the lines.
+    """
     lines = "".join([record.line for record in records])
-    return f"{header_text}\n{lines}" if lines else header_text
+    return f"{header_text}\n{lines}" if header_text and lines else header_text or lines

@@ -167,7 +167,7 @@ class TokenAllocation:
 
 
 class LedgerEntry(NamedTuple):
-    """One candidate and its outcome.
+    """One candidate and its outcome. A kept one may have the reason `in_sight`: an earlier block shows it.
 
     A named tuple, since an assembly creates over a hundred of them and a frozen dataclass takes four times as
     long. `parts` are the unweighted parts of the score, each 0 to 10. `reason` is empty if the record was
@@ -220,12 +220,20 @@ class ContextStats:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Proof of size: tokens counted on the exact text, and the SHA-256 of its UTF-8 bytes."""
+    """Proof of size: tokens counted on the exact text, and the SHA-256 of its UTF-8 bytes.
+
+    `carried_tokens` is the size of the conversation's earlier blocks that stay in the prompt.
+    """
 
     tokens: int
     encoding: str
     tokenizer_version: str
     sha256: str
+    carried_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.tokens + self.carried_tokens
 
 
 @dataclass(frozen=True, slots=True)

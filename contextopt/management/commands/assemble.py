@@ -41,6 +41,10 @@ OPTIONS = (
     ("--budget-mode", "fixed|adaptive", "fill the budget, or stop at what is not worth its tokens"),
     ("--model", "NAME", "the model that the prompt is for"),
     ("--window-share", "SHARE", "limit the context to a share of the model's window, 0 to 1"),
+    ("--placement", "system|tail|append|auto", "where the context goes in a conversation's prompt"),
+    ("--conversation", "ID", "the conversation that the prompt belongs to"),
+    ("--in-sight", "ID,ID", "the assemblies whose blocks the conversation still holds (append, auto)"),
+    ("--carried-tokens", "N", "bound on what stays in sight (default: 4 × the context's)"),
     ("--record-order", "score|stable", "order of the records in the text"),
 )
 
@@ -76,7 +80,7 @@ class Command(AnsweringCommand):
         for name, _, _ in OPTIONS:
             field = name.removeprefix("--").replace("-", "_")
             if options[field] is not None:
-                asked[field] = options[field]
+                asked[field] = options[field].split(",") if field == "in_sight" else options[field]
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
         try:

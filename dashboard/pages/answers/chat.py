@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import reswap, retarget
 
-from contextopt.chat import endpoint, outbox
+from contextopt.chat import endpoint, outbox, prompts
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict
@@ -196,5 +196,5 @@ def _after_change(request: TeamRequest, message: Message) -> HttpResponse:
 def chat_prompt(request: TeamRequest, message_id: int) -> HttpResponse:
     """Show exactly what is or was sent for a message."""
     message = get_question(request, message_id)
-    context: dict[str, Any] = {"message": message, "prompt": outbox.build_prompt(message)}
+    context: dict[str, Any] = {"message": message, "prompt": prompts.build_prompt(message)}
     return render_page(request, "dashboard/prompt.html", context)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from contextopt.chat.endpoint import is_configured
-from contextopt.chat.outbox import Prompt, build_prompt
+from contextopt.chat.prompts import Prompt, build_prompt
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.models import AssemblyPayload, Conversation, Message, MessageState
 from dashboard.kit.charts.shapes import Bar, allocation_bar

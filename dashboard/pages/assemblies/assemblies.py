@@ -57,6 +57,7 @@ CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
     "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
     "duplicates", "outside_window", "deleted",
+    "placement", "carried_tokens", "prompt_tokens", "shared_prefix_tokens", "cached_tokens",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
     "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
     "encoding", "tokenizer_version", "sha256",

@@ -82,6 +82,10 @@ def _shown(row: Assembly) -> dict[str, str]:
         "Config": f"v{row.config.version}" if row.config else "–",
         "Model": row.model or "–",
         "Conversation": row.conversation or "–",
+        "Placement": row.get_placement_display() or "–",
+        "Shared with the last prompt": "–"
+        if row.shared_prefix_tokens is None
+        else whole(row.shared_prefix_tokens),
         "Records included": f"{whole(row.records_included)} of {whole(row.records_filtered)}",
         "Compression ratio": decimals(row.compression_ratio),
         "Tokens used": f"{whole(row.tokens_after)} of {whole(row.tokens_available)}",

@@ -15,6 +15,7 @@ from django.db import connection
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
+from dashboard.rollups.prices import PRICE_JOIN
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 type Counts = tuple[float, ...]
@@ -121,7 +122,8 @@ class StageFigures:
 
 
 # First add rollups up to the rows that a page distinguishes, then these few rows for each grouping.
-_FOUND = """
+_FOUND = (
+    """
     WITH found AS MATERIALIZED (
         SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
                sum(assemblies) AS assemblies, sum(truncated) AS truncated,
@@ -134,11 +136,13 @@ _FOUND = """
                sum(tokens_saved * (price.dollars_per_million / 1000000)::float8) AS dollars,
                sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced,
                sum(ms_histogram) AS ms_histogram {histograms}
-          FROM ({rows}) AS rollups
-          LEFT JOIN dashboard_modelprice price USING (model)
+          FROM ({rows}) AS rollups"""
+    + PRICE_JOIN
+    + """
          GROUP BY {groups}
     )
 """
+)
 _FIGURES = """
     sum(assemblies)::bigint AS assemblies, sum(truncated)::bigint AS truncated,
     sum(records_included)::bigint AS records_included, sum(contexts)::bigint AS contexts,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from dashboard.kit.periods import custom_period
+from dashboard.rollups.prices import PRICE_JOIN
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 RATE_DAYS = 7
@@ -30,7 +31,7 @@ class MonthProjection:
 _MONTH = """
     SELECT {sums} FROM (
         SELECT start, tokens_saved, tokens_saved * price.dollars_per_million / 1000000 AS dollars
-          FROM ({rows}) AS rollups LEFT JOIN dashboard_modelprice price USING (model)
+          FROM ({rows}) AS rollups {priced}
     ) AS saved
 """.format(
     sums=", ".join(
@@ -39,6 +40,7 @@ _MONTH = """
         for when in ("start >= %(month)s", "start >= %(week)s AND start < %(today)s")
     )
     + ", min(start) FILTER (WHERE start >= %(week)s)",
+    priced=PRICE_JOIN,
     rows="{rows}",
 )
 

@@ -125,7 +125,7 @@ def test_the_engine_gets_nothing_that_is_not_logged() -> None:
     """A further input of the engine has to be logged: in `Givens`, or elsewhere in the log."""
     assert [*inspect.signature(engine.assemble).parameters] == [
         "space", "config", "now", "tokenizer", "system_tokens", "history_tokens", "counts", "baseline",
-        "query",
+        "query", "sight",
     ]  # fmt: skip
     assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
     assert names(engine.Query) == ["terms", "relevant", "details", "is_relevant", "numbers"]

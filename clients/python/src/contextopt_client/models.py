@@ -46,6 +46,8 @@ class AssemblyDetail(TypedDict):
     allocation: AllocationOut
     as_of: str
     assembly_ms: float
+    cached_tokens: int | None
+    carried_tokens: int
     compression_ratio: float | None
     config: dict[str, Any]
     config_version: int | None
@@ -58,12 +60,15 @@ class AssemblyDetail(TypedDict):
     model: str
     not_counted: str
     phase: str
+    placement: str
+    prompt_tokens: int | None
     purged_at: str | None
     records_dropped: int
     records_filtered: int
     records_included: int
     request: dict[str, Any]
     sha256: str
+    shared_prefix_tokens: int | None
     space: str | None
     stage: int | None
     text: str
@@ -82,6 +87,7 @@ class AssemblyOptions(TypedDict, total=False):
 
     as_of: str | None
     budget_mode: Literal["fixed", "adaptive"] | None
+    carried_tokens: int | None
     context_tokens: int | None
     conversation: str
     date_weight: float | str | None
@@ -89,11 +95,13 @@ class AssemblyOptions(TypedDict, total=False):
     frequency_weight: float | str | None
     history: str | None
     history_tokens: int | None
+    in_sight: list[int]
     lexical_weight: float | str | None
     max_records: int | Literal["all"] | None
     model: str
     neighbour_share: float | str | None
     notes_chars: int | Literal["all"] | None
+    placement: Literal["system", "tail", "append", "auto"] | None
     query: str
     recency_weight: float | str | None
     record_order: Literal["score", "stable"] | None
@@ -122,6 +130,7 @@ class AssemblyOut(TypedDict):
     id: int | None
     included: list[IncludedOut]
     overrides: dict[str, Any]
+    placement: PlacementOut
     space: str
     stage: int
     stats: StatsOut
@@ -149,12 +158,16 @@ class BulkOut(TypedDict):
 
 
 class CertificateOut(TypedDict):
-    """Tokens counted on the exact text, and its SHA-256."""
+    """Tokens counted on the exact text, its SHA-256, and the tokens of earlier blocks that stay in
+    sight.
+    """
 
+    carried_tokens: int
     encoding: str
     sha256: str
     tokenizer_version: str
     tokens: int
+    total_tokens: int
 
 
 class ChangedFileOut(TypedDict):
@@ -348,6 +361,7 @@ class LedgerOut(TypedDict):
 
     baseline: NotRequired[str]
     baseline_order: list[int]
+    carried: NotRequired[list[int]]
     changed_files: NotRequired[list[dict[str, Any]]]
     chars: NotRequired[dict[str, Any]]
     counts: dict[str, int]
@@ -415,6 +429,19 @@ class PartsOut(TypedDict):
     relevance: float
     similarity: float | None
     vector_rank: int | None
+
+
+class PlacementOut(TypedDict):
+    """Where the context goes, which blocks to hold for the next prompt, and what the prompt shares with
+    the conversation's last one.
+    """
+
+    cached_tokens: int
+    in_sight: list[int]
+    name: str
+    prompt_tokens: int
+    rewritten: bool
+    shared_prefix_tokens: int
 
 
 class RecordCounts(TypedDict):

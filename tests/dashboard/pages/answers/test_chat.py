@@ -177,7 +177,8 @@ def test_the_prompt_of_a_message(owner_client: Client, conversation: Conversatio
     answer = factories.make_answer(conversation, settings)
     html = html_of(owner_client, f"/chat/messages/{answer.reply_to_id}/prompt/")
     assert "[system]" in html
-    assert "[user]\nWhy is the queue stuck?" in html
+    assert "[user]\nBEGIN RECORDS" in html
+    assert "Why is the queue stuck?" in html
     assert answer.reply_to.idempotency_key in html
 
 

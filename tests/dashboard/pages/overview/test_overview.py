@@ -331,6 +331,18 @@ def test_money_is_shown_for_models_with_a_price(owner_client: Client, logged: Sp
     assert "≈ $7.00 for 93 % of requests" in html_of(owner_client)
 
 
+def test_money_is_by_the_price_of_the_day(owner_client: Client, logged: Space) -> None:
+    ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
+    ModelPrice.objects.create(
+        model="", dollars_per_million=Decimal(50_000), effective_from=NOW.date() + timedelta(days=1)
+    )
+    assert "≈ $7.00" in html_of(owner_client)
+    ModelPrice.objects.create(
+        model="", dollars_per_million=Decimal(6_000), effective_from=NOW.date() - timedelta(days=400)
+    )
+    assert "≈ $8.40" in html_of(owner_client)
+
+
 def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
     wanted = ask(logged.team)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(10_000))

@@ -1,0 +1,155 @@
+"""Plays conversations through under each placement, to compare their cost and what they show."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+
+from contextopt.assemblies.assemble import (
+    REACHES,
+    config_in_force,
+    decide_with,
+    find_candidates,
+    shared_prefix,
+)
+from contextopt.assemblies.candidates import load_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.placement.dialogues import QuestionIn, Script
+from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
+from contextopt.engine.placement.prices import CachePrices
+from contextopt.engine.placement.sight import NOTHING
+from contextopt.engine.placement.simulation import Played, Turn, play
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.search.hybrid import prepare_query
+from contextopt.spaces.models import Space
+
+SYSTEM_TOKENS = 800
+ANSWER_TOKENS = 120
+
+type Recall = Callable[[QuestionIn, Mapping[str, str]], float]
+"""Returns the share of a question's evidence that lines show, by external id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A conversation whose candidates are loaded: its questions, its turns, and its records' external ids."""
+
+    name: str
+    questions: tuple[QuestionIn, ...]
+    turns: tuple[Turn, ...]
+    names: Mapping[int, str]
+    tokenizer: Tokenizer
+
+    def slices(self, count: int) -> "Iterator[Rehearsal]":
+        """Yield conversations of this many consecutive questions. A shorter rest falls away."""
+        for first in range(0, len(self.turns) - count + 1, count):
+            part = slice(first, first + count)
+            yield Rehearsal(self.name, self.questions[part], self.turns[part], self.names, self.tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Conversations under one placement: means a prompt. `cost` is in input tokens at full price."""
+
+    placement: str
+    prices: CachePrices
+    cost: float
+    tokens: float
+    hit_rate: float
+    recall: float | None
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "placement": self.placement,
+            "read": self.prices.read,
+            "write": self.prices.write,
+            "cost": round(self.cost, 1),
+            "hit_rate": round(self.hit_rate, 4),
+            "recall": None if self.recall is None else round(self.recall, 4),
+        }
+
+
+def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None = None) -> Rehearsal:
+    """Load the candidates of every question once. The space holds the script's records, embedded.
+
+    Raises:
+        InvalidValue: the budget is outside its range.
+    """
+    names = dict(space.records.values_list("pk", "external_id"))
+    tokenizer = get_tokenizer(load_space(space.team_id, space.slug).settings["encoding"])
+    turns = tuple(
+        _load_turn(space, script, question, tokenizer, context_tokens) for question in script.questions
+    )
+    return Rehearsal(script.name, script.questions, turns, names, tokenizer)
+
+
+def _load_turn(
+    space: Space, script: Script, asked: QuestionIn, tokenizer: Tokenizer, context_tokens: int | None
+) -> Turn:
+    as_of = script.ended_at
+    request = AssemblyIn(space=space.slug, query=asked.query, as_of=as_of, context_tokens=context_tokens)
+    in_force = load_space(space.team_id, space.slug)
+    config, _ = config_in_force(in_force, request)
+    question = prepare_query(asked.query)
+    for reach in REACHES:
+        found = find_candidates(in_force, question, config, as_of, tokenizer, reach)
+        decide = partial(decide_with, in_force, found, config, as_of, tokenizer, system=None, history=None)
+        if found.is_all or not decide(NOTHING).wants_more_candidates:
+            break
+    versions = {record.id: record.version for record in found.records}
+    return Turn(tokenizer.count(asked.query), decide, versions)
+
+
+def rehearse(
+    rehearsals: Sequence[Rehearsal],
+    prices: CachePrices,
+    recall: Recall,
+    *,
+    context_tokens: int,
+    placements: Sequence[str] = PLACEMENTS,
+    system_tokens: int = SYSTEM_TOKENS,
+    answer_tokens: int = ANSWER_TOKENS,
+) -> Iterator[Outcome]:
+    """Play the conversations under each placement at these prices."""
+    for placement in placements:
+        prompts: list[Played] = []
+        shares: list[float] = []
+        for rehearsal in rehearsals:
+            place = Place(
+                placement, prices, CARRIED_TIMES * context_tokens, partial(shared_prefix, rehearsal.tokenizer)
+            )
+            played = list(
+                play(
+                    rehearsal.turns,
+                    place,
+                    rehearsal.tokenizer,
+                    system_tokens=system_tokens,
+                    answer_tokens=answer_tokens,
+                )
+            )
+            prompts += played
+            shares += [
+                recall(question, {rehearsal.names[one]: line for one, line in prompt.lines.items()})
+                for question, prompt in zip(rehearsal.questions, played, strict=True)
+                if question.expected
+            ]
+        yield _outcome(placement, prices, prompts, shares)
+
+
+def _outcome(
+    placement: str, prices: CachePrices, prompts: Sequence[Played], shares: Sequence[float]
+) -> Outcome:
+    tokens = sum(prompt.split.tokens for prompt in prompts)
+    return Outcome(
+        placement,
+        prices,
+        cost=fmean(prompt.cost for prompt in prompts),
+        tokens=tokens / len(prompts),
+        hit_rate=sum(prompt.split.cached for prompt in prompts) / tokens,
+        recall=fmean(shares) if shares else None,
+    )
+
+
+def recall_by_id(question: QuestionIn, lines: Mapping[str, str]) -> float:
+    """Return the share of the expected records that are in sight."""
+    return sum(name in lines for name in question.expected) / len(question.expected)

@@ -1,0 +1,216 @@
+"""Where the context of a conversation's next prompt goes, and which earlier blocks stay.
+
+::
+
+    system  [system][context] [question][answer] [question]
+    tail    [system] [question][answer] [context][question]
+    append  [system] [block][question][answer] [block][question]
+
+A provider charges little for a beginning that it has seen. A context in the system prompt makes everything
+after it new with every question. At the tail, only the context and the last turn are new. Appended blocks
+stay where they are: they cost little to read again, and a new one holds only what is missing. `auto` takes
+what costs least: it keeps the earlier blocks, or only the first of them, or none.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from contextopt.engine.placement.prices import NO_TOKENS, CachePrices, Split
+from contextopt.engine.placement.sight import NOTHING, Block, Sight
+from contextopt.engine.prompts.values import Assembled
+from contextopt.engine.text.errors import BudgetExceeded
+
+type Placement = Literal["system", "tail", "append"]
+
+SYSTEM: Placement = "system"
+TAIL: Placement = "tail"
+APPEND: Placement = "append"
+AUTO: Literal["auto"] = "auto"
+PLACEMENTS = (SYSTEM, TAIL, APPEND, AUTO)
+CARRIED_TIMES = 4
+"""By default, what stays in sight is at most this many times the budget of a new block."""
+KEPT_SHARES = (0.5,)
+"""At the bound, at most this share of it stays."""
+AUTO_SHARES = (0.75, 0.5)
+"""The shares that `auto` compares, besides keeping everything and nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastPrompt:
+    """The conversation's last prompt: where its context stood, after how much history, and which question
+    followed.
+    """
+
+    placement: Placement
+    text: str
+    system_tokens: int
+    history_tokens: int
+    question_tokens: int
+    block_id: int
+    idle_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation before its next prompt. Sizes are in tokens, `history_tokens` without blocks.
+
+    `blocks` are those that the caller still holds, in their order in the prompt. `last` is None before the
+    first prompt.
+    """
+
+    system_tokens: int = 0
+    history_tokens: int = 0
+    question_tokens: int = 0
+    blocks: tuple[Block, ...] = ()
+    last: LastPrompt | None = None
+
+    def prompt_tokens(self, kept: int, new_tokens: int) -> int:
+        carried = sum(block.tokens for block in self.blocks[:kept])
+        return self.system_tokens + self.history_tokens + carried + new_tokens + self.question_tokens
+
+    def shared_tokens(self, placement: Placement, kept: int, text_prefix: "TextPrefix") -> int:
+        """Return the tokens of the beginning that the next prompt shares with the last one.
+
+        A system prompt of the same size counts as the same, and history that did not shrink as grown.
+        """
+        last = self.last
+        if last is None or last.system_tokens != self.system_tokens:
+            return 0
+        if SYSTEM in {placement, last.placement}:
+            if placement != last.placement:
+                return self.system_tokens
+            context, is_whole = text_prefix(last.text)
+            history = last.history_tokens + last.question_tokens
+            return self.system_tokens + context + (self._grown(history) if is_whole else 0)
+        carried = sum(block.tokens for block in self.blocks[:kept])
+        if kept < len(self.blocks):
+            return self.system_tokens + carried + self._grown(self.blocks[kept].after_tokens)
+        # The last context is still there, or it was only at the tail.
+        is_held = any(block.id == last.block_id for block in self.blocks)
+        history = last.history_tokens + (last.question_tokens if is_held else 0)
+        return self.system_tokens + carried + self._grown(history)
+
+    @property
+    def idle_seconds(self) -> float:
+        return self.last.idle_seconds if self.last else 0.0
+
+    def _grown(self, tokens: int) -> int:
+        return tokens if tokens <= self.history_tokens else 0
+
+
+type TextPrefix = Callable[[str], tuple[int, bool]]
+"""Returns the tokens that the new context's beginning shares with an earlier one, and whether all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A context with its place. `split` is what the provider's cache does with the prompt, and `cost` what
+    that costs, in input tokens at full price.
+    """
+
+    placement: Placement
+    outcome: Assembled
+    sight: Sight = NOTHING
+    kept: tuple[Block, ...] = ()
+    is_rewritten: bool = False
+    shared_tokens: int = 0
+    split: Split = NO_TOKENS
+    question_tokens: int = 0
+    cost: float = 0.0
+    carries_on: bool = False
+    """Whether the caller should hold the new block, so that the next prompt can leave out what it shows."""
+
+    @property
+    def new_tokens(self) -> int:
+        return self.outcome.certificate.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The request: the placement, the prices, and the bound on what stays in sight.
+
+    `prefix` returns the tokens of the beginning that two contexts share, and whether they are the same.
+    """
+
+    placement: str
+    prices: CachePrices
+    bound_tokens: int
+    prefix: Callable[[str, str], tuple[int, bool]] = lambda _before, _after: (0, False)
+
+
+def place_context(request: Place, conversation: Conversation, decide: Callable[[Sight], Assembled]) -> Placed:
+    """Decide on the context with each choice of earlier blocks that fits, and take the first or the cheapest.
+
+    `decide` builds the context for what is in sight. Without a block it may raise; then there is no choice.
+
+    Raises:
+        BudgetExceeded: even without earlier blocks, the response gets less than its reservation.
+    """
+    best: tuple[float, Placed] | None = None
+    for kept in _numbers_kept(request, conversation.blocks):
+        placed = _try(request, conversation, decide, kept)
+        if placed is None:
+            continue
+        if request.placement != AUTO:
+            return placed
+        # The next prompt will read the blocks again.
+        ahead = request.prices.read * (placed.sight.tokens + placed.new_tokens)
+        if best is None or placed.cost + ahead < best[0]:
+            best = placed.cost + ahead, placed
+    assert best is not None
+    return best[1]
+
+
+def _numbers_kept(request: Place, blocks: Sequence[Block]) -> list[int]:
+    """Return how many of the first blocks may stay: all, those within a share of the bound, or none."""
+    if request.placement in {SYSTEM, TAIL}:
+        return [0]
+    sizes = list(accumulate(block.tokens for block in blocks))
+    shares = AUTO_SHARES if request.placement == AUTO else KEPT_SHARES
+    within = [sum(size <= share * request.bound_tokens for size in sizes) for share in shares]
+    return list(dict.fromkeys([len(blocks), *within, 0]))
+
+
+def _try(
+    request: Place, conversation: Conversation, decide: Callable[[Sight], Assembled], kept: int
+) -> Placed | None:
+    """Decide with the first blocks in sight. Return None if they leave no room, or break the bound."""
+    blocks = conversation.blocks[:kept]
+    sight = Sight.of(blocks) if blocks else NOTHING
+    try:
+        outcome = decide(sight)
+    except BudgetExceeded:
+        if not blocks:
+            raise
+        return None
+    new_tokens = outcome.certificate.tokens
+    if blocks and sight.tokens + new_tokens > request.bound_tokens:
+        return None
+    placement = _placement(request, conversation, kept)
+    tokens = conversation.prompt_tokens(kept, new_tokens)
+    shared = conversation.shared_tokens(placement, kept, lambda before: request.prefix(before, outcome.text))
+    split = request.prices.split(tokens, shared, idle_seconds=conversation.idle_seconds)
+    return Placed(
+        placement=placement,
+        outcome=outcome,
+        sight=sight,
+        kept=blocks,
+        is_rewritten=kept < len(conversation.blocks),
+        shared_tokens=min(shared, tokens),
+        split=split,
+        question_tokens=conversation.question_tokens,
+        cost=request.prices.cost_of(split),
+        carries_on=request.placement in {APPEND, AUTO},
+    )
+
+
+def _placement(request: Place, conversation: Conversation, kept: int) -> Placement:
+    if request.placement == SYSTEM:
+        return SYSTEM
+    if request.placement == TAIL:
+        return TAIL
+    if request.placement == AUTO and not kept and (conversation.blocks or request.prices.read >= 1):
+        return TAIL
+    return APPEND

@@ -1,0 +1,64 @@
+"""The cost of a prompt's input after the provider's cache of repeated beginnings."""
+
+from dataclasses import dataclass
+from math import inf
+
+from contextopt.engine.text.errors import InvalidValue
+
+MINIMUM_TOKENS = 1_024
+"""The shortest beginning that most providers cache."""
+LIFETIME_SECONDS = 300.0
+"""How long most providers keep a beginning that nobody asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachePrices:
+    """Prices of cached tokens, as shares of the price of an input token.
+
+    `read` is for tokens found in the cache, `write` for those that enter it. Prompts shorter than
+    `minimum_tokens` are not cached, and nothing is found after `lifetime_seconds` without a prompt.
+    """
+
+    read: float = 1.0
+    write: float = 1.0
+    minimum_tokens: int = MINIMUM_TOKENS
+    lifetime_seconds: float = LIFETIME_SECONDS
+
+    def __post_init__(self) -> None:
+        for name in ("read", "write", "minimum_tokens", "lifetime_seconds"):
+            if not 0 <= getattr(self, name) < inf:
+                raise InvalidValue(name, "must be a number that is not negative")
+
+    def split(self, tokens: int, shared_tokens: int, *, idle_seconds: float = 0.0) -> "Split":
+        """Divide a prompt by what the cache does with it.
+
+        `shared_tokens` of its beginning were in the conversation's last prompt, `idle_seconds` ago.
+        """
+        shared = min(tokens, shared_tokens)
+        is_found = shared >= self.minimum_tokens and idle_seconds <= self.lifetime_seconds
+        cached = shared if is_found else 0
+        left = tokens - cached
+        return Split(cached, left, 0) if tokens >= self.minimum_tokens else Split(cached, 0, left)
+
+    def cost(self, tokens: int, shared_tokens: int, *, idle_seconds: float = 0.0) -> float:
+        """Return the cost of a prompt in input tokens at full price; see `split`."""
+        return self.cost_of(self.split(tokens, shared_tokens, idle_seconds=idle_seconds))
+
+    def cost_of(self, split: "Split") -> float:
+        return split.cached * self.read + split.cacheable * self.write + split.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A prompt's input tokens: found in the cache, entering it, and not cached at all."""
+
+    cached: int
+    cacheable: int
+    rest: int
+
+    @property
+    def tokens(self) -> int:
+        return self.cached + self.cacheable + self.rest
+
+
+NO_TOKENS = Split(0, 0, 0)

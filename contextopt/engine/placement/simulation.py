@@ -1,0 +1,101 @@
+"""A conversation played through under a placement: what its prompts cost, and what their readers see."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, place_context
+from contextopt.engine.placement.prices import Split
+from contextopt.engine.placement.sight import Sight, read_block
+from contextopt.engine.prompts.values import Assembled
+from contextopt.engine.text.tokens import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question of the conversation. `decide` builds its context for what is in sight.
+
+    `versions` maps the candidates' ids to their versions.
+    """
+
+    question_tokens: int
+    decide: Callable[[Sight], Assembled]
+    versions: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A prompt that was played: how the cache divided it, its cost, and the records' lines in sight by id."""
+
+    split: Split
+    cost: float
+    new_tokens: int
+    carried_tokens: int
+    lines: Mapping[int, str]
+
+
+def play(
+    turns: Sequence[Turn],
+    request: Place,
+    tokenizer: Tokenizer,
+    *,
+    system_tokens: int,
+    answer_tokens: int,
+) -> Iterator[Played]:
+    """Yield the conversation's prompts, each sent before the cache forgets the last one. History is uncut."""
+    conversation = Conversation(system_tokens)
+    shown: dict[int, dict[int, str]] = {}
+    for number, turn in enumerate(turns):
+        conversation = _ask(conversation, turn)
+        placed = place_context(request, conversation, turn.decide)
+        outcome = placed.outcome
+        shown[number] = _lines(outcome)
+        yield Played(
+            placed.split,
+            placed.cost,
+            placed.new_tokens,
+            placed.sight.tokens,
+            _in_sight([*(shown[block.id] for block in placed.kept), shown[number]]),
+        )
+        block = read_block(
+            number,
+            outcome.text,
+            [(record_id, turn.versions[record_id]) for record_id in outcome.order],
+            tokenizer,
+            after_tokens=conversation.history_tokens,
+            question_tokens=turn.question_tokens,
+        )
+        conversation = Conversation(
+            system_tokens,
+            conversation.history_tokens + turn.question_tokens + answer_tokens,
+            blocks=(*placed.kept, block) if placed.carries_on else (),
+            last=LastPrompt(
+                placed.placement,
+                outcome.text,
+                system_tokens,
+                conversation.history_tokens,
+                turn.question_tokens,
+                number,
+            ),
+        )
+
+
+def _ask(before: Conversation, turn: Turn) -> Conversation:
+    return Conversation(
+        before.system_tokens, before.history_tokens, turn.question_tokens, before.blocks, before.last
+    )
+
+
+def _lines(outcome: Assembled) -> dict[int, str]:
+    order = outcome.order
+    lines = outcome.text.splitlines(keepends=True)[-len(order) :] if order else []
+    return dict(zip(order, lines, strict=True))
+
+
+def _in_sight(blocks: Sequence[Mapping[int, str]]) -> dict[int, str]:
+    """Join the lines that show the same record in several blocks."""
+    lines: dict[int, str] = {}
+    for block in blocks:
+        for record_id, line in block.items():
+            before = lines.get(record_id)
+            lines[record_id] = line if before is None else f"{before.rstrip()} {line}"
+    return lines

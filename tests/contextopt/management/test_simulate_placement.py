@@ -1,0 +1,84 @@
+"""`simulate_placement`: the cost of a conversation under each placement."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from contextopt.models import Space
+
+pytestmark = pytest.mark.django_db
+NOTES = "The queue was stuck because a worker held an old lock; it was released by hand after an hour. "
+
+
+def conversation() -> dict[str, Any]:
+    records = [
+        {
+            "title": f"Incident {number}",
+            "date": f"2026-03-{number + 1:02}T09:00:00Z",
+            "notes": f"Incident {number}. {NOTES * 6}",
+            "source": "log",
+            "external_id": str(number),
+        }
+        for number in range(25)
+    ]
+    turns = [{"query": f"What released incident {number}?", "expected": [str(number)]} for number in range(6)]
+    return {"records": records, "turns": turns}
+
+
+def run(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    call_command("simulate_placement", str(path), "--json", *options)
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_each_placement_is_played_at_each_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(conversation()))
+    lines = run(path, capsys, "--context-tokens", "1000")
+    assert [(line["placement"], line["read"], line["write"]) for line in lines] == [
+        (placement, read, write)
+        for read, write in ((0.1, 1.25), (0.5, 1.0))
+        for placement in ("system", "tail", "append", "auto")
+    ]
+    assert set(lines[0]) == {"placement", "read", "write", "cost", "hit_rate", "recall"}
+    by_name = {line["placement"]: line for line in lines[:4]}
+    assert by_name["append"]["hit_rate"] > by_name["tail"]["hit_rate"] > by_name["system"]["hit_rate"]
+    assert by_name["auto"]["cost"] < by_name["system"]["cost"]
+    assert by_name["auto"]["recall"] >= by_name["system"]["recall"] > 0
+    assert not Space.objects.filter(slug__startswith="simulation-").exists()
+
+
+def test_dialogues_ask_their_questions_as_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turns = [{"dia_id": f"D1:{n}", "speaker": "Ann", "text": f"Day {n}: {NOTES}"} for n in range(1, 9)]
+    asked = [
+        {"question": f"What happened on day {n}?", "category": 4, "evidence": [f"D1:{n}"]} for n in (1, 2, 3)
+    ]
+    dialogue = {
+        "sample_id": "d-1",
+        "conversation": {"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"},
+        "qa": asked,
+    }
+    path = tmp_path / "dialogue.json"
+    path.write_text(json.dumps([dialogue]))
+    lines = run(path, capsys, "--model", "gpt-4o")
+    assert [line["placement"] for line in lines] == ["system", "tail", "append", "auto"]
+    assert {(line["read"], line["write"], line["recall"]) for line in lines} == {(0.5, 1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [("{}", "records"), ("[]", "FILE"), ("no JSON", "JSON"), ('[{"sample_id": 1}]', "sample_id")],
+)
+def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, field: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(content)
+    with pytest.raises(CommandError, match=field):
+        call_command("simulate_placement", str(path))
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(CommandError, match="FILE"):
+        call_command("simulate_placement", "/nowhere.json")
