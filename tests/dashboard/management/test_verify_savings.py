@@ -12,6 +12,8 @@ from django.db.models import F, Model
 from django.utils import timezone
 
 from contextopt.models import Assembly, Space, Team
+from contextopt.spaces.configs import publish_config
+from contextopt.spaces.inputs import ConfigIn
 from dashboard.demo import load_demo
 from dashboard.models import (
     DayRollup,
@@ -75,10 +77,44 @@ def figures(found: list[dict[str, Any]]) -> set[str]:
     return {row["figure"] for row in found}
 
 
+def rewrite(**values: object) -> Assembly:
+    """Change a logged assembly of a space behind the trigger's back."""
+    row = Assembly.objects.filter(kind="space").earliest("pk")
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE contextopt_assembly DISABLE TRIGGER contextopt_assembly_immutable")
+        Assembly.objects.filter(pk=row.pk).update(**values)
+        cursor.execute("ALTER TABLE contextopt_assembly ENABLE TRIGGER contextopt_assembly_immutable")
+    return row
+
+
 def test_everything_is_counted(space: Space, capsys: pytest.CaptureFixture[str]) -> None:
     rollups = sum(table._default_manager.count() for table in TABLES)
     call_command("verify_savings")
     assert f"4 assemblies and {rollups} rollups checked, 0 figures differ." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"),
+    [
+        ("truncated", False),
+        ("warning_codes", ["nothing_relevant"]),
+        ("stage", 3),
+        ("model", "large"),
+        ("tokens_available", 50_000),
+        ("low_relevance", F("low_relevance") + 1),
+    ],
+)
+def test_a_figure_of_an_assembly(space: Space, verify: Verify, figure: str, value: object) -> None:
+    other = {"over_record_limit": F("over_record_limit") - 1} if figure == "low_relevance" else {}
+    row = rewrite(**{figure: value}, **other)
+    assert figure in figures([found for found in verify() if found.get("assembly") == row.pk])
+
+
+def test_an_assembly_of_another_config(space: Space, verify: Verify) -> None:
+    row = rewrite(config=publish_config(space=space, data=ConfigIn(window_days=7), created_by="test"))
+    found = [each for each in verify() if "assembly" in each]
+    assert found == [{"assembly": row.pk, "figure": "config version", "stored": 2, "recomputed": 1}]
 
 
 @pytest.mark.parametrize("table", TABLES)
