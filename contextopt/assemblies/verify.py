@@ -187,8 +187,8 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     yield "duplicates", counts[DUPLICATE_OF]
     yield "low_relevance", counts[LOW_RELEVANCE]
     cut_off = counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED] + counts[OVER_BUDGET]
-    # Without any record, only the space's own lines may have been cut, which no count tells.
-    if cut_off or included:
+    # If the text has no record, only the space's own lines may have been cut, which no count tells.
+    if cut_off or payload.ledger["order"]:
         yield "truncated", cut_off > 0
 
 
