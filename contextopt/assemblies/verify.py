@@ -21,6 +21,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 type Figure = tuple[str, object]
 
 ALL_SECTIONS = "tokens of all sections"
+CONFIG_VERSION = "config version"
 SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT, Kind.AGENT)
 
 
@@ -62,7 +63,7 @@ def recompute(payload: AssemblyPayload) -> dict[str, object]:
         UnknownEncoding: the tokenizer used then is not available.
     """
     figures = _from_saving(payload) if payload.assembly.kind in SAVINGS else _from_space(payload)
-    return dict(chain(figures, _from_rule(payload)))
+    return dict(chain(figures, _from_warnings(payload), _from_rule(payload)))
 
 
 def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
@@ -70,6 +71,15 @@ def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
     yield from _from_config(payload)
     if payload.purged_at is None:
         yield from _from_text(payload, get_tokenizer(payload.assembly.encoding))
+
+
+def _from_warnings(payload: AssemblyPayload) -> Iterator[Figure]:
+    """Yield the codes of the warnings. Warnings of before there were codes have none in the row, and those of
+    a hand-off are about its findings.
+    """
+    stored = payload.ledger.get("warnings", ())
+    if payload.assembly.kind != Kind.HANDOFF and not any(isinstance(warning, str) for warning in stored):
+        yield "warning_codes", [warning.code for warning in read_warnings(stored)]
 
 
 def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
@@ -92,6 +102,8 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     """Return a figure of the row, or a record's tokens in the ledger if the name asks for them."""
     if name == ALL_SECTIONS:
         return assembly.tokens_after
+    if name == CONFIG_VERSION:
+        return assembly.config.version if assembly.config else None
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])
@@ -134,6 +146,9 @@ class _Measured:
 
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     ledger, counter = payload.ledger, _counter(payload.assembly)
+    # Only a context whose phase has no profile does not repeat its phase.
+    if phase := payload.request.get("phase", payload.config.get("phase")):
+        yield "phase", phase
     if "sections" in ledger:
         yield ALL_SECTIONS, sum(section["tokens"] for section in ledger["sections"])
     if payload.purged_at is not None:
@@ -171,11 +186,18 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     yield "over_budget", counts[OVER_BUDGET]
     yield "duplicates", counts[DUPLICATE_OF]
     yield "low_relevance", counts[LOW_RELEVANCE]
+    cut_off = counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED] + counts[OVER_BUDGET]
+    # If the text has no record, only the space's own lines may have been cut, which no count tells.
+    if cut_off or payload.ledger["order"]:
+        yield "truncated", cut_off > 0
 
 
 def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
     config = read_config(payload.config)
     request: dict[str, Any] = payload.request
+    yield "stage", config.stage
+    yield "model", request.get("model", "")
+    yield CONFIG_VERSION, payload.config["version"]
     carried = _carried_tokens(payload)
     yield "carried_tokens", carried
     allocation = allocate(

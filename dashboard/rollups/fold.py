@@ -59,8 +59,8 @@ def _add(table: str, query: str, dimensions: tuple[str, ...] = DIMENSION_COLUMNS
 
 
 # Adds quarters up to days in their team's zone.
-_IN_DAYS = f"""
-    SELECT q.team_id, date_trunc('day', q.start, z.time_zone), {columns(DIMENSION_COLUMNS, "q.")},
+IN_DAYS = f"""
+    SELECT q.team_id, date_trunc('day', q.start, z.time_zone) AS start, {columns(DIMENSION_COLUMNS, "q.")},
            {added_up()}
       FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
      WHERE {{condition}}
@@ -68,7 +68,7 @@ _IN_DAYS = f"""
 """
 
 # Adds the rollups of all spaces and settings up to hours or days in their team's zone.
-_SUMMARISED = f"""
+SUMMARISED = f"""
     SELECT q.team_id, date_trunc('{{unit}}', q.start, z.time_zone) AS start,
            {columns(SUMMARY_DIMENSIONS, "q.")}, {added_up()}
       FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
@@ -80,7 +80,7 @@ _SUMMARISED = f"""
 def _summarise(hours: str) -> str:
     """Return common table expressions that add up the query `hours` and insert it into both tables."""
     named = f"team_id, start, {columns(SUMMARY_COLUMNS)}"
-    days = _SUMMARISED.format(unit="day", source="hours", condition="true")
+    days = SUMMARISED.format(unit="day", source="hours", condition="true")
     return f"""
 hours AS MATERIALIZED (
     {hours}
@@ -113,8 +113,8 @@ WITH noted AS MATERIALIZED (
 ), folded AS (
     {_add(_QUARTERS, "SELECT team_id, start, " + columns(COLUMNS) + " FROM quarters")}
 ), folded_days AS (
-    {_add(_DAYS, "SELECT * FROM (" + _IN_DAYS.format(source="quarters", condition="true") + ") days")}
-), {_summarise(_SUMMARISED.format(unit="hour", source="quarters", condition="true"))}
+    {_add(_DAYS, "SELECT * FROM (" + IN_DAYS.format(source="quarters", condition="true") + ") days")}
+), {_summarise(SUMMARISED.format(unit="hour", source="quarters", condition="true"))}
 SELECT count(*) FROM taken
 """
 
@@ -147,9 +147,9 @@ SELECT date_trunc('day', %(start)s::timestamptz, time_zone),
 """
 
 _STRETCH = "q.team_id = %(team)s AND q.start >= %(first)s AND q.start < %(last)s"
-_ADD_DAYS = _add(_DAYS, _IN_DAYS.format(source=_QUARTERS, condition=_STRETCH))
+_ADD_DAYS = _add(_DAYS, IN_DAYS.format(source=_QUARTERS, condition=_STRETCH))
 _ADD_SUMMARIES = f"""
-WITH {_summarise(_SUMMARISED.format(unit="hour", source=_QUARTERS, condition=_STRETCH))}
+WITH {_summarise(SUMMARISED.format(unit="hour", source=_QUARTERS, condition=_STRETCH))}
 SELECT
 """
 _ENDS = """

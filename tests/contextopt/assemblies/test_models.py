@@ -92,14 +92,17 @@ class TestVerification:
         assert verify_assembly(payload) == []
         payload.assembly.warning_codes = [EMPTY_WINDOW]
         saved = payload.assembly.tokens_before - payload.assembly.tokens_after
-        assert verify_assembly(payload) == [Difference("tokens_saved", None, saved)]
+        assert verify_assembly(payload) == [
+            Difference("warning_codes", [EMPTY_WINDOW], []),
+            Difference("tokens_saved", None, saved),
+        ]
 
     def test_a_warning_of_the_ledger_that_the_row_lacks_is_a_difference(self, space: Space) -> None:
         make_record(space)
         payload = self.payload(space)
         payload.ledger["warnings"] = warnings_json([ContextWarning(EMPTY_WINDOW, "Too old.")])
         payload.assembly.warning_codes = []
-        assert [found.figure for found in verify_assembly(payload)] == ["tokens_saved"]
+        assert [found.figure for found in verify_assembly(payload)] == ["warning_codes", "tokens_saved"]
         payload.assembly.warning_codes = [EMPTY_WINDOW]
         assert verify_assembly(payload) == []
 

@@ -20,9 +20,20 @@ from contextopt.management.base import (
     team_of,
 )
 from contextopt.models import AssemblyPayload, Team
+from dashboard.rollups.verify import count_rollups, verify_rollups
+from memory.questions.verify import count_evaluations, verify_evaluations
+from memory.review.copies import count_copies, verify_copies
 
 CHUNK = 500
 DIFFERENCES_KEPT = 10_000
+SOURCES = {
+    "assembly": "the payload gives",
+    "task": "its assemblies add up to",
+    "rollup": "the log adds up to",
+    "evaluation": "its questions give",
+    "vote": "its assembly has",
+    "review item": "its assembly has",
+}
 
 
 class Since(BaseModel):
@@ -31,9 +42,10 @@ class Since(BaseModel):
 
 class Command(ReportingCommand):
     help = (
-        "Recompute every stored figure of the logged assemblies from the stored text and ledger, and list "
-        "differences. Without --space and --since, also check that the account of each task is the sum of "
-        "its assemblies. Nothing is changed."
+        "Recompute every stored figure from what it was made of, and list differences: those of the logged "
+        "assemblies from the stored text and ledger and, without --space and --since, also the accounts of "
+        "tasks, the Overview's sums, the recall on question sets, and what votes and reviews copied from "
+        "their assembly. Nothing is changed."
     )
     checked = total = purged = 0
 
@@ -50,7 +62,10 @@ class Command(ReportingCommand):
         self.total = self.checked = self.purged = 0
         accounts = self._check_assemblies(payloads)
         is_whole = options["space"] is None and options["since"] is None
-        self.tasks = self._check_accounts(accounts, team.pk, payloads) if is_whole else 0
+        self.counts = dict.fromkeys(("tasks", "rollups", "evaluations", "ratings"), 0)
+        if is_whole:
+            self.counts["tasks"] = self._check_accounts(accounts, team.pk, payloads)
+            self._check_sums(team.pk)
         self._answer(options)
         if self.total > len(self.differences):
             self.stderr.write(f"{self.total - len(self.differences):,} more differences are not listed.")
@@ -79,7 +94,19 @@ class Command(ReportingCommand):
                 self._note("task", task_id, found)
         return len(accounts.by_task)
 
-    def _note(self, subject: str, number: int, found: Difference) -> None:
+    def _check_sums(self, team_id: int) -> None:
+        """Check the figures that pages read without adding up assemblies."""
+        for rollup, found in verify_rollups(team_id):
+            self._note("rollup", rollup, found)
+        for evaluation_id, found in verify_evaluations(team_id):
+            self._note("evaluation", evaluation_id, found)
+        for subject, number, found in verify_copies(team_id):
+            self._note(subject, number, found)
+        self.counts["rollups"] = count_rollups(team_id)
+        self.counts["evaluations"] = count_evaluations(team_id)
+        self.counts["ratings"] = count_copies(team_id)
+
+    def _note(self, subject: str, number: int | str, found: Difference) -> None:
         self.total += 1
         if len(self.differences) < DIFFERENCES_KEPT:
             self.differences.append(
@@ -95,7 +122,7 @@ class Command(ReportingCommand):
         return f"Interrupted after {self.checked:,} assemblies. Nothing was changed."
 
     def _payloads(self, options: Mapping[str, Any], team: Team) -> QuerySet[AssemblyPayload]:
-        payloads = AssemblyPayload.objects.filter(assembly__team=team).select_related("assembly")
+        payloads = AssemblyPayload.objects.filter(assembly__team=team).select_related("assembly__config")
         if options["space"] is not None:
             payloads = payloads.filter(assembly__space=space_of(team, options["space"], field="--space"))
         since = parse_input(Since, {"since": options["since"]}).since
@@ -107,14 +134,13 @@ class Command(ReportingCommand):
                 {
                     "checked": self.checked,
                     "purged": self.purged,
-                    "tasks": self.tasks,
+                    **self.counts,
                     "differences": self.differences,
                 }
             )
             return
-        tasks = f" and {_counted(self.tasks, 'task')}" if self.tasks else ""
         self.stdout.write(
-            f"{_counted(self.checked, 'assembly')}{tasks} checked, {len(self.differences):,} figures differ."
+            f"{self._all_counted()} checked, {len(self.differences):,} figures differ."
             + (
                 f" Of {self.purged:,} the text was purged: only their numbers were checked."
                 if self.purged
@@ -123,11 +149,16 @@ class Command(ReportingCommand):
         )
         for item in self.differences:
             (subject, number), *_ = item.items()
-            source = "the payload gives" if subject == "assembly" else "its assemblies add up to"
             self.stdout.write(
                 f"{subject} {number}: {item['figure']} is stored as {item['stored']}, "
-                f"{source} {item['recomputed']}"
+                f"{SOURCES[subject]} {item['recomputed']}"
             )
+
+    def _all_counted(self) -> str:
+        """Say how many of each were checked, leaving out those that there are none of."""
+        others = [_counted(count, name.removesuffix("s")) for name, count in self.counts.items() if count]
+        *first, last = [_counted(self.checked, "assembly"), *others]
+        return f"{', '.join(first)} and {last}" if first else last
 
 
 def _counted(count: int, noun: str) -> str:
