@@ -18,7 +18,7 @@ APPS = ("contextopt", "memory", "dashboard")
 GROUPS = {
     "Serve": ("up",),
     "Import": ("import_records", "import_git", "import_markdown", "import_questions", "import_dialogues"),
-    "Contexts": ("assemble", "search", "replay", "explain", "evaluate", "verify_savings"),
+    "Contexts": ("assemble", "search", "replay", "explain", "evaluate", "backtest", "verify_savings"),
     "Agents": (
         "agent_context", "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase",
         "advance_phase", "task_status", "compress_findings", "index_repo", "relevant_files",
