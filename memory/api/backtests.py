@@ -115,10 +115,11 @@ def row_json(row: BacktestRow) -> dict[str, Any]:
 def list_backtests(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's backtests, newest first. The last 20 are kept."""
     rows = Backtest.objects.filter(space=find_space(request, slug)).select_related("space", "config")
-    shown = list_page(rows, BY_TIME, page, lambda row: row)
-    figures = read_figures(shown["items"])
-    items = [backtest_json(each, figures.get(each.pk, BacktestFigures())) for each in shown["items"]]
-    return reply({**shown, "items": items})
+    key = None if page.cursor is None else BY_TIME.decode(page.cursor)
+    shown, next_cursor = BY_TIME.page(rows, key, page.limit)
+    figures = read_figures(shown)
+    items = [backtest_json(each, figures.get(each.pk, BacktestFigures())) for each in shown]
+    return reply({"items": items, "next_cursor": next_cursor})
 
 
 @router.post(

@@ -113,8 +113,8 @@ def complete(backtest: Backtest, on_batch: Callable[[Backtest], None] | None = N
     """Compute all contexts, or wait for the process that is computing them."""
     while backtest.is_running:
         if not work_on(backtest, seconds=AT_ONCE_SECONDS, on_batch=on_batch):
-            sleep(0 if not backtest.is_running else WAIT_SECONDS)
             backtest.refresh_from_db(fields=["state", "finished_at"])
+            sleep(WAIT_SECONDS * backtest.is_running)
 
 
 def work_on(

@@ -89,10 +89,11 @@ _NAMES = {
 def read_figures(backtests: Iterable[Backtest]) -> dict[int, BacktestFigures]:
     """Return the figures of each backtest by its id, in one query."""
     rows = BacktestRow.objects.filter(backtest__in=list(backtests)).order_by().values("backtest_id")
-    return {
-        each.pop("backtest_id"): BacktestFigures(**{_NAMES.get(name, name): n for name, n in each.items()})
-        for each in rows.annotate(**_COUNTED)
-    }
+    return {each["backtest_id"]: _figures(each) for each in rows.annotate(**_COUNTED)}
+
+
+def _figures(counted: Mapping[str, Any]) -> BacktestFigures:
+    return BacktestFigures(**{_NAMES.get(name, name): counted[name] for name in _COUNTED})
 
 
 def figures_of(backtest: Backtest) -> BacktestFigures:
