@@ -57,7 +57,7 @@ def tiles_of(figures: BacktestFigures) -> list[Tile]:
         Tile(
             "replayed", "Replayed", whole(figures.replayed), f"of {whole(figures.assemblies)}",
             Change("", ""),
-            f"{whole(figures.not_replayable)} could not be" if figures.not_replayable else "none was left out",
+            f"{whole(figures.not_replayable)} could not be" if figures.not_replayable else "all of them",
             link="?show=skipped#rows" if figures.not_replayable else "",
         ),
     ]  # fmt: skip
