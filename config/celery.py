@@ -91,5 +91,10 @@ app.conf.beat_schedule = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
+    "resume_backtests": {
+        "task": "memory.tasks.resume_backtests",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
     "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},
 }

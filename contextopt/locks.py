@@ -47,6 +47,8 @@ class Lock(StrEnum):
     MIGRATE = "migrate"
     ROLLUPS = "rollups"
     SWEEP = "sweep"
+    # Key: the backtest's id.
+    BACKTEST = "backtest"
     # Key: the evaluation's id.
     EVALUATION = "evaluation"
     # Keys: the API key's id and the Idempotency-Key.

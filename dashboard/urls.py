@@ -6,6 +6,7 @@ from dashboard.pages import palette, start
 from dashboard.pages.agents import phases, repositories, retries, tasks, timelines
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews, whatif
+from dashboard.pages.backtests import backtests
 from dashboard.pages.connect import connect
 from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
@@ -124,6 +125,10 @@ urlpatterns = [
     path("review/<int:item_id>/assign", reviews.review_assign, name="review_assign"),
     path("review/<int:item_id>/question", questions.review_question, name="review_question"),
     path("assemblies/<int:assembly_id>/question", questions.assembly_question, name="assembly_question"),
+    path("backtests/", backtests.backtests, name="backtests"),
+    path("backtests/<int:backtest_id>/", backtests.backtest, name="backtest"),
+    path("backtests/<int:backtest_id>/cancel", backtests.backtest_cancel, name="backtest_cancel"),
+    path("backtests/<int:backtest_id>/publish", backtests.backtest_publish, name="backtest_publish"),
     path("questions/", sets.question_sets, name="question_sets"),
     path("questions/new", sets.set_create, name="set_create"),
     path("questions/<int:set_id>/", sets.question_set, name="question_set"),

@@ -19,7 +19,8 @@ GROUPS = {
     "Serve": ("up",),
     "Import": ("import_records", "import_git", "import_markdown", "import_questions", "import_dialogues"),
     "Contexts": (
-        "assemble", "simulate_placement", "search", "replay", "explain", "evaluate", "verify_savings",
+        "assemble", "simulate_placement", "search", "replay", "explain", "evaluate", "backtest",
+        "verify_savings",
     ),
     "Agents": (
         "agent_context", "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase",

@@ -1,5 +1,6 @@
 """The tables of memory, by concept."""
 
+from memory.backtests.models import Backtest, BacktestRow, BacktestState
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.memories.models import Memory, MemoryEmbedding, TrustLevel
 from memory.memories.policies import HalfLife, MemoryPolicy
@@ -16,6 +17,9 @@ from memory.review.models import ItemState, Origin, ReviewItem, ReviewRules, Rev
 from memory.strategies.models import StrategyUse, TrustChange
 
 __all__ = [
+    "Backtest",
+    "BacktestRow",
+    "BacktestState",
     "EvaluatedQuestion",
     "Evaluation",
     "EvaluationState",

@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Team
-from memory.models import Evaluation, EvaluationState
+from memory.backtests import backtests
+from memory.models import Backtest, Evaluation, EvaluationState
 from memory.questions.evaluations import work_on
 from memory.review.queue import fill_queue
 from memory.strategies.reports import learn_pending
@@ -15,8 +16,10 @@ from memory.strategies.reports import learn_pending
 # Short, because one worker runs all jobs except the chat's.
 EVALUATION_SECONDS = 3
 EVALUATIONS_AT_ONCE = 3
-# Nobody works on an evaluation that has stood still for so long.
-EVALUATION_LOST = timedelta(seconds=30)
+BACKTEST_SECONDS = 3
+BACKTESTS_AT_ONCE = 3
+# Nobody works on an evaluation or a backtest that has stood still for so long.
+LOST = timedelta(seconds=30)
 
 
 @shared_task
@@ -31,10 +34,27 @@ def evaluate(evaluation_id: int) -> None:
 @shared_task
 def resume_evaluations() -> None:
     """Go on with evaluations whose job was lost."""
-    lost = timezone.now() - EVALUATION_LOST
+    lost = timezone.now() - LOST
     running = Evaluation.objects.filter(state=EvaluationState.RUNNING, worked_at__lt=lost).order_by("pk")
     for evaluation_id in running.values_list("pk", flat=True)[:EVALUATIONS_AT_ONCE]:
         evaluate(evaluation_id)
+
+
+@shared_task
+def backtest(backtest_id: int) -> None:
+    """Compute some contexts of a backtest, and leave the rest to the next run."""
+    with unless_deleted():
+        found = Backtest.objects.select_related("space", "config").get(pk=backtest_id)
+        if backtests.work_on(found, seconds=BACKTEST_SECONDS):
+            backtest.delay(backtest_id)
+
+
+@shared_task
+def resume_backtests() -> None:
+    """Go on with backtests whose job was lost."""
+    running = Backtest.objects.running().filter(worked_at__lt=timezone.now() - LOST).order_by("pk")
+    for backtest_id in running.values_list("pk", flat=True)[:BACKTESTS_AT_ONCE]:
+        backtest(backtest_id)
 
 
 @shared_task

@@ -68,6 +68,7 @@ NAVIGATION = (
             ("Feedback", "dashboard:feedback", ("feedback",)),
             ("Review", "dashboard:reviews", ("review",)),
             ("Question sets", "dashboard:question_sets", ("question", "set_")),
+            ("Backtests", "dashboard:backtests", ("backtest",)),
         ),
     ),
     (

@@ -1,5 +1,5 @@
-"""The admin of memories, votes, reviews and question sets."""
+"""The admin of memories, votes, reviews, question sets and backtests."""
 
-from memory.admin import feedback, memories, policies, questions, reviews
+from memory.admin import backtests, feedback, memories, policies, questions, reviews
 
-__all__ = ["feedback", "memories", "policies", "questions", "reviews"]
+__all__ = ["backtests", "feedback", "memories", "policies", "questions", "reviews"]

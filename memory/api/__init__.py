@@ -1,6 +1,16 @@
-"""Endpoints for memories, strategies, feedback, reviews, question sets and search."""
+"""Endpoints for memories, strategies, feedback, reviews, question sets, backtests and search."""
 
-from memory.api import completions, feedback, memories, questions, reviews, search, steps, strategies
+from memory.api import (
+    backtests,
+    completions,
+    feedback,
+    memories,
+    questions,
+    reviews,
+    search,
+    steps,
+    strategies,
+)
 
 ROUTERS = (
     search.router,
@@ -11,6 +21,7 @@ ROUTERS = (
     feedback.router,
     reviews.router,
     questions.router,
+    backtests.router,
 )
 
 __all__ = ["ROUTERS"]

@@ -7,9 +7,12 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Assembly, Conversation, Record, Space, Task, Team
+from contextopt.spaces.configs import draft_settings
 from dashboard.demo import load_demo
+from memory.backtests.backtests import start_and_begin
+from memory.backtests.inputs import BacktestIn
 from memory.memories.models import STRATEGY
-from memory.models import Memory, Question
+from memory.models import Backtest, Memory, Question
 from memory.questions.evaluations import complete, request_evaluation
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.sets import add_question, create_set
@@ -50,6 +53,8 @@ def make_questions(team: Team) -> None:
         data = QuestionIn(query=text, record_ids=[record.pk])
         add_question(question_set=found, data=data, actor="test")
     complete(request_evaluation(question_set=found, data=EvaluationIn(), actor="test"))
+    draft = draft_settings(space=space, created_by="test", context_tokens=300)
+    start_and_begin(space=space, data=BacktestIn(config=draft.version, last=20), actor="test")
 
 
 def inner_pages(team: Team) -> list[str]:
@@ -75,7 +80,8 @@ def inner_pages(team: Team) -> list[str]:
         f"/memory/{memory.pk}/", "/memory/new/", f"/strategies/{strategy.pk}/", "/strategies/complete/",
         f"/chat/{conversation.pk}/", "/feedback/votes/",
         questions, f"{questions}new/", f"{questions}import/", f"/questions/question/{question.pk}/",
-        f"/assemblies/{asked.pk}/question",
+        f"/assemblies/{asked.pk}/question", f"/backtests/{Backtest.objects.latest('pk').pk}/",
+        "/backtests/?space=demo-support",
     ]  # fmt: skip
 
 

@@ -29,10 +29,11 @@ class Version:
 def compare_versions(newest_first: Sequence[ContextConfig]) -> list[Version]:
     """Compare each version with the next older one."""
     pairs = pairwise([*newest_first, None])
-    return [Version(newer, _changes(older, newer), older is None) for newer, older in pairs if newer]
+    return [Version(newer, changes_between(older, newer), older is None) for newer, older in pairs if newer]
 
 
-def _changes(older: ContextConfig | None, newer: ContextConfig) -> tuple[SettingChange, ...]:
+def changes_between(older: ContextConfig | None, newer: ContextConfig) -> tuple[SettingChange, ...]:
+    """Return the settings that differ."""
     if older is None:
         return ()
     return tuple(

@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from contextopt import tasks
-from contextopt.models import Assembly, Team
+from contextopt.models import Assembly, Space, Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from dashboard.beats import note_beats
 from dashboard.models import Duty
+from memory.backtests.backtests import start_backtest
+from memory.backtests.inputs import BacktestIn
 from memory.review.queue import refresh_assembly
 from tests.contextopt.api.conftest import Caller
 from tests.contextopt.api.documented import described_paths
@@ -394,6 +396,13 @@ def tell_of_questions(story: Story) -> None:
     ask("get", "/question-sets/{set}/evaluations")
     ask("get", "/evaluations/{evaluation}")
     ask("get", "/evaluations/{evaluation}/questions")
+    ask("post", "/spaces/support/backtests", {"config": 1, "last": 2}, backtest="id")
+    ask("get", "/spaces/support/backtests")
+    ask("get", "/backtests/{backtest}")
+    ask("get", "/backtests/{backtest}/rows")
+    # One that a worker has not begun yet.
+    waiting = start_backtest(space=Space.objects.get(slug="support"), data=BacktestIn(config=1), actor="test")
+    ask("post", f"/backtests/{waiting.pk}/cancel")
     ask("put", "/question-sets/{set}/minimum", {"min_recall": 0.8})
     ask("get", "/question-sets/{set}")
     ask("post", "/reviews/{review}/question")

@@ -10,6 +10,8 @@ from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.models import Assembly, Space, Team
 from contextopt.spaces.configs import settings_of
+from memory.backtests.backtests import start_backtest
+from memory.backtests.inputs import BacktestIn
 from memory.questions.evaluations import start_evaluation
 from memory.questions.growth import SET_NAME
 from memory.questions.inputs import QuestionIn
@@ -134,6 +136,11 @@ ENDPOINTS = [
     ("POST", "/question-sets/{set}/evaluations", "write", {}),
     ("GET", "/evaluations/{evaluation}", "read", None),
     ("GET", "/evaluations/{evaluation}/questions", "read", None),
+    ("GET", "/spaces/{slug}/backtests", "read", None),
+    ("POST", "/spaces/{slug}/backtests", "write", {"config": 1, "last": 1}),
+    ("GET", "/backtests/{backtest}", "read", None),
+    ("GET", "/backtests/{backtest}/rows", "read", None),
+    ("POST", "/backtests/{backtest}/cancel", "write", None),
     ("POST", "/search", "read", {"query": "queue", "space": "{slug}"}),
     ("GET", "/memories", "read", None),
     ("POST", "/memories", "write", {"content": "New"}),
@@ -226,9 +233,10 @@ def make_question_places(space: Space) -> dict[str, object]:
     assembly = Assembly.objects.get(pk=make_review(space, query="Who holds the lock?").assembly_id)
     other, _ = ensure_set(space=space, name=SET_NAME, actor="test")
     add_question(question_set=other, data=data, actor="test", assembly_id=assembly.pk)
+    backtest = start_backtest(space=space, data=BacktestIn(config=1), actor="test")
     return {
-        "set": found.pk, "question": question.pk, "evaluation": evaluation.pk, "verdict": item.pk,
-        "answered": assembly.pk,
+        "backtest": backtest.pk, "set": found.pk, "question": question.pk, "evaluation": evaluation.pk,
+        "verdict": item.pk, "answered": assembly.pk,
     }  # fmt: skip
 
 

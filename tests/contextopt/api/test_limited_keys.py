@@ -33,7 +33,8 @@ OPEN = {
     "/feedback/trends", "/search", "/assemblies/{answered}/question", "/spaces/{slug}/question-sets",
     "/question-sets/{set}", "/question-sets/{set}/questions", "/question-sets/{set}/questions/bulk",
     "/question-sets/{set}/evaluations", "/questions/{question}", "/evaluations/{evaluation}",
-    "/evaluations/{evaluation}/questions",
+    "/evaluations/{evaluation}/questions", "/spaces/{slug}/backtests", "/backtests/{backtest}",
+    "/backtests/{backtest}/rows", "/backtests/{backtest}/cancel",
 }  # fmt: skip
 CLOSED = {("POST", "/spaces")}
 LISTS = ["/spaces", "/assemblies", "/conversations", "/feedback"]

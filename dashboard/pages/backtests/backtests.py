@@ -1,0 +1,182 @@
+"""Backtests: the team's, one with its figures and rows, and publishing what was tested."""
+
+from collections.abc import Sequence
+
+from django.contrib import messages
+from django.db.models import F, Q
+from django.db.models.fields.json import KeyTextTransform
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRefresh
+
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.models import AssemblyPayload, Role, Space
+from contextopt.spaces.configs import activate_config
+from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.pages import render_page
+from dashboard.pages.backtests.charts import TokenPair, tokens_figure
+from dashboard.pages.backtests.forms import BacktestForm
+from dashboard.pages.backtests.verdict import headline, tiles_of
+from dashboard.pages.spaces.budgets import changes_between
+from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.figures import BacktestFigures, figures_of, read_figures
+from memory.backtests.inputs import BacktestIn
+from memory.backtests.rows import BY_CHANGE
+from memory.models import Backtest, BacktestRow
+
+LIST_TEMPLATE = "dashboard/backtests.html"
+TEMPLATE = "dashboard/backtest.html"
+LIST_SHOWN = 100
+SPACES_OFFERED = 500
+CHARTED = 200
+ROWS_SHOWN = 50
+REPLAYED = Q(tokens_after__isnull=False)
+# What a tab shows, by its name in the query string.
+TABS = {
+    "": ("Changed most", REPLAYED),
+    "lost": ("Lost evidence", ~Q(lost=[])),
+    "gained": ("Gained evidence", ~Q(gained=[])),
+    "more": ("More tokens", Q(tokens_after__gt=F("tokens_before"))),
+    "empty": ("Newly empty", REPLAYED & Q(empty_before=False, empty_after=True)),
+    "skipped": ("Not replayed", ~Q(reason="")),
+}
+
+
+@as_404()
+def get_backtest(request: TeamRequest, backtest_id: int) -> Backtest:
+    return find_backtest(request.team, backtest_id)
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def backtests(request: TeamRequest) -> HttpResponse:
+    """List the team's backtests; a POST starts one of the space in the query string."""
+    slug = request.GET.get("space", "")
+    space = get_space(request, slug) if slug else None
+    if request.method == "GET" or space is None:
+        initial = {"config": request.GET.get("config")}
+        return _render_list(request, space, BacktestForm(initial=initial, space=space) if space else None)
+    require_role(request, Role.EDITOR)
+    form = BacktestForm(request.POST, space=space)
+    found = _start(request, space, form) if form.is_valid() else None
+    if found is None:
+        return _render_list(request, space, form, status=422)
+    return redirect("dashboard:backtest", found.pk)
+
+
+def _start(request: TeamRequest, space: Space, form: BacktestForm) -> Backtest | None:
+    """Start the backtest; return None, with errors in the form, if it was refused."""
+    assert isinstance(form.value, BacktestIn)
+    try:
+        return start_and_begin(space=space, data=form.value, actor=request.actor)
+    except (Conflict, NotFound) as error:
+        form.add_error(None, f"Not started: {error}.")
+    return None
+
+
+def _render_list(
+    request: TeamRequest, space: Space | None, form: BacktestForm | None, status: int = 200
+) -> HttpResponse:
+    rows = Backtest.objects.of_team(request.team).select_related("space", "config").newest_first()
+    shown = list((rows.filter(space=space) if space else rows)[:LIST_SHOWN])
+    figures = read_figures(shown)
+    context = {
+        "space": space,
+        "spaces": Space.objects.of(request.team)[:SPACES_OFFERED],
+        "form": form,
+        "backtests": [(each, figures.get(each.pk, BacktestFigures())) for each in shown],
+    }
+    return render_page(request, LIST_TEMPLATE, context, status=status)
+
+
+@require_GET
+@team_page
+def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
+    """Show a backtest. While it runs, its figures poll; once it has ended, the page loads again."""
+    found = get_backtest(request, backtest_id)
+    if request.htmx and not found.is_running:
+        return HttpResponseClientRefresh()
+    figures = figures_of(found)
+    context = {
+        "backtest": found,
+        "figures": figures,
+        "headline": headline(figures),
+        "tiles": tiles_of(figures),
+    }
+    if not request.htmx:
+        context |= _rows(request, found) | {
+            "changes": changes_between(found.space.configs.active().get(), found.config),
+            "charts": {"tokens": tokens_figure(_pairs(found)).to_plotly_json()},
+        }
+    return render_page(request, TEMPLATE, context, partials=("progress",))
+
+
+def _pairs(found: Backtest) -> list[TokenPair]:
+    """Return the newest replays, the oldest first."""
+    rows = found.rows.replayed().order_by("-assembly_id")[:CHARTED]
+    return [
+        TokenPair(str(row.assembly_id), row.tokens_before, row.tokens_after or 0, _what_if(found, row))
+        for row in reversed(rows)
+    ]
+
+
+def _what_if(found: Backtest, row: BacktestRow) -> str:
+    address = reverse("dashboard:assembly_what_if", args=[row.assembly_id])
+    return f"{address}?config={found.config.version}"
+
+
+def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
+    """Return the rows of the tab that the query string names, a page of them."""
+    chosen = request.GET.get("show", "")
+    tab = chosen if chosen in TABS else ""
+    rows = BacktestRow.objects.filter(TABS[tab][1], backtest=found)
+    try:
+        key = BY_CHANGE.decode(request.GET["after"]) if "after" in request.GET else None
+    except InvalidInput:
+        key = None
+    shown, after = BY_CHANGE.page(rows, key, ROWS_SHOWN)
+    questions = _questions(shown)
+    return {
+        "tabs": [(name, label, name == tab) for name, (label, _) in TABS.items()],
+        "tab": tab,
+        "rows": [(row, questions.get(row.assembly_id, ""), _what_if(found, row)) for row in shown],
+        "after": after,
+        "is_first": key is None,
+    }
+
+
+def _questions(rows: Sequence[BacktestRow]) -> dict[int, str]:
+    payloads = AssemblyPayload.objects.filter(pk__in=[row.assembly_id for row in rows])
+    asked = payloads.annotate(question=KeyTextTransform("query", "request")).values_list("pk", "question")
+    return {pk: question or "" for pk, question in asked}
+
+
+@require_POST
+@team_page
+def backtest_cancel(request: TeamRequest, backtest_id: int) -> HttpResponse:
+    found = get_backtest(request, backtest_id)
+    require_role(request, Role.EDITOR)
+    try:
+        cancel_backtest(backtest=found)
+    except Conflict as error:
+        messages.info(request, f"Not cancelled: {error}.")
+    else:
+        messages.success(request, "Cancelled. The contexts that were computed are kept.")
+    return redirect("dashboard:backtest", found.pk)
+
+
+@require_POST
+@team_page
+def backtest_publish(request: TeamRequest, backtest_id: int) -> HttpResponse:
+    """Make the tested version the active one, unless a question set's minimum forbids it."""
+    found = get_backtest(request, backtest_id)
+    require_role(request, Role.EDITOR)
+    try:
+        activate_config(space=found.space, version=found.config.version, actor=request.actor)
+    except Conflict as error:
+        messages.error(request, f"Not published. {error}")
+    else:
+        messages.success(request, f"Version {found.config.version} is active.")
+    return redirect("dashboard:backtest", found.pk)

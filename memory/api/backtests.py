@@ -1,0 +1,161 @@
+"""Endpoints for backtests: starting one, its figures and rows, and cancelling it."""
+
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from django.http import HttpResponse
+from ninja import Path, Query, Router
+
+from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_space
+from contextopt.api.protocol.outputs import created, pick, reply
+from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.reach import is_reached, within_spaces
+from contextopt.inputs import Id, Slug
+from contextopt.models import ApiKey
+from contextopt.paging import by_moment
+from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.figures import FIGURES, BacktestFigures, figures_of, read_figures
+from memory.backtests.inputs import BacktestIn
+from memory.backtests.models import Backtest, BacktestRow
+from memory.backtests.rows import BY_CHANGE
+
+router = Router(tags=["Backtests"])
+BY_TIME = by_moment("backtest", "created_at")
+
+BacktestStateName = Literal["running", "done", "cancelled"]
+ReasonName = Literal[
+    "", "purged", "encoder_changed", "engine_changed", "logged_before", "refused", "unavailable"
+]
+
+
+class BacktestOut(TypedDict):
+    """The last contexts of a space, computed again under one version of its settings, in sums."""
+
+    id: int
+    space: str
+    config_version: int
+    last: int
+    state: BacktestStateName
+    assemblies: int
+    computed: int
+    replayed: int
+    tokens_before: int
+    tokens_after: int
+    more_tokens: int
+    empty_before: int
+    empty_after: int
+    newly_empty: int
+    evidence: int
+    evidence_before: int
+    evidence_kept: int
+    created_by: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class BacktestPage(TypedDict):
+    items: list[BacktestOut]
+    next_cursor: str | None
+
+
+class BacktestRowOut(TypedDict):
+    """One context as logged and under the version, or the reason why it could not be computed."""
+
+    assembly_id: int
+    tokens_before: int
+    tokens_after: int | None
+    empty_before: bool
+    empty_after: bool
+    reconstructed: bool
+    added: list[int]
+    removed: list[int]
+    evidence_ids: list[int]
+    lost: list[int]
+    gained: list[int]
+    reason: ReasonName
+    message: str
+
+
+class BacktestRowPage(TypedDict):
+    items: list[BacktestRowOut]
+    next_cursor: str | None
+
+
+_SAME = ("id", "last", "state", "created_by", "created_at", "finished_at")
+_ROW = (
+    "assembly_id", "tokens_before", "tokens_after", "empty_before", "empty_after", "added", "removed", "lost",
+    "gained", "reason", "message",
+)  # fmt: skip
+
+
+def _has_backtest(key: ApiKey, backtest_id: int) -> bool:
+    return is_reached(key, Backtest.objects.filter(pk=backtest_id))
+
+
+in_own_backtests = within_spaces(backtest_id=_has_backtest)
+
+
+def backtest_json(backtest: Backtest, figures: BacktestFigures) -> dict[str, Any]:
+    return {
+        **pick(backtest, _SAME),
+        "space": backtest.space.slug,
+        "config_version": backtest.config.version,
+        "computed": figures.done,
+        "replayed": figures.replayed,
+        **{name: getattr(figures, name) for name in FIGURES},
+    }
+
+
+def row_json(row: BacktestRow) -> dict[str, Any]:
+    return {**pick(row, _ROW), "reconstructed": row.is_reconstructed, "evidence_ids": row.evidence}
+
+
+@router.get("/spaces/{slug}/backtests", auth=READ, response=BacktestPage, summary="List backtests")
+@within_spaces()
+def list_backtests(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
+    """Returns the space's backtests, newest first. The last 20 are kept."""
+    rows = Backtest.objects.filter(space=find_space(request, slug)).select_related("space", "config")
+    key = None if page.cursor is None else BY_TIME.decode(page.cursor)
+    shown, next_cursor = BY_TIME.page(rows, key, page.limit)
+    figures = read_figures(shown)
+    items = [backtest_json(each, figures.get(each.pk, BacktestFigures())) for each in shown]
+    return reply({"items": items, "next_cursor": next_cursor})
+
+
+@router.post(
+    "/spaces/{slug}/backtests", auth=WRITE, response={201: BacktestOut}, summary="Start a backtest"
+)  # fmt: skip
+@within_spaces()
+def start_backtest(request: ApiRequest, slug: Path[Slug], data: BacktestIn) -> HttpResponse:
+    """Computes the last contexts of the space again under a version of its settings, such as a draft.
+
+    A short backtest is finished in the response. For a longer one, read it until its `state` is `done`.
+    """
+    backtest = start_and_begin(space=find_space(request, slug), data=data, actor=actor(request))
+    return created(backtest_json(backtest, figures_of(backtest)), f"/api/v1/backtests/{backtest.pk}")
+
+
+@router.get("/backtests/{backtest_id}", auth=READ, response=BacktestOut, summary="Read a backtest")
+@in_own_backtests
+def read_backtest(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
+    """Returns the sums over the contexts computed so far."""
+    backtest = find_backtest(request.auth.team, backtest_id)
+    return reply(backtest_json(backtest, figures_of(backtest)))
+
+
+@router.get(
+    "/backtests/{backtest_id}/rows", auth=READ, response=BacktestRowPage, summary="List a backtest's contexts"
+)
+@in_own_backtests
+def list_rows(request: ApiRequest, backtest_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
+    """Returns the contexts computed so far, the largest change in tokens first."""
+    rows = BacktestRow.objects.filter(backtest=find_backtest(request.auth.team, backtest_id), is_done=True)
+    return reply(list_page(rows, BY_CHANGE, page, row_json))
+
+
+@router.post("/backtests/{backtest_id}/cancel", auth=WRITE, response=BacktestOut, summary="Cancel a backtest")
+@in_own_backtests
+def cancel(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
+    """Stops a running backtest. What was computed stays."""
+    backtest = cancel_backtest(backtest=find_backtest(request.auth.team, backtest_id))
+    return reply(backtest_json(backtest, figures_of(backtest)))

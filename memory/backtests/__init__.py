@@ -1,0 +1,1 @@
+"""Backtests: the last contexts of a space computed again under a draft."""

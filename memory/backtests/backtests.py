@@ -1,0 +1,206 @@
+"""Computes the last contexts of a space again, in batches that a killed process leaves off anywhere."""
+
+from collections.abc import Callable, Sequence
+from time import monotonic, sleep
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.engine.text.errors import EngineError
+from contextopt.errors import Conflict, ContextoptError, ServiceUnavailable
+from contextopt.jobs import run_after_commit
+from contextopt.locks import Lock, hold_space, only_here
+from contextopt.lookups import find_one
+from contextopt.models import Assembly, Kind, Space, Team
+from contextopt.spaces.configs import find_config
+from memory.backtests.evidence import read_evidence
+from memory.backtests.inputs import BacktestIn
+from memory.backtests.models import Backtest, BacktestRow, BacktestState
+
+BACKTEST = "memory.tasks.backtest"
+# So many contexts are stored together. A process that dies computes these few again.
+BATCH = 10
+# A page waits so long for a short backtest.
+AT_ONCE_SECONDS = 2.0
+WAIT_SECONDS = 0.2
+# Of one space, at the same time.
+RUNNING_MAX = 3
+# Older backtests of a space are deleted.
+KEPT = 20
+REFUSED = "refused"
+UNAVAILABLE = "unavailable"
+WRITTEN = (
+    "is_done", "tokens_after", "change", "empty_after", "is_reconstructed", "added", "removed", "evidence",
+    "evidence_before", "evidence_after", "lost", "gained", "reason", "message",
+)  # fmt: skip
+
+log = structlog.get_logger(__name__)
+
+
+def find_backtest(team: Team, backtest_id: int) -> Backtest:
+    """Return the team's backtest with its space and config.
+
+    Raises:
+        NotFound: the team has no such backtest.
+    """
+    rows = Backtest.objects.of_team(team).select_related("space__team", "config")
+    return find_one(rows.filter(pk=backtest_id), f"backtest {backtest_id}")
+
+
+@transaction.atomic
+def start_backtest(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
+    """Choose the contexts, without computing anything yet.
+
+    Raises:
+        NotFound: the space has no such version of settings.
+        Conflict: the space has no contexts yet, or other backtests of it are running.
+    """
+    hold_space(space.pk)
+    Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+    config = find_config(space, data.config)
+    if Backtest.objects.filter(space=space).running().count() >= RUNNING_MAX:
+        raise Conflict(f"{RUNNING_MAX} backtests of this space are running; wait for one or cancel it")
+    logged = Assembly.objects.filter(space=space, kind=Kind.SPACE).newest_first()[: data.last]
+    if not (chosen := list(logged)):
+        raise Conflict("this space has no logged contexts yet")
+    backtest = Backtest.objects.create(space=space, config=config, last=data.last, created_by=actor[:160])
+    # The oldest first, so that the newest have the highest ids.
+    BacktestRow.objects.bulk_create(
+        BacktestRow(
+            backtest=backtest, assembly=each, tokens_before=each.tokens_after, empty_before=each.is_empty
+        )
+        for each in reversed(chosen)
+    )  # fmt: skip
+    _forget_old(space)
+    return backtest
+
+
+def _forget_old(space: Space) -> None:
+    old = space.backtests.exclude(state=BacktestState.RUNNING).newest_first()[KEPT:]
+    Backtest.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+
+
+def start_and_begin(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
+    """Start a backtest and compute the first contexts at once; a worker goes on with the rest.
+
+    Raises:
+        NotFound, Conflict: see `start_backtest`.
+    """
+    backtest = start_backtest(space=space, data=data, actor=actor)
+    if work_on(backtest, seconds=AT_ONCE_SECONDS):
+        run_after_commit(BACKTEST, backtest.pk)
+    return backtest
+
+
+def cancel_backtest(*, backtest: Backtest) -> Backtest:
+    """Stop a backtest. The rows that were computed stay.
+
+    Raises:
+        Conflict: it is not running.
+    """
+    running = Backtest.objects.filter(pk=backtest.pk).running()
+    if not running.update(state=BacktestState.CANCELLED, finished_at=timezone.now()):
+        raise Conflict("this backtest is not running any more")
+    backtest.refresh_from_db(fields=["state", "finished_at"])
+    return backtest
+
+
+def complete(backtest: Backtest, on_batch: Callable[[Backtest], None] | None = None) -> None:
+    """Compute all contexts, or wait for the process that is computing them."""
+    while backtest.is_running:
+        if not work_on(backtest, seconds=AT_ONCE_SECONDS, on_batch=on_batch):
+            backtest.refresh_from_db(fields=["state", "finished_at"])
+            sleep(WAIT_SECONDS * backtest.is_running)
+
+
+def work_on(
+    backtest: Backtest, *, seconds: float, on_batch: Callable[[Backtest], None] | None = None
+) -> bool:
+    """Compute further contexts for so long; return whether the caller should go on later.
+
+    If another process is working on the backtest, return false at once.
+    """
+    with only_here(Lock.BACKTEST, backtest.pk) as is_ours:
+        if not is_ours:
+            return False
+        ends = monotonic() + seconds
+        while _is_running(backtest):
+            if not (batch := _next_rows(backtest)):
+                _finish(backtest)
+                return False
+            _compute(backtest, batch)
+            if on_batch is not None:
+                on_batch(backtest)
+            if monotonic() > ends:
+                return True
+        return False
+
+
+def _is_running(backtest: Backtest) -> bool:
+    backtest.refresh_from_db(fields=["state", "finished_at"])
+    return backtest.is_running
+
+
+def _next_rows(backtest: Backtest) -> list[BacktestRow]:
+    rows = backtest.rows.waiting().select_related(
+        "assembly__payload", "assembly__space", "assembly__config", "assembly__team"
+    )
+    return list(rows.order_by("-pk")[:BATCH])
+
+
+def _compute(backtest: Backtest, rows: Sequence[BacktestRow]) -> None:
+    evidence = read_evidence(backtest.space, [row.assembly for row in rows])
+    asked = ReplayIn(config=backtest.config.version)
+    for row in rows:
+        _fill(row, asked, evidence.get(row.assembly_id, frozenset()))
+    with transaction.atomic():
+        hold_space(backtest.space_id)
+        BacktestRow.objects.bulk_update(rows, WRITTEN)
+        backtest.worked_at = timezone.now()
+        backtest.save(update_fields=["worked_at"])
+
+
+def _fill(row: BacktestRow, asked: ReplayIn, evidence: frozenset[int]) -> None:
+    """Write the outcome of one replay into its row."""
+    row.is_done = True
+    try:
+        again = replay_assembly(row.assembly, asked)
+    except ServiceUnavailable as error:
+        row.reason, row.message = UNAVAILABLE, str(error)
+    except (ContextoptError, EngineError) as error:
+        row.reason, row.message = REFUSED, str(error)
+    else:
+        for name, value in _outcome(row, again, evidence).items():
+            setattr(row, name, value)
+
+
+def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[str, Any]:
+    if again.result is None:
+        return {"reason": str(again.reason), "message": again.message}
+    tokens = again.result.certificate.tokens
+    before = set(row.assembly.payload.ledger["order"])
+    after = (before | set(again.added)) - set(again.removed)
+    return {
+        "tokens_after": tokens,
+        "change": abs(tokens - row.tokens_before),
+        "empty_after": again.result.stage >= 3 and not again.result.stats.records_included,
+        "is_reconstructed": again.is_reconstructed,
+        "added": again.added,
+        "removed": again.removed,
+        "evidence": sorted(evidence),
+        "evidence_before": len(evidence & before),
+        "evidence_after": len(evidence & after),
+        "lost": sorted((evidence & before) - after),
+        "gained": sorted((evidence & after) - before),
+    }
+
+
+def _finish(backtest: Backtest) -> None:
+    now = timezone.now()
+    Backtest.objects.filter(pk=backtest.pk).running().update(state=BacktestState.DONE, finished_at=now)
+    backtest.refresh_from_db(fields=["state", "finished_at"])
+    log.info("backtest_finished", backtest_id=backtest.pk, state=backtest.state)

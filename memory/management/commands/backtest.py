@@ -1,0 +1,87 @@
+"""`manage.py backtest SPACE`"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from contextopt.errors import Conflict
+from contextopt.management.base import (
+    ACTOR,
+    DONE,
+    REJECTED,
+    Progress,
+    ReportingCommand,
+    parse_input,
+    space_of,
+    team_of,
+)
+from memory.backtests.backtests import REFUSED, UNAVAILABLE, complete, start_backtest
+from memory.backtests.figures import FIGURES, figures_of
+from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
+from memory.models import Backtest, BacktestState
+
+REASONS_SHOWN = 20
+
+
+class Command(ReportingCommand):
+    help = (
+        "Compute the last contexts of a space again under another version of its settings, such as a draft, "
+        "and report what would change: tokens, empty contexts, and the records known to matter. A worker "
+        "goes on with an interrupted backtest. Exits 1 if a request is refused under those settings."
+    )
+
+    backtest: Backtest | None = None
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("space", metavar="SPACE")
+        parser.add_argument("--config", metavar="VERSION", help="version of the space's settings, required")
+        parser.add_argument(
+            "--last",
+            metavar="N",
+            default=LAST_DEFAULT,
+            help=f"how many contexts, up to {LAST_MAX:,} (default: {LAST_DEFAULT})",
+        )
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        given = {name: options[name] for name in ("config", "last") if options[name] is not None}
+        data = parse_input(BacktestIn, given)
+        space = space_of(team_of(options), options["space"])
+        backtest = self.backtest = start_backtest(space=space, data=data, actor=ACTOR)
+        progress = Progress(self.stderr)
+        complete(backtest, lambda so_far: _show(so_far, progress))
+        if backtest.state != BacktestState.DONE:
+            raise Conflict(f"backtest {backtest.pk} was cancelled")
+        self._answer(backtest, is_json=options["json"])
+        refused = backtest.rows.filter(reason__in=[REFUSED, UNAVAILABLE])
+        return REJECTED if refused.exists() else DONE
+
+    def how_far(self) -> str:
+        done = figures_of(self.backtest).done if self.backtest else 0
+        return f"Interrupted after {done:,} contexts. A worker computes the rest."
+
+    def _answer(self, backtest: Backtest, *, is_json: bool) -> None:
+        found = figures_of(backtest)
+        reasons = [
+            {"id": row.assembly_id, "reason": row.reason, "message": row.message}
+            for row in backtest.rows.not_replayable().order_by("-pk")
+        ]
+        if is_json:
+            shown = {name: getattr(found, name) for name in FIGURES}
+            self.print_json({"id": backtest.pk, **shown, "not_replayable": reasons})
+            return
+        self.stdout.write(
+            f"{backtest.space.name}, config v{backtest.config.version}: {found.replayed:,} of "
+            f"{found.assemblies:,} contexts, {found.tokens_before:,} → {found.tokens_after:,} tokens, "
+            f"{found.empty_before:,} → {found.empty_after:,} empty, {found.evidence_kept:,} of "
+            f"{found.evidence:,} records known to matter ({found.evidence_before:,} before)"
+        )
+        for each in reasons[:REASONS_SHOWN]:
+            self.stdout.write(f"assembly {each['id']}: not replayable ({each['reason']}). {each['message']}")
+        if (more := len(reasons) - REASONS_SHOWN) > 0:
+            self.stdout.write(f"and {more:,} more in --json")
+
+
+def _show(backtest: Backtest, progress: Progress) -> None:
+    found = figures_of(backtest)
+    progress.show(f"{found.done:,} of {found.assemblies:,} computed")

@@ -1,0 +1,77 @@
+"""From a downvoted answer to the record that was missing, to a draft, its backtest, and its publication."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Space, Team
+from contextopt.spaces.configs import publish_settings
+from tests import factories
+from tests.memory.backtests.conftest import ask_all
+from tests.memory.factories import make_review
+from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
+
+PET = ASKED[0][1]
+# A folder for pictures to look at.
+PICTURES = os.environ.get("PICTURES", "")
+
+
+def take(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    """A space whose settings leave room for one record."""
+    found = factories.make_space(team)
+    make_talk(found)
+    publish_settings(space=found, created_by="test", question_max_records=1)
+    ask_all(found, rounds=3)
+    make_review(found, query=PET, as_of=SAID_AT)
+    return found
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_from_a_downvote_to_a_published_draft(
+    scheme: str,
+    width: int,
+    space: Space,
+    open_page: Callable[..., Page],
+    check_accessibility: Callable[[Page], None],
+) -> None:
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.goto("/review/")
+    page.get_by_role("button", name="Review next").first.click()
+    page.get_by_text("Context missing").click()
+    page.locator("input[name=record_ids]").last.check()
+    page.get_by_role("button", name="Save and add to questions").click()
+    expect(page.get_by_text("Added to")).to_be_visible()
+
+    reviewed = space.assemblies.latest("pk")
+    page.goto(f"/assemblies/{reviewed.pk}/what-if/")
+    page.locator("#what-if [name=question_max_records]").fill("10")
+    page.get_by_role("button", name="Save as draft config").click()
+    expect(page.get_by_text("Version 3 is saved as a draft.")).to_be_visible()
+    page.get_by_role("link", name="Backtest version 3").click()
+    take(page, f"backtests-{width}")
+    check_accessibility(page)
+    page.get_by_role("button", name="Start backtest").click()
+
+    expect(page.get_by_role("heading", name="and more of the evidence kept")).to_be_visible()
+    expect(page.locator("#plot-tokens .bars")).to_have_count(2)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check_accessibility(page)
+    take(page, f"backtest-{width}")
+    page.get_by_role("link", name="Gained evidence").click()
+    row = page.get_by_role("row").filter(has_text=f"{reviewed.pk}")
+    expect(row).to_contain_text("1 gained")
+    row.get_by_role("link", name="Compare").click()
+    expect(page.get_by_role("heading", name="Records in and out")).to_be_visible()
+    page.go_back()
+    page.get_by_role("button", name="Publish v3").click()
+    expect(page.get_by_text("Version 3 is active.")).to_be_visible()
+    assert space.configs.active().get().version == 3

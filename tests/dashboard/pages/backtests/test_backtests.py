@@ -1,0 +1,181 @@
+import json
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from contextopt.assemblies.purge import purge_record
+from memory.backtests.backtests import complete, start_backtest
+from memory.backtests.inputs import BacktestIn
+from memory.models import Backtest, QuestionSet
+from memory.questions.sets import set_minimum
+from tests.dashboard.conftest import HTMX
+from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
+from tests.memory.questions.conftest import make_questions
+
+__all__ = ["asked", "draft", "talk"]
+
+pytestmark = pytest.mark.django_db
+
+
+def run(space, config, last=200) -> Backtest:
+    found = start_backtest(space=space, data=BacktestIn(config=config.version, last=last), actor="test")
+    complete(found)
+    return found
+
+
+def html_of(client: Client, url: str, status: int = 200) -> str:
+    response = client.get(url)
+    assert response.status_code == status, response.content
+    return response.content.decode()
+
+
+def test_an_empty_list_says_what_to_do(owner_client, space) -> None:
+    html = html_of(owner_client, "/backtests/")
+    assert "No backtests yet" in html
+    assert "manage.py backtest SPACE --config VERSION" in html
+    assert "Start backtest" not in html
+
+
+def test_a_draft_is_backtested_from_the_settings_page(owner_client, space, asked, draft) -> None:
+    html = html_of(owner_client, f"/spaces/{space.slug}/settings/")
+    assert f"/backtests/?space={space.slug}&amp;config={draft.version}" in html
+    form = html_of(owner_client, f"/backtests/?space={space.slug}&config={draft.version}")
+    assert re.search(rf'<option value="{draft.version}" selected>v{draft.version}, draft', form)
+    response = owner_client.post(
+        f"/backtests/?space={space.slug}", {"config": draft.version, "last": 3}, follow=True
+    )
+    html = response.content.decode()
+    assert "fewer tokens" in html
+    assert "of 3" in html
+    assert Backtest.objects.get().created_by == "user:olga"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"config": 9, "last": 3}, "Select a valid choice"),
+        ({"config": 2, "last": 5_001}, "less than or equal to 5000"),
+        ({"config": 2}, "required"),
+    ],
+)
+def test_a_bad_form_says_why(owner_client, space, asked, draft, data, words) -> None:
+    response = owner_client.post(f"/backtests/?space={space.slug}", data)
+    assert response.status_code == 422
+    assert words in response.content.decode()
+
+
+def test_a_space_without_contexts_says_so(owner_client, space, draft) -> None:
+    response = owner_client.post(f"/backtests/?space={space.slug}", {"config": draft.version, "last": 3})
+    assert response.status_code == 422
+    assert "no logged contexts yet" in response.content.decode()
+
+
+def test_shows_figures_rows_and_the_changed_settings(owner_client, space, asked, draft) -> None:
+    make_questions(space)
+    found = run(space, draft)
+    html = html_of(owner_client, f"/backtests/{found.pk}/")
+    assert f"keeps {sum(row.evidence_after for row in found.rows.all())} of the 4 records" in html
+    assert "question_max_records" in html
+    for row in found.rows.all():
+        assert f"/assemblies/{row.assembly_id}/what-if/?config={draft.version}" in html
+        assert f"{row.tokens_before} → {row.tokens_after}" in html
+    island = json.loads(re.search(r'id="chart-data"[^>]*>(.*?)</script>', html).group(1))
+    lists = island["lists"]
+    drawn = [lists[trace["lists"]["y"]] for trace in island["figures"]["tokens"]["data"]]
+    rows = found.rows.order_by("assembly_id")
+    assert drawn == [[row.tokens_before for row in rows], [row.tokens_after for row in rows]]
+
+
+def test_the_comparison_opens(owner_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    html = html_of(owner_client, f"/backtests/{found.pk}/")
+    for address in set(re.findall(r'href="(/assemblies/\d+/what-if/[^"]*)"', html)):
+        row = found.rows.get(assembly_id=re.search(r"\d+", address).group())
+        assert f"{row.tokens_before} → {row.tokens_after}" in html_of(owner_client, address)
+
+
+def test_tabs_show_their_rows(owner_client, space, asked, talk) -> None:
+    make_questions(space)
+    found = run(space, make_draft(space, context_tokens=30))
+    lost = html_of(owner_client, f"/backtests/{found.pk}/?show=lost")
+    assert lost.count("1 of 1 lost") == 4
+    assert html_of(owner_client, f"/backtests/{found.pk}/?show=empty").count('tag drop">empty') == 4
+    assert "Compare" not in html_of(owner_client, f"/backtests/{found.pk}/?show=more")
+    purge_record(record=talk[0], actor="test")
+    skipped = run(space, make_draft(space))
+    html = html_of(owner_client, f"/backtests/{skipped.pk}/?show=skipped")
+    assert "No context could be replayed" in html
+    assert html.count("been purged since") == 4
+
+
+def test_a_running_backtest_polls_and_ends(owner_client, space, talk, draft) -> None:
+    ask_all(space, rounds=3)
+    found = start_backtest(space=space, data=BacktestIn(config=draft.version), actor="test")
+    url = f"/backtests/{found.pk}/"
+    html = html_of(owner_client, url)
+    assert "0 of 12 contexts computed" in html
+    assert 'hx-trigger="every 1s"' in html
+    poll = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
+    assert poll.content.decode().lstrip().startswith('<div id="progress"')
+    complete(found)
+    ended = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
+    assert ended["HX-Refresh"] == "true"
+
+
+def test_cancels(owner_client, space, talk, draft) -> None:
+    ask_all(space)
+    found = start_backtest(space=space, data=BacktestIn(config=draft.version), actor="test")
+    html = owner_client.post(f"/backtests/{found.pk}/cancel", follow=True).content.decode()
+    assert "cancelled after 0 of 4 contexts" in html
+    again = owner_client.post(f"/backtests/{found.pk}/cancel", follow=True).content.decode()
+    assert "not running any more" in again
+
+
+def test_publishes_what_was_tested(owner_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    html = owner_client.post(f"/backtests/{found.pk}/publish", follow=True).content.decode()
+    assert f"Version {draft.version} is active." in html
+    assert space.configs.active().get().version == draft.version
+    assert f"Publish v{draft.version}" not in html
+
+
+def test_publishing_goes_through_the_guard(owner_client, space, asked, talk) -> None:
+    questions: QuestionSet = make_questions(space)
+    set_minimum(question_set=questions, min_recall=0.9, actor="test")
+    draft = make_draft(space, context_tokens=30)
+    found = run(space, draft)
+    html = owner_client.post(f"/backtests/{found.pk}/publish", follow=True).content.decode()
+    assert "below its minimum of 0.900" in html
+    assert space.configs.active().get().version == 1
+
+
+def test_roles_and_outsiders(teammate_client, outsider_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    assert "Publish" not in html_of(teammate_client, f"/backtests/{found.pk}/")
+    for address in (f"/backtests/{found.pk}/publish", f"/backtests/{found.pk}/cancel"):
+        assert teammate_client.post(address).status_code == 403
+        assert outsider_client.post(address).status_code == 404
+    assert teammate_client.post(f"/backtests/?space={space.slug}", {}).status_code == 403
+    assert outsider_client.get(f"/backtests/{found.pk}/").status_code == 404
+    assert outsider_client.get(f"/backtests/?space={space.slug}").status_code == 404
+    assert f"/backtests/{found.pk}/" not in html_of(outsider_client, "/backtests/")
+
+
+def test_questions_are_shown_as_text(owner_client, space, talk, draft) -> None:
+    ask(space, "<b>Which</b> pet?")
+    html = html_of(owner_client, f"/backtests/{run(space, draft).pk}/")
+    assert "&lt;b&gt;Which&lt;/b&gt; pet?" in html
+
+
+def test_as_many_queries_for_many_rows(owner_client, space, talk, draft) -> None:
+    counts = []
+    for rounds in (1, 6):
+        ask_all(space, rounds=rounds)
+        found = run(space, draft)
+        with CaptureQueriesContext(connection) as queries:
+            html_of(owner_client, f"/backtests/{found.pk}/")
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
