@@ -104,7 +104,7 @@ def cancel_backtest(*, backtest: Backtest) -> Backtest:
     """
     running = Backtest.objects.filter(pk=backtest.pk).running()
     if not running.update(state=BacktestState.CANCELLED, finished_at=timezone.now()):
-        raise Conflict("this backtest is not running any more")
+        raise Conflict("this backtest is no longer running")
     backtest.refresh_from_db(fields=["state", "finished_at"])
     return backtest
 

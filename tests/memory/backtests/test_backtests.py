@@ -134,7 +134,7 @@ def test_a_cancelled_backtest_keeps_what_was_computed(space, talk, draft) -> Non
     cancel_backtest(backtest=backtest)
     assert not work_on(backtest, seconds=9)
     assert (backtest.state, figures_of(backtest).done) == (BacktestState.CANCELLED, BATCH)
-    with pytest.raises(Conflict, match="not running"):
+    with pytest.raises(Conflict, match="no longer running"):
         cancel_backtest(backtest=backtest)
 
 

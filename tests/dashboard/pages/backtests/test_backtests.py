@@ -131,7 +131,7 @@ def test_cancels(owner_client, space, talk, draft) -> None:
     html = owner_client.post(f"/backtests/{found.pk}/cancel", follow=True).content.decode()
     assert "cancelled after 0 of 4 contexts" in html
     again = owner_client.post(f"/backtests/{found.pk}/cancel", follow=True).content.decode()
-    assert "not running any more" in again
+    assert "no longer running" in again
 
 
 def test_publishes_what_was_tested(owner_client, space, asked, draft) -> None:
