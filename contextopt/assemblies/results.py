@@ -100,7 +100,7 @@ class AssemblyResult:
             "allocation": asdict(self.allocation),
             "stats": stats,
             "baselines": self.baselines(),
-            "certificate": {**asdict(self.certificate), "total_tokens": self.certificate.total_tokens},
+            "certificate": self.certificate.to_json(),
             "placement": self.placement(),
             "included": [
                 _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]

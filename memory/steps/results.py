@@ -1,6 +1,6 @@
 """The result of a step: its text, ledger and proof, and its JSON form for the API and commands."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.ledgers import EntryJson
@@ -54,7 +54,7 @@ class StepResult:
             "budget_tokens": asked.budget,
             "text": self.text,
             "sections": [section.to_json() for section in self.sections],
-            "certificate": asdict(self.certificate),
+            "certificate": self.certificate.to_json(),
             "warnings": warnings_json(self.warnings),
             "full_tokens": self.full_tokens,
             "saved_tokens": self.saved_tokens,

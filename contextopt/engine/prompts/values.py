@@ -1,6 +1,6 @@
 """The input and output values of an assembly. All are immutable and validated on creation."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
@@ -234,6 +234,9 @@ class Certificate:
     @property
     def total_tokens(self) -> int:
         return self.tokens + self.carried_tokens
+
+    def to_json(self) -> dict[str, int | str]:
+        return {**asdict(self), "total_tokens": self.total_tokens}
 
 
 @dataclass(frozen=True, slots=True)
