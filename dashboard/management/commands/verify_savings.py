@@ -1,13 +1,14 @@
 """`manage.py verify_savings`"""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from contextopt.agents.timeline.verify import Accounts, verify_account
+from contextopt.assemblies.replay.verify import differences_of, replay_last
 from contextopt.assemblies.verify import Difference, compare, recompute
 from contextopt.inputs import Moment
 from contextopt.management.base import (
@@ -28,6 +29,7 @@ CHUNK = 500
 DIFFERENCES_KEPT = 10_000
 SOURCES = {
     "assembly": "the payload gives",
+    "replay": "the engine gives",
     "task": "its assemblies add up to",
     "rollup": "the log adds up to",
     "evaluation": "its questions give",
@@ -36,8 +38,15 @@ SOURCES = {
 }
 
 
+REPLAYS_MAX = 100_000
+
+
 class Since(BaseModel):
     since: Moment | None = None
+
+
+class Replays(BaseModel):
+    replays: Annotated[int, Field(ge=0, le=REPLAYS_MAX)] = 0
 
 
 class Command(ReportingCommand):
@@ -45,7 +54,8 @@ class Command(ReportingCommand):
         "Recompute every stored figure from what it was made of, and list differences: those of the logged "
         "assemblies from the stored text and ledger and, without --space and --since, also the accounts of "
         "tasks, the Overview's sums, the recall on question sets, and what votes and reviews copied from "
-        "their assembly. Nothing is changed."
+        "their assembly. With --replays, compute the last contexts again from the records as they were. "
+        "Nothing is changed."
     )
     checked = total = purged = 0
 
@@ -55,17 +65,23 @@ class Command(ReportingCommand):
             "--since", metavar="MOMENT", help="only assemblies logged at or after this date or date-time"
         )
 
+        parser.add_argument(
+            "--replays", metavar="N", type=int, default=0, help="also replay the last N contexts of spaces"
+        )
+
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
+        replays = parse_input(Replays, {"replays": options["replays"]}).replays
         payloads = self._payloads(options, team)
         self.differences: list[dict[str, object]] = []
         self.total = self.checked = self.purged = 0
         accounts = self._check_assemblies(payloads)
         is_whole = options["space"] is None and options["since"] is None
-        self.counts = dict.fromkeys(("tasks", "rollups", "evaluations", "ratings"), 0)
+        self.counts = dict.fromkeys(("tasks", "rollups", "evaluations", "ratings", "replays"), 0)
         if is_whole:
             self.counts["tasks"] = self._check_accounts(accounts, team.pk, payloads)
             self._check_sums(team.pk)
+        self._check_replays(team.pk, replays)
         self._answer(options)
         if self.total > len(self.differences):
             self.stderr.write(f"{self.total - len(self.differences):,} more differences are not listed.")
@@ -105,6 +121,14 @@ class Command(ReportingCommand):
         self.counts["rollups"] = count_rollups(team_id)
         self.counts["evaluations"] = count_evaluations(team_id)
         self.counts["ratings"] = count_copies(team_id)
+
+    def _check_replays(self, team_id: int, last: int) -> None:
+        progress = Progress(self.stderr)
+        for again in replay_last(team_id, last):
+            self.counts["replays"] += again.result is not None
+            for found in differences_of(again):
+                self._note("replay", again.assembly.pk, found)
+            progress.show(f"{self.counts['replays']:,} contexts replayed")
 
     def _note(self, subject: str, number: int | str, found: Difference) -> None:
         self.total += 1

@@ -6,14 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import F, Model
 from django.utils import timezone
 
 from contextopt.models import Assembly, Space, Team
 from contextopt.spaces.configs import publish_config
-from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.inputs import ConfigIn, RecordPatch
+from contextopt.spaces.records import update_record
 from dashboard.demo import load_demo
 from dashboard.models import (
     DayRollup,
@@ -109,6 +110,24 @@ def test_a_figure_of_an_assembly(space: Space, verify: Verify, figure: str, valu
     other = {"over_record_limit": F("over_record_limit") - 1} if figure == "low_relevance" else {}
     row = rewrite(**{figure: value}, **other)
     assert figure in figures([found for found in verify() if found.get("assembly") == row.pk])
+
+
+def test_replays_of_contexts_whose_records_changed(
+    space: Space, verify: Verify, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = space.records.earliest("pk")
+    update_record(record=record, changes=RecordPatch(title="Renamed since"), actor="test")
+    call_command("verify_savings", "--replays", "2")
+    assert "and 2 replays checked, 0 figures differ." in capsys.readouterr().out
+    row = rewrite(sha256="0" * 64)
+    assert not [found for found in verify() if "replay" in found]
+    (found,) = (found for found in verify("--replays", "9") if "replay" in found)
+    assert (found["replay"], found["figure"], found["stored"]) == (row.pk, "sha256", "0" * 64)
+
+
+def test_the_number_of_replays_has_a_limit(team: Team) -> None:
+    with pytest.raises(CommandError, match="--replays: must be at least 0"):
+        call_command("verify_savings", "--replays", "-1")
 
 
 def test_an_assembly_of_another_config(space: Space, verify: Verify) -> None:
