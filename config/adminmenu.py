@@ -73,6 +73,7 @@ GROUPS = (
             ("memory.reviewitem", "rate_review"),
             ("memory.questionset", "quiz"),
             ("memory.evaluation", "speed"),
+            ("memory.backtest", "replay"),
         ),
     ),
 )

@@ -1,7 +1,7 @@
 """The only way to filter a phase's context: active profile → engine → log."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -40,7 +40,7 @@ class FilterResult:
             "text": self.text,
             **figures(self.outcome),
             "trimmed": [cut._asdict() for cut in self.outcome.trimmed],
-            "certificate": asdict(self.certificate),
+            "certificate": self.certificate.to_json(),
         }
 
 

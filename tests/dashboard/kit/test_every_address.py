@@ -16,6 +16,8 @@ from contextopt.models import Membership, Role, Team, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from dashboard import urls
+from memory.backtests.backtests import start_backtest
+from memory.backtests.inputs import BacktestIn
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories
@@ -45,6 +47,8 @@ PAGES = {
     "space_proof": True,
     "record": True,
     "question_sets": False,
+    "backtests": False,
+    "backtest": True,
     "question_set": True,
     "question": True,
     "question_records": True,
@@ -132,6 +136,9 @@ ACTIONS = {
     "chat_vote": (Role.REVIEWER, True),
     "assembly_vote": (Role.REVIEWER, True),
     "assembly_what_if_draft": (Role.EDITOR, True),
+    "backtests": (Role.EDITOR, False),
+    "backtest_cancel": (Role.EDITOR, True),
+    "backtest_publish": (Role.EDITOR, True),
     "review_rules": (Role.ADMIN, False),
     "review_next": (Role.REVIEWER, False),
     "review_verdict": (Role.REVIEWER, True),
@@ -206,6 +213,7 @@ def address(team: Team) -> Callable[[str], str]:
     with override_settings():
         answer = factories.make_answer(conversation, settings)
     item = make_review(space)
+    backtest = start_backtest(space=space, data=BacktestIn(config=1), actor="test")
     member = team.memberships.first() or Membership.objects.create(
         team=team, user=factories.make_user("mia"), role=Role.VIEWER
     )
@@ -227,6 +235,7 @@ def address(team: Team) -> Callable[[str], str]:
             "answer_id": answer.pk,
             "item_id": item.pk,
             "set_id": question_set.pk,
+            "backtest_id": backtest.pk,
             "question_id": question.pk,
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
