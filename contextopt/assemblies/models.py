@@ -139,8 +139,8 @@ class Assembly(models.Model):
     )
     # Tokens of earlier blocks that stay in the prompt. `tokens_after` includes them.
     carried_tokens = models.PositiveIntegerField(default=0, db_default=0)
-    # Of the prompt's parts that the request tells: their tokens, those of the beginning that the last prompt
-    # of the conversation had too, and those of it that the provider's cache should still hold.
+    # Tokens of the prompt, as far as the request tells its parts: all, those of the beginning that the
+    # conversation's last prompt had too, and those of it that the provider's cache should still hold.
     prompt_tokens = models.PositiveIntegerField(null=True)
     shared_prefix_tokens = models.PositiveIntegerField(null=True)
     cached_tokens = models.PositiveIntegerField(null=True)
@@ -213,7 +213,7 @@ class Assembly(models.Model):
             models.Index(
                 fields=["team", "-created_at", "-id"], condition=Q(kind="agent"), name="assembly_agent"
             ),
-            # What one task was sent, in order.
+            # The contexts of one task, in order.
             models.Index(
                 fields=["task", "created_at", "id"], condition=Q(task__isnull=False), name="assembly_task"
             ),

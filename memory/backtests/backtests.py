@@ -22,7 +22,7 @@ from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow, BacktestState
 
 BACKTEST = "memory.tasks.backtest"
-# So many contexts are stored together. A process that dies computes these few again.
+# The contexts stored together. A process that dies computes at most these again.
 BATCH = 10
 # A page waits so long for a short backtest.
 AT_ONCE_SECONDS = 2.0

@@ -31,7 +31,7 @@ from contextopt.spaces.versions import RecordVersion, read_changed
 
 # At most this many of the records that changed since are considered.
 CHANGED_MAX = 2_000
-# If later records take the places of the candidates, ask for as many more, this often.
+# How often to ask for as many candidates again, if later records took their places.
 ROUNDS = 4
 
 

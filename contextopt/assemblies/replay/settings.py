@@ -28,7 +28,7 @@ def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
 
     Raises:
         NotFound: the space has no such version.
-        Conflict: the request cannot be made any more under another version.
+        Conflict: the request can no longer be made under another version.
         InvalidInput, InvalidValue: a setting is outside its range; the error names it.
     """
     config = material.config if data.config is None else _config_of(material, data.config)

@@ -15,7 +15,7 @@ from dashboard.kit.formats import decimals, whole
 from dashboard.kit.ledgers import find_titles, weights_of
 
 CHOICES = 5
-# What each step makes sure of, in order.
+# The check that each step makes, in order.
 CHECKS = (
     (Step.NOT_IN_SPACE, "In the space at that time"),
     (Step.DELETED, "Not deleted"),

@@ -33,7 +33,7 @@ SPACES_OFFERED = 500
 CHARTED = 200
 ROWS_SHOWN = 50
 REPLAYED = Q(tokens_after__isnull=False)
-# What a tab shows, by its name in the query string.
+# The rows of each tab, by its name in the query string.
 TABS = {
     "": ("Changed most", REPLAYED),
     "lost": ("Lost evidence", ~Q(lost=[])),
