@@ -26,8 +26,8 @@ def _counted(histogram: Histogram, value: str) -> str:
     return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
 
 
-# Column → its expression over the rows `a` of the log. It has the type of the rollups' column: pages read both
-# together, and a conversion would take a third of the query's time.
+# Column → its expression over the rows `a` of the log, of the same type as in rollups: pages read both together,
+# and converting takes a quarter of the query's time.
 MEASURED = {
     "assemblies": "count(*)::integer",
     "truncated": "(count(*) FILTER (WHERE a.truncated))::integer",
