@@ -26,22 +26,23 @@ def _counted(histogram: Histogram, value: str) -> str:
     return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
 
 
-# Column → its expression over the rows `a` of the log.
+# Column → its expression over the rows `a` of the log, of the same type as in rollups: pages read both together,
+# and converting takes a quarter of the query's time.
 MEASURED = {
-    "assemblies": "count(*)",
-    "truncated": "count(*) FILTER (WHERE a.truncated)",
+    "assemblies": "count(*)::integer",
+    "truncated": "(count(*) FILTER (WHERE a.truncated))::integer",
     "records_filtered": "sum(a.records_filtered)",
     "records_included": "sum(a.records_included)",
-    "empties": f"count(*) FILTER (WHERE {EMPTY_SQL})",
+    "empties": f"(count(*) FILTER (WHERE {EMPTY_SQL}))::integer",
     "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
     "tokens_after": "sum(a.tokens_after)",
     "tokens_saved": (
-        f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)"
+        f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)::bigint"
     ),
     "ratios": f"coalesce(sum({_RATIO}), 0)",
-    "with_ratio": "count(*) FILTER (WHERE a.records_filtered > 0)",
+    "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
     "utilisations": f"coalesce(sum({_UTILISATION}), 0)",
-    "with_utilisation": f"count(*) FILTER (WHERE {_HAS_BUDGET})",
+    "with_utilisation": f"(count(*) FILTER (WHERE {_HAS_BUDGET}))::integer",
     ASSEMBLY_MS.name: _counted(ASSEMBLY_MS, "a.assembly_ms"),
     TOKENS.name: _counted(TOKENS, "a.tokens_after"),
     UTILISATION.name: _counted(UTILISATION, _UTILISATION),

@@ -37,9 +37,10 @@
 
   // Opens the rows behind some points, filtered and sorted as the chart wants.
   function follow(plot, points) {
-    const path = points.map((point) => point.customdata).find(Boolean);
-    if (!path) return;
-    const address = new URL(path, location.href);
+    const point = points.find(({ customdata }) => customdata);
+    if (!point) return;
+    // A trace may have the beginning of all its addresses.
+    const address = new URL(`${point.data.meta?.rows ?? ""}${point.customdata}`, location.href);
     for (const [name, value] of new URLSearchParams(plot.layout.meta?.rows)) address.searchParams.set(name, value);
     // Follow only addresses of this site: they came with the data.
     if (address.origin === location.origin) location.assign(address);
@@ -80,7 +81,7 @@
   const pointsAt = (plot, x) => plot.data.flatMap((trace, curveNumber) => {
     const pointNumber = trace.x.indexOf(x);
     if (pointNumber < 0 || trace.y[pointNumber] === null || trace.hoverinfo === "skip") return [];
-    return [{ curveNumber, pointNumber, x, name: trace.name, y: trace.y[pointNumber], customdata: trace.customdata?.[pointNumber] }];
+    return [{ curveNumber, pointNumber, x, data: trace, y: trace.y[pointNumber], customdata: trace.customdata?.[pointNumber] }];
   });
 
   const words = document.createElement("p");
@@ -90,7 +91,7 @@
 
   function readAloud(points) {
     const [{ x }] = points;
-    const figures = points.map(({ name, data, y }) => `${name ?? data?.name ?? ""} ${Number(y.toPrecision(3))}`.trim());
+    const figures = points.map(({ data, y }) => `${data.name ?? ""} ${Number(y.toPrecision(3))}`.trim());
     words.textContent = `${x.replace(/T00:00.*/, "").replace("T", " ").slice(0, 16)}: ${figures.join(", ")}`;
   }
 

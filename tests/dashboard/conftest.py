@@ -75,4 +75,6 @@ def figures_of(html: str) -> dict[str, object]:
     )
     for trace in (trace for figure in island["figures"].values() for trace in figure["data"]):
         trace.update({name: island["lists"][number] for name, number in trace.pop("lists").items()})
+        if "meta" in trace:
+            trace["customdata"] = [trace["meta"]["rows"] + span for span in trace["customdata"]]
     return island["figures"]

@@ -118,9 +118,9 @@ def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Jso
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 
 
-def wall_clock(period: Period) -> list[datetime]:
+def wall_clock(period: Period) -> list[str]:
     """Return the buckets' starts as local times of the team: the chart knows no time zones."""
-    return [_by_the_wall(edge, period) for edge in period.edges[:-1]]
+    return [_by_the_wall(edge, period).isoformat() for edge in period.edges[:-1]]
 
 
 def _by_the_wall(moment: datetime, period: Period) -> datetime:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -62,7 +61,7 @@ class PhaseData:
         return cls(series.period, tuple(_lines(series)), link)
 
     @cached_property
-    def moments(self) -> list[datetime]:
+    def moments(self) -> list[str]:
         return wall_clock(self.period)
 
     @cached_property

@@ -1,14 +1,13 @@
 """The overview's charts: rows in, Plotly figures out. Pure: no database, no clock, no theme.
 
-A colour is the name of a CSS variable, which `charts.js` replaces with the theme's. A point carries the URL
-of the assemblies behind it as its custom data. To add a chart, write its `build` function and its columns,
-and register it in `CHARTS`: page, table view and CSV follow from that.
+A colour is the name of a CSS variable, which `charts.js` replaces with the theme's. A trace has the URL of
+its assemblies in `meta`, and a point adds the query of its bucket, its custom data. To add a chart, write its
+`build` function and its columns, and register it in `CHARTS`: page, table view and CSV follow from that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dashboard.kit.charts.plots import (
@@ -50,40 +49,40 @@ KIND_COLOURS = {
 # Line labels closer than this share of the chart's height would overlap.
 LABEL_HEIGHT = 0.1
 
-type Link = Callable[[Bucket], str]
 type Pick = Callable[[Figures], float | None]
 
 
 @dataclass(frozen=True)
 class ChartData:
-    """The data of a figure; `link` returns the URL of a bucket's assemblies.
+    """The data of a figure; `rows` is the URL of its assemblies, to which a bucket's query is added.
 
-    `kind_links` does so for the assemblies of one kind; `votes` are those of each stage, where there are any.
-    `marks` are changes that may explain a figure.
+    `kind_rows` are those of each kind; `votes` are those of each stage, where there are any. `marks` are
+    changes that may explain a figure.
     """
 
     series: Series
     before: Series
-    link: Link
-    kind_links: Mapping[str, Link] = field(default_factory=dict)
+    rows: str
+    kind_rows: Mapping[str, str] = field(default_factory=dict)
     votes: Mapping[int, tuple[Proportion, ...]] = field(default_factory=dict)
     marks: Sequence[Mark] = ()
 
     @cached_property
-    def moments(self) -> list[datetime]:
+    def moments(self) -> list[str]:
         return wall_clock(self.series.period)
 
     @cached_property
-    def links(self) -> list[str]:
-        return [self.link(bucket) for bucket in self.series.period.buckets]
-
-    @cached_property
-    def links_of_kinds(self) -> dict[str, list[str]]:
-        buckets = self.series.period.buckets
-        return {kind: [link(bucket) for bucket in buckets] for kind, link in self.kind_links.items()}
+    def spans(self) -> list[str]:
+        return [bucket_query(bucket) for bucket in self.series.period.buckets]
 
     def values(self, pick: Pick) -> list[float | None]:
         return [pick(figures) for figures in self.series.points]
+
+
+@lru_cache(maxsize=2_000)
+def bucket_query(bucket: Bucket) -> str:
+    """Return a bucket as a query string of the list of assemblies; cached because polls ask for the same."""
+    return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +157,11 @@ def truncation_figure(data: ChartData) -> Plot:
 
 def saved_figure(data: ChartData) -> Plot:
     """Draw the tokens saved against what would have been sent, the kinds stacked."""
-    if len(data.kind_links) > 1:
+    if len(data.kind_rows) > 1:
         return stacked_figure(data)
     values = data.values(_saved)
     colours = [COSTLY if (value or 0) < 0 else SAVED for value in values]
-    return _bars(data, [_bar(data, "saved", values, data.links, colours)])
+    return _bars(data, [_bar(data, "saved", values, data.rows, colours)])
 
 
 def stacked_figure(data: ChartData) -> Plot:
@@ -170,7 +169,7 @@ def stacked_figure(data: ChartData) -> Plot:
     bars = [
         _bar(
             data, kind_name(kind), [_saved(figures) for figures in points],
-            data.links_of_kinds[kind], KIND_COLOURS[kind],
+            data.kind_rows[kind], KIND_COLOURS[kind],
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
@@ -182,12 +181,12 @@ def _saved(figures: Figures) -> float | None:
 
 
 def _bar(
-    data: ChartData, name: str, values: Sequence[float | None], links: list[str], colour: str | list[str]
+    data: ChartData, name: str, values: Sequence[float | None], rows: str, colour: str | list[str]
 ) -> Json:
     # An incomplete bucket is paler.
     last = 0.5 if data.series.period.is_incomplete else 1.0
     return bar(
-        name=name, x=data.moments, y=values, customdata=links,
+        name=name, x=data.moments, y=values, customdata=data.spans, meta={"rows": rows},
         hovertemplate=f"{plain(name)}: %{{y:,.0f}} tokens<extra></extra>",
         marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
     )  # fmt: skip
@@ -318,19 +317,19 @@ def kind_name(kind: str) -> str:
 
 def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
     """Draw the main line. The part leading to an incomplete bucket is dotted and ends hollow."""
-    x, y, links = data.moments, data.values(pick), data.links
+    x, y, spans = data.moments, data.values(pick), data.spans
     line = {"color": ACCENT, "width": 2}
-    label = _labelled(name, y, ACCENT, "middle right")
+    label = {**_labelled(name, y, ACCENT, "middle right"), "meta": {"rows": data.rows}}
     if not data.series.period.is_incomplete:
-        return [scatter(x=x, y=y, customdata=links, line=line, **label)]
+        return [scatter(x=x, y=y, customdata=spans, line=line, **label)]
     texts = label.pop("text")
     solid = scatter(
-        x=x[:-1], y=y[:-1], customdata=links[:-1], line=line, marker={"color": ACCENT, "size": 5},
+        x=x[:-1], y=y[:-1], customdata=spans[:-1], line=line, marker={"color": ACCENT, "size": 5},
         # Both traces have the second-to-last point; the hollow one writes the name.
         text=[*texts[:-2], ""], **label,
     )  # fmt: skip
     tail = scatter(
-        x=x[-2:], y=y[-2:], customdata=links[-2:], text=texts[-2:], line={**line, "dash": "dot"},
+        x=x[-2:], y=y[-2:], customdata=spans[-2:], text=texts[-2:], line={**line, "dash": "dot"},
         # The solid line already shows the value of the point before.
         hoverinfo=["skip", "all"],
         marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT},
@@ -342,7 +341,7 @@ def _measured(data: ChartData, name: str, pick: Pick) -> list[Json]:
 def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str, label_at: str) -> Json:
     """Draw a line for comparison: grey and thin."""
     return scatter(
-        x=data.moments, y=values, customdata=data.links,
+        x=data.moments, y=values, customdata=data.spans, meta={"rows": data.rows},
         line={"color": MUTED, "width": 1.5, "dash": dash}, **_labelled(name, values, MUTED, label_at),
     )  # fmt: skip
 

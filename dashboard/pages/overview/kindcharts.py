@@ -45,7 +45,7 @@ class _Line:
     name: str
     colour: str
     values: Sequence[float | None]
-    links: list[str]
+    rows: str
     # The votes behind each value, where values are shares of votes.
     counts: Sequence[int] = ()
 
@@ -69,7 +69,7 @@ def apart_figure(chart: Chart, data: ChartData) -> Plot:
     lines = [
         _Line(
             kind_name(kind), KIND_COLOURS[kind], [chart.leading.pick(point) for point in points],
-            data.links_of_kinds[kind],
+            data.kind_rows[kind],
         )
         for kind, points in data.series.kinds.items()
     ]  # fmt: skip
@@ -93,7 +93,7 @@ def votes_figure(data: ChartData) -> Plot:
     lines = [
         _Line(
             f"stage {stage}", STAGE_COLOURS.get(stage, "var(--ink-3)"), [point.rate for point in points],
-            data.links, [point.count for point in points],
+            data.rows, [point.count for point in points],
         )
         for stage, points in pooled.items()
     ]  # fmt: skip
@@ -149,7 +149,7 @@ def _trace(data: ChartData, line: _Line, dash: str) -> Json:
     counted = {"text": list(line.counts), **of_votes} if line.counts else {}
     return scatter(
         **counted, name=line.name, x=data.moments, y=line.values, mode="lines+markers",
-        customdata=line.links,
+        customdata=data.spans, meta={"rows": line.rows},
         marker={"color": line.colour, "size": 5, "symbol": symbols},
         line={"color": line.colour, "width": 2, "dash": dash},
     )  # fmt: skip

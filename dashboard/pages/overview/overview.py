@@ -1,8 +1,7 @@
 """The overview: measured figures, and observations about them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -23,7 +22,7 @@ from dashboard.kit.periods import Bucket
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.changes import PeriodChange, read_changes
-from dashboard.pages.overview.charts import CHARTS, ChartData, Link, draw_chart
+from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart
 from dashboard.pages.overview.diagnosis import observe, point_out
 from dashboard.pages.overview.figures import (
     Series,
@@ -81,7 +80,7 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
     narrowed = dict(parse_qsl(CHARTS[slug].rows)) if slug in CHARTS else {}
-    panel = replace(_panel(slug), table=_table(columns, series, _link(form, **narrowed)))
+    panel = replace(_panel(slug), table=_table(columns, series, _address(form, **narrowed)))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
     template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
     return render_page(request, template, {**context, "query": form.query()})
@@ -197,16 +196,16 @@ def _data(
     votes: Feedback | None,
     changes: list[PeriodChange],
 ) -> ChartData:
-    kinds = {kind: _link(form, kind=kind) for kind in series.kinds}
+    kinds = {kind: _address(form, kind=kind) for kind in series.kinds}
     marks = [Mark(change.at, change.mark) for change in changes]
-    return ChartData(series, before, _link(form), kinds, votes.points if votes else {}, marks)
+    return ChartData(series, before, _address(form), kinds, votes.points if votes else {}, marks)
 
 
 def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
     kept = {name: value for name, value in form.kept.items() if value}
     kept["version"] = kept.pop("config", "")
     asked = urlencode({name: kept[name] for name in ("space", "stage", "version", "phase") if kept.get(name)})
-    span = _span(Bucket(series.period.start, series.period.edges[-1]))
+    span = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
     return Places(
         rows,
         f"{reverse('dashboard:feedback_votes')}?rating=down&{span}{'&' if asked else ''}{asked}",
@@ -243,42 +242,25 @@ def _panel(slug: str) -> ChartPanel:
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 
-def _link(form: OverviewForm, **narrowed: str) -> Link:
-    """Return a function that maps a bucket to the URL of its assemblies, filtered further if asked."""
-    address = reverse("dashboard:assemblies")
-    kept = form.kept | narrowed
-    query = urlencode({name: value for name, value in kept.items() if value})
-
-    def link(bucket: Bucket) -> str:
-        return f"{address}?{query}&{_span(bucket)}" if query else f"{address}?{_span(bucket)}"
-
-    return link
+def _address(form: OverviewForm, **more: str) -> str:
+    """Return the URL of the assemblies that pass the filters and more. A bucket's query is yet to follow."""
+    query = urlencode({name: value for name, value in (form.kept | more).items() if value})
+    return f"{reverse('dashboard:assemblies')}?{query}{'&' if query else ''}"
 
 
 def _rows(form: OverviewForm, series: Series) -> Rows:
     """Return a function that maps additional filters to the URL of the whole period's assemblies."""
-    whole = _span(Bucket(series.period.start, series.period.edges[-1]))
-
-    def rows(more: Mapping[str, str]) -> str:
-        query = urlencode({name: value for name, value in (form.kept | dict(more)).items() if value})
-        return f"{reverse('dashboard:assemblies')}?{query}&{whole}"
-
-    return rows
+    whole = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
+    return lambda more: f"{_address(form, **more)}{whole}"
 
 
-@lru_cache(maxsize=2_000)
-def _span(bucket: Bucket) -> str:
-    """Return a bucket's part of a query string; cached because a page has each bucket in some twenty URLs."""
-    return f"start={bucket.start:%Y-%m-%dT%H:%M:%SZ}&end={bucket.end:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _table(columns: list[Cells], series: Series, link: Link) -> ChartTable:
+def _table(columns: list[Cells], series: Series, address: str) -> ChartTable:
     """Return the buckets as table rows, each with the URL of its assemblies; the last may be incomplete."""
     period = series.period
     rows = [
         TableRow(
             bucket_label(bucket, period),
-            link(bucket) if figures.assemblies else "",
+            f"{address}{bucket_query(bucket)}" if figures.assemblies else "",
             tuple(column.show(column.values[number]) for column in columns),
             bucket.end > period.until,
         )

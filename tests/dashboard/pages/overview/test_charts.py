@@ -25,7 +25,7 @@ def data_of(points: list[Figures], is_over: bool = False) -> ChartData:
     now = NOW if not is_over else datetime(2027, 1, 1, tzinfo=UTC)
     period = custom_period(NOW.date().replace(day=15 - len(points) + 1), NOW.date(), now, zone)
     series = Series(period, SOME, tuple(points))
-    return ChartData(series, Series(period.before(), SOME, tuple(points)), lambda b: f"/a?{b.start:%d}")
+    return ChartData(series, Series(period.before(), SOME, tuple(points)), "/a?")
 
 
 def coloured(value: object) -> object:
@@ -53,7 +53,9 @@ def test_a_figure_is_json_without_a_theme(slug: str, points: list[Figures]) -> N
 def test_points_lead_to_their_assemblies(slug: str) -> None:
     figure = CHARTS[slug].build(data_of([SOME] * 5, is_over=True)).to_plotly_json()
     # In Oslo, 15 June starts at 22:00 UTC on the 14th.
-    assert any(trace["customdata"][-1] == "/a?14" for trace in figure["data"] if "customdata" in trace)
+    day = "start=2026-06-14T22:00:00Z&end=2026-06-15T22:00:00Z"
+    assert all(trace["customdata"][-1] == day for trace in figure["data"])
+    assert all(trace["meta"] == {"rows": "/a?"} for trace in figure["data"])
 
 
 def test_a_bucket_that_is_not_over_is_a_dotted_line_with_a_hollow_end() -> None:
@@ -83,7 +85,7 @@ def test_an_area_is_not_drawn_over_gaps() -> None:
 
 def test_buckets_are_shown_by_the_teams_clock() -> None:
     trace = CHARTS["saved"].build(data_of([SOME] * 5)).to_plotly_json()["data"][0]
-    assert trace["x"][0] == datetime(2026, 6, 11)
+    assert trace["x"][0] == "2026-06-11T00:00:00"
 
 
 def test_lists_are_shared_and_fractions_short() -> None:
@@ -106,7 +108,7 @@ def test_lists_are_shared_and_fractions_short() -> None:
 def test_hours_have_a_clock_on_the_axis() -> None:
     period = recent_period("24h", NOW, ZoneInfo("UTC"))
     series = Series(period, SOME, (SOME,) * 24)
-    figure = CHARTS["time"].build(ChartData(series, series, lambda b: "/")).to_plotly_json()
+    figure = CHARTS["time"].build(ChartData(series, series, "/?")).to_plotly_json()
     assert figure["layout"]["xaxis"]["tickformat"] == "%H:%M"
 
 
@@ -120,9 +122,9 @@ def apart(points: list[Figures]) -> ChartData:
     """Return the data of two kinds, told apart."""
     data = data_of(points)
     kinds = {"space": tuple(points), "phase": tuple(points)}
-    links = {kind: lambda b, kind=kind: f"/{kind}" for kind in kinds}
+    rows = {kind: f"/?kind={kind}&" for kind in kinds}
     votes = {4: (Proportion(9, 10),) * len(points), 9: (NO_VOTES,) * len(points)}
-    return replace(data, series=replace(data.series, kinds=kinds), kind_links=links, votes=votes)
+    return replace(data, series=replace(data.series, kinds=kinds), kind_rows=rows, votes=votes)
 
 
 @pytest.mark.parametrize("slug", CHARTS)
@@ -132,7 +134,7 @@ def test_kinds_apart_are_a_line_each(slug: str, points: list[Figures]) -> None:
     go.Figure(coloured(figure))
     names = [trace["name"] for trace in figure["data"]]
     assert names == (["space", "phase"] if points[0].assemblies else [])
-    assert all(set(trace["customdata"]) == {f"/{trace['name']}"} for trace in figure["data"])
+    assert all(trace["meta"] == {"rows": f"/?kind={trace['name']}&"} for trace in figure["data"])
 
 
 def test_kinds_apart_have_a_column_each() -> None:
@@ -144,7 +146,7 @@ def test_savings_of_several_kinds_are_stacked() -> None:
     figure = CHARTS["saved"].build(apart([SOME] * 5)).to_plotly_json()
     go.Figure(coloured(figure))
     assert figure["layout"]["barmode"] == "relative"
-    assert [trace["customdata"][0] for trace in figure["data"]] == ["/space", "/phase"]
+    assert [trace["meta"]["rows"] for trace in figure["data"]] == ["/?kind=space&", "/?kind=phase&"]
 
 
 def test_votes_are_a_line_for_each_stage_that_has_some() -> None:
@@ -208,7 +210,7 @@ def test_a_chart_knows_how_to_narrow_and_sort_its_rows(slug: str) -> None:
 def test_a_single_day_cannot_be_zoomed_into() -> None:
     period = recent_period("24h", NOW, ZoneInfo("UTC"))
     series = Series(period, SOME, (SOME,) * 24)
-    layout = draw_chart(CHARTS["time"], ChartData(series, series, lambda b: "/")).layout
+    layout = draw_chart(CHARTS["time"], ChartData(series, series, "/?")).layout
     assert (layout["dragmode"], layout["xaxis"]["fixedrange"]) == (False, True)
 
 

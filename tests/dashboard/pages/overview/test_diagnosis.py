@@ -28,16 +28,16 @@ def test_nothing_is_said_about_nothing() -> None:
 
 
 def test_slow_is_above_the_target_and_not_at_it() -> None:
-    assert slugs(replace(FINE, p95_ms=500.0)) == []
-    assert slugs(replace(FINE, p95_ms=500.1)) == ["slow"]
+    assert slugs(FINE._replace(p95_ms=500.0)) == []
+    assert slugs(FINE._replace(p95_ms=500.1)) == ["slow"]
 
 
 def test_a_half_empty_budget() -> None:
-    assert slugs(replace(FINE, utilisation=0.49)) == ["half-empty"]
+    assert slugs(FINE._replace(utilisation=0.49)) == ["half-empty"]
 
 
 def test_truncation_in_most_requests() -> None:
-    assert slugs(replace(FINE, truncation_rate=0.51)) == ["truncated"]
+    assert slugs(FINE._replace(truncation_rate=0.51)) == ["truncated"]
 
 
 def test_a_stage_4_that_costs_more_than_stage_3() -> None:
@@ -53,9 +53,9 @@ def test_flat_scores() -> None:
 @pytest.mark.parametrize(
     ("total", "seen", "rows"),
     [
-        (replace(FINE, p50_ms=40.0, p95_ms=900.0), ("100", "40", "900", "500"), {"slow": "yes"}),
-        (replace(FINE, utilisation=0.12), ("15.0 records",), {"kind": "space"}),
-        (replace(FINE, truncation_rate=0.75), ("75 of 100",), {"truncated": "yes"}),
+        (FINE._replace(p50_ms=40.0, p95_ms=900.0), ("100", "40", "900", "500"), {"slow": "yes"}),
+        (FINE._replace(utilisation=0.12), ("15.0 records",), {"kind": "space"}),
+        (FINE._replace(truncation_rate=0.75), ("75 of 100",), {"truncated": "yes"}),
     ],
 )
 def test_what_was_seen_is_said_with_numbers_and_leads_to_the_rows(
@@ -80,7 +80,7 @@ def test_a_question_may_cost_more() -> None:
 def test_no_cause_is_called_certain() -> None:
     """A cause is one of several possible ones in a list, and never a sentence of its own."""
     totals = [
-        replace(FINE, p95_ms=900.0), replace(FINE, utilisation=0.1), replace(FINE, truncation_rate=0.9)
+        FINE._replace(p95_ms=900.0), FINE._replace(utilisation=0.1), FINE._replace(truncation_rate=0.9)
     ]  # fmt: skip
     for total in totals:
         (observation,) = found(total)
