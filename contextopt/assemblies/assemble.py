@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -21,7 +20,7 @@ from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.modelwindows import model_window
-from contextopt.assemblies.placement.conversations import load_conversation
+from contextopt.assemblies.placement.conversations import load_conversation, shared_prefix
 from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult, entry_json
@@ -187,14 +186,6 @@ def _place(request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> 
     is_priced = request.conversation or request.placement == AUTO
     prices = cache_prices(request.model, timezone.now()) if is_priced else UNKNOWN
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
-
-
-def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
-    """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
-    if before == after:
-        return tokenizer.count(after), True
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
-    return tokenizer.count(after[: sum(1 for _ in same)]), False
 
 
 def find_candidates(

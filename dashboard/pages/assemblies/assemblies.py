@@ -58,6 +58,7 @@ CSV_COLUMNS = (
     "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
     "duplicates", "outside_window", "deleted",
     "placement", "carried_tokens", "prompt_tokens", "shared_prefix_tokens", "cached_tokens",
+    "cacheable_tokens",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
     "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
     "encoding", "tokenizer_version", "sha256",
