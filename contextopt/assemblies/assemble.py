@@ -127,7 +127,7 @@ def decide_space(
     conversation = load_conversation(
         team_id, space, request, tokenizer, system_tokens=system, history_tokens=history
     )
-    place = _place(request, config, tokenizer)
+    place = _place(space, request, config, tokenizer)
     for reach in REACHES:
         found = find_candidates(space, question, asked, as_of, tokenizer, reach)
         decide = partial(decide_with, space, found, config, as_of, tokenizer, system=system, history=history)
@@ -178,13 +178,14 @@ def decide_with(
     )
 
 
-def _place(request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
+def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
     bound = request.carried_tokens
     if bound is None:
         bound = CARRIED_TIMES * config.context_share(config.stage)
     # Prices matter in a conversation, and where the placement depends on them.
-    is_priced = request.conversation or request.placement == AUTO
-    prices = cache_prices(request.model, timezone.now()) if is_priced else UNKNOWN
+    is_priced = request.conversation or request.in_sight or request.placement == AUTO
+    today = timezone.now().astimezone(ZoneInfo(space.time_zone)).date()
+    prices = cache_prices(request.model, today) if is_priced else UNKNOWN
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
 
 

@@ -15,7 +15,7 @@ from django.db import connection
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
-from dashboard.rollups.prices import PRICE_JOIN
+from dashboard.rollups.prices import DOLLARS, DOLLARS_ANEW, PRICE_JOIN, PriceList, read_prices
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 type Counts = tuple[float, ...]
@@ -26,7 +26,9 @@ class Figures:
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
     A figure is None if nothing was measured. Percentiles come from the histogram. `contexts` are those of
-    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving.
+    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. `prompts` are contexts whose
+    whole prompt was measured, within a conversation, and `priced` those of them whose model has a price:
+    they cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last.
     """
 
     assemblies: int = 0
@@ -40,10 +42,14 @@ class Figures:
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
-    dollars_saved: float | None = None
-    # The assemblies whose model has a price.
-    priced: int = 0
     contexts: int = 0
+    prompts: int = 0
+    prompt_tokens: int = 0
+    shared_tokens: int = 0
+    cached_tokens: int = 0
+    priced: int = 0
+    dollars: float | None = None
+    dollars_anew: float | None = None
     empties: int = 0
     # Only set for whole periods.
     median_ratio: float | None = None
@@ -53,6 +59,16 @@ class Figures:
     def saving_rate(self) -> float | None:
         """Tokens saved as a share of the baseline's; negative if it cost more."""
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+    @property
+    def shared_rate(self) -> float | None:
+        """The share of prompts that repeats the conversation's last one, 0 to 1."""
+        return self.shared_tokens / self.prompt_tokens if self.prompt_tokens else None
+
+    @property
+    def cached_rate(self) -> float | None:
+        """The share of prompts that the provider's cache should hold, 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
 
     @property
     def empty_rate(self) -> float | None:
@@ -65,13 +81,10 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The saving of some kinds of assemblies together; dollars are None if no model has a price."""
+    """The saving of some kinds of assemblies together."""
 
-    assemblies: int = 0
-    priced: int = 0
     tokens_before: int = 0
     tokens_saved: int = 0
-    dollars: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -96,13 +109,8 @@ class Series:
     def saving(self, kinds: Collection[str]) -> Saving:
         """Return the saving of the period's assemblies of these kinds."""
         points = [point for kind in self.kinds.keys() & kinds for point in self.kinds[kind]]
-        dollars = [point.dollars_saved for point in points if point.dollars_saved is not None]
         return Saving(
-            sum(point.assemblies for point in points),
-            sum(point.priced for point in points),
-            sum(point.tokens_before for point in points),
-            sum(point.tokens_saved for point in points),
-            sum(dollars) if dollars else None,
+            sum(point.tokens_before for point in points), sum(point.tokens_saved for point in points)
         )
 
 
@@ -133,8 +141,13 @@ _FOUND = (
                sum(tokens_saved) AS tokens_saved,
                sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
                sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
-               sum(tokens_saved * (price.dollars_per_million / 1000000)::float8) AS dollars,
-               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced,
+               sum(prompts) AS prompts, sum(prompt_tokens) AS prompt_tokens,
+               sum(shared_tokens) AS shared_tokens, sum(cached_tokens) AS cached_tokens,
+               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,"""
+    f"""
+               sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
+               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,"""
+    """
                sum(ms_histogram) AS ms_histogram {histograms}
           FROM ({rows}) AS rollups"""
     + PRICE_JOIN
@@ -150,7 +163,9 @@ _FIGURES = """
     sum(tokens_after)::bigint AS tokens_after, sum(tokens_saved)::bigint AS tokens_saved,
     sum(ratios) / nullif(sum(with_ratio), 0)::float8 AS ratio,
     sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
-    sum(dollars) AS dollars, sum(priced)::bigint AS priced
+    sum(prompts)::bigint AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
+    sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
+    sum(priced)::bigint AS priced, sum(dollars) AS dollars, sum(dollars_anew) AS dollars_anew
 """
 # The values of `grouping`: one bit for each column that was not distinguished.
 _TOTAL, _BUCKET, _BUCKET_KIND, _STAGE = 0b111, 0b011, 0b001, 0b110
@@ -209,8 +224,13 @@ class _Row(NamedTuple):
     tokens_saved: int
     ratio: float | None
     utilisation: float | None
-    dollars: float | None
+    prompts: int
+    prompt_tokens: int
+    shared_tokens: int
+    cached_tokens: int
     priced: int | None
+    dollars: float | None
+    dollars_anew: float | None
     ms_counts: bytes | None
     kind: str | None = None
     stage: int | None = None
@@ -235,8 +255,13 @@ class _Row(NamedTuple):
             p50_ms=p50,
             p95_ms=p95,
             p99_ms=p99,
-            dollars_saved=self.dollars,
+            prompts=self.prompts,
+            prompt_tokens=self.prompt_tokens,
+            shared_tokens=self.shared_tokens,
+            cached_tokens=self.cached_tokens,
             priced=self.priced or 0,
+            dollars=self.dollars,
+            dollars_anew=self.dollars_anew,
             median_ratio=RATIO.percentile(_counts(self.ratio_counts), 0.5),
             median_utilisation=UTILISATION.percentile(_counts(self.utilisation_counts), 0.5),
         )
@@ -246,23 +271,23 @@ class _Row(NamedTuple):
         return StageFigures(self.stage or 0, self.assemblies, median, self.tokens_saved, self.tokens_before)
 
 
-def read_series(wanted: FigureFilter) -> Series:
+def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
-    Times are not measured for each kind.
+    Times are not measured for each kind. Prices that were not read before take a query more.
     """
-    return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
+    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=False))
 
 
-def read_series_apart(wanted: FigureFilter) -> Series:
+def read_series_apart(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the same as `read_series`, with the times of each kind too."""
-    return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
+    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=True))
 
 
-def read_earlier(wanted: FigureFilter) -> Series:
+def read_earlier(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the figures of the preceding period, without stages; buckets have no times."""
     before = wanted.before()
-    return _to_series(before, _fetch(_EARLIER, before))
+    return _to_series(before, _fetch(_EARLIER, before, prices or read_prices(wanted)))
 
 
 def _to_series(wanted: FigureFilter, rows: Sequence[_Row]) -> Series:
@@ -293,8 +318,9 @@ def _counts(vector: str | None) -> Counts:
     return tuple(json.loads(vector)) if vector else ()
 
 
-def _fetch(query: str, wanted: FigureFilter, **values: object) -> list[_Row]:
-    given = {**rollup_parameters(wanted), "edges": array_text(wanted.period.edges), **values}
+def _fetch(query: str, wanted: FigureFilter, prices: PriceList, **values: object) -> list[_Row]:
+    edges = array_text(wanted.period.edges)
+    given = {**rollup_parameters(wanted), **prices.parameters(), "edges": edges, **values}
     rows = fetch_rows(_Row, query.format(rows=rollup_rows(wanted)), given)
     return _with_times([row for row in rows if row.assemblies])
 

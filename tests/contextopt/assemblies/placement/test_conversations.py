@@ -179,7 +179,7 @@ def test_without_placement_and_conversation_nothing_is_measured(space: Space) ->
 
 @pytest.mark.django_db
 def test_prices_come_from_the_package() -> None:
-    prices = cache_prices(MODEL, NOW)
+    prices = cache_prices(MODEL, NOW.date())
     assert prices.read == pytest.approx(0.1)
     assert prices.write == pytest.approx(1.25)
     listed = list_price("gpt-4o")
@@ -189,5 +189,5 @@ def test_prices_come_from_the_package() -> None:
 
 @pytest.mark.django_db
 def test_an_unknown_model_has_no_discount() -> None:
-    assert cache_prices("nobody-knows-it", NOW) == UNKNOWN
-    assert cache_prices("", NOW) == UNKNOWN
+    assert cache_prices("nobody-knows-it", NOW.date()) == UNKNOWN
+    assert cache_prices("", NOW.date()) == UNKNOWN
