@@ -174,7 +174,7 @@ def is_in_conversation(request: AssemblyIn) -> bool:
 
 
 def _prompt_json(placed: Placed) -> dict[str, Any]:
-    """Return everything else that the sizes of the prompt were computed from, so that they can be verified."""
+    """Return what else the sizes of the prompt were computed from, so that they can be verified."""
     before, last = placed.conversation, placed.conversation.last
     return {
         "history_tokens": before.history_tokens,

@@ -244,6 +244,13 @@ class Assembly(models.Model):
         return self.records_included / self.records_filtered if self.records_filtered else None
 
     @property
+    def shared_share(self) -> float | None:
+        """The share of the prompt that repeats the conversation's last one, 0 to 1, or none if unknown."""
+        if self.prompt_tokens is None or self.shared_prefix_tokens is None:
+            return None
+        return self.shared_prefix_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
     def utilisation(self) -> float | None:
         """Tokens used ÷ available in a space's context, 0 to 1, or none if nothing was available."""
         if self.kind != Kind.SPACE or not self.tokens_available:

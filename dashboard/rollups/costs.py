@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from math import isclose
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -98,7 +99,6 @@ def _stale_days(values: dict[str, Any]) -> set[date]:
 
 def _compare(row: _Logged, shown: float | None) -> Iterator[tuple[str, Difference]]:
     cost = row.dollars
-    if (cost is None) != (shown is None) or abs((cost or 0.0) - (shown or 0.0)) > TOLERANCE * (
-        1 + (cost or 0)
-    ):
+    is_same = cost == shown if cost is None or shown is None else isclose(cost, shown, rel_tol=TOLERANCE)
+    if not is_same:
         yield f"of {row.day} ({row.model or 'no model'})", Difference("dollars", shown, cost)

@@ -38,7 +38,7 @@ MEASURED = {
     "tokens_saved": (
         f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)"
     ),
-    "prompts": "count(a.prompt_tokens)",
+    "prompts": "count(a.prompt_tokens)::integer",
     "prompt_tokens": "coalesce(sum(a.prompt_tokens), 0)",
     "shared_tokens": "coalesce(sum(a.shared_prefix_tokens), 0)",
     "cached_tokens": "coalesce(sum(a.cached_tokens), 0)",

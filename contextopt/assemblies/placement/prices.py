@@ -9,10 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_price
-from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices, Split
+from contextopt.engine.placement.prices import (
+    LIFETIME_SECONDS,
+    MINIMUM_TOKENS,
+    NO_DISCOUNT,
+    CachePrices,
+    Split,
+)
 from contextopt.workclock import loading
 
-UNKNOWN = CachePrices()
+UNKNOWN = NO_DISCOUNT
 """Without prices, a repeated beginning is assumed to cost as much as any other."""
 
 

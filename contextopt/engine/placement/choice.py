@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from contextopt.engine.placement.prices import NO_TOKENS, CachePrices, Split
+from contextopt.engine.placement.prices import NO_DISCOUNT, NO_TOKENS, CachePrices, Split
 from contextopt.engine.placement.sight import NOTHING, Block, Sight
 from contextopt.engine.prompts.values import Assembled
 from contextopt.engine.text.errors import BudgetExceeded
@@ -109,8 +109,8 @@ type TextPrefix = Callable[[str], tuple[int, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A context with its place in a conversation. `split` is what the provider's cache does with the prompt at
-    these prices, and `cost` what that costs, in input tokens at full price.
+    """A context with its place in a conversation. `split` is what the provider's cache does with the prompt,
+    and `cost` what that costs at these prices, in input tokens at full price.
     """
 
     placement: Placement
@@ -120,7 +120,7 @@ class Placed:
     is_rewritten: bool = False
     shared_tokens: int = 0
     split: Split = NO_TOKENS
-    prices: CachePrices = CachePrices()
+    prices: CachePrices = NO_DISCOUNT
     conversation: Conversation = NEW
     cost: float = 0.0
     carries_on: bool = False

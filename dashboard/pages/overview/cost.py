@@ -14,7 +14,7 @@ NOTABLE = 0.005
 
 
 class Reported(NamedTuple):
-    """What model endpoints reported of their cache, in answers of the chat. An absent report does not count."""
+    """What endpoints reported of their cache with the chat's answers. An absent report does not count."""
 
     answers: int = 0
     prompt_tokens: int = 0
@@ -123,26 +123,25 @@ def _reasons(now: Figures) -> tuple[str, ...]:
         "so a context that changes in front of a conversation makes everything after it new."
     )
     if now.dollars is None or not now.dollars_anew:
-        return (
-            first,
-            f"Here {percent(now.shared_rate)} of the prompts repeats the last one, but without prices nobody "
-            "knows what that saves." if now.prompts else
-            "Name the conversation in your requests to see how much of your prompts repeats.",
-            "Until then fewer tokens are only fewer tokens.",
-        )  # fmt: skip
+        return first, _without_prices(now), "Until then nobody knows what fewer tokens save."
     cheaper = 1 - now.dollars / now.dollars_anew
     if abs(cheaper) < NOTABLE:
         second = f"Here the prompts cost {money(now.dollars)}, as much as if each had begun anew."
-        return (
-            first,
-            second,
-            "Nothing is read from the cache so far, so each token less saves its full price.",
-        )
-    return (
-        first,
+        return first, second, "Nothing is read from the cache so far, so fewer tokens cost less."
+    second = (
         f"Here {percent(now.cached_rate)} of the tokens come from the cache, and the prompts cost "
         f"{money(now.dollars)} instead of the {money(now.dollars_anew)} that they would cost if each began "
-        "anew.",
-        f"Prompts that begin anew would have to be {percent(cheaper)} shorter to cost as little: any that "
-        "save less than that send fewer tokens and cost more.",
+        "anew."
     )
+    third = (
+        f"Prompts that begin anew would have to be {percent(cheaper)} shorter to cost as little: any that "
+        "save less than that send fewer tokens and cost more."
+    )
+    return first, second, third
+
+
+def _without_prices(now: Figures) -> str:
+    if not now.prompts:
+        return "Name the conversation in your requests to see how much of your prompts repeats."
+    share = percent(now.shared_rate)
+    return f"Here {share} of the prompts repeats the last one; set prices to see what that saves."

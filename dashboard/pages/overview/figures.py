@@ -7,7 +7,7 @@ read from.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection
@@ -26,9 +26,9 @@ class Figures:
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
     A figure is None if nothing was measured. Percentiles come from the histogram. `contexts` are those of
-    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. `prompts` are contexts whose
-    whole prompt was measured, within a conversation, and `priced` those of them whose model has a price:
-    they cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last.
+    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. `prompts` are contexts of
+    conversations, whose whole prompt was measured, and `priced` those of them whose model has a price: they
+    cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last.
     """
 
     assemblies: int = 0
@@ -141,8 +141,8 @@ _FOUND = (
                sum(tokens_saved) AS tokens_saved,
                sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
                sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
-               sum(prompts) AS prompts, sum(prompt_tokens) AS prompt_tokens,
-               sum(shared_tokens) AS shared_tokens, sum(cached_tokens) AS cached_tokens,
+               sum(prompts) AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
+               sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
                sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,"""
     f"""
                sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
@@ -376,41 +376,3 @@ def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
     with connection.cursor() as cursor:
         cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
         return ScoreSpread(*cursor.fetchone())
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The values that the filters offer: phases and models in use most of the time, newest versions."""
-
-    phases: tuple[str, ...]
-    models: tuple[str, ...]
-    versions: tuple[int, ...]
-
-
-CHOICES_SHOWN = 50
-CHOICES_DAYS = 100
-
-# Counts summaries, not their assemblies: the index alone answers, in a third of the time.
-_CHOICES = """
-    WITH seen AS MATERIALIZED (
-        SELECT phase, model, count(*) AS summaries FROM dashboard_daysummary
-         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
-    )
-    SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
-                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
-           ARRAY(SELECT model FROM seen WHERE model <> ''
-                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
-           ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
-                   JOIN contextopt_space s ON s.id = c.space_id
-                  WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
-                  ORDER BY 1 DESC LIMIT %(limit)s)
-"""
-
-
-def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
-    """Return the values that the filters offer, in one query, leaving out assemblies not summarised yet."""
-    since = now - timedelta(days=CHOICES_DAYS)
-    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
-    with connection.cursor() as cursor:
-        cursor.execute(_CHOICES, values)
-        return Choices(*map(tuple, cursor.fetchone()))

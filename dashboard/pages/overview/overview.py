@@ -24,11 +24,11 @@ from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.changes import PeriodChange, read_changes
 from dashboard.pages.overview.charts import CHARTS, ChartData, Link, draw_chart
+from dashboard.pages.overview.choices import read_choices
 from dashboard.pages.overview.cost import CostCard, Reported, build_cost, read_reported
 from dashboard.pages.overview.diagnosis import observe, point_out
 from dashboard.pages.overview.figures import (
     Series,
-    read_choices,
     read_earlier,
     read_score_spread,
     read_series,
