@@ -56,8 +56,8 @@ class Command(ReportingCommand):
         "Recompute every stored figure from what it was made of, and list differences: those of the logged "
         "assemblies from the stored text and ledger and, without --space and --since, also the accounts of "
         "tasks, the Overview's sums and costs, the recall on question sets, and what votes and reviews "
-        "copied from their assembly. With --replays, compute the last contexts again from the records as they were. "
-        "Nothing is changed."
+        "copied from their assembly. With --replays, compute the last contexts again from the records as "
+        "they were. Nothing is changed."
     )
     checked = total = purged = 0
 

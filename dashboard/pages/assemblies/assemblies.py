@@ -154,7 +154,7 @@ def _reported(ids: Sequence[int]) -> dict[int, int]:
         return {}
     answers = Message.objects.filter(assembly__in=ids, author=Author.ASSISTANT)
     told = answers.order_by("pk").values_list("assembly_id", "cached_tokens")
-    return {number: tokens for number, tokens in told if number is not None and tokens is not None}
+    return {number: tokens for number, tokens in told if tokens is not None}
 
 
 @require_GET
