@@ -95,7 +95,7 @@ class Restless:
         )  # fmt: skip
         self.rng.choice(ways)()
 
-    def assemble(self, stage: Stage) -> AssemblyResult:
+    def assemble(self, stage: Stage, **request: Any) -> AssemblyResult:
         rng = self.rng
         settings: dict[str, Any] = {
             "window_days": rng.choice([1, 14, 30, "all"]),
@@ -109,10 +109,11 @@ class Restless:
             day = rng.choice(["", "", " last week", " on 1 June 2026"])
             settings["query"] = f"{rng.choice(['', 'Ada '])}{self.text(5)}{day}"
             settings["record_tokens"] = rng.choice(["all", 64, 120])
-        request = AssemblyIn(
-            space=self.space.slug, stage=stage, as_of=NOW - timedelta(days=rng.choice([0, 0, 10])), **settings
+        as_of = NOW - timedelta(days=rng.choice([0, 0, 10]))
+        asked = {"space": self.space.slug, "stage": stage, "as_of": as_of, **settings, **request}
+        return assemble_space(
+            team_id=self.space.team_id, request=AssemblyIn.model_validate(asked), actor="test"
         )
-        return assemble_space(team_id=self.space.team_id, request=request, actor="test")
 
     def _some(self, **filters: Any) -> Record | None:
         ids = self.space.records.filter(purged_at=None, **filters).values_list("pk", flat=True)

@@ -87,6 +87,7 @@ class PlacementOut(TypedDict):
     prompt_tokens: int
     shared_prefix_tokens: int
     cached_tokens: int
+    cacheable_tokens: int
 
 
 class IncludedOut(TypedDict):
@@ -156,6 +157,7 @@ class AssemblyRow(TypedDict):
     prompt_tokens: int | None
     shared_prefix_tokens: int | None
     cached_tokens: int | None
+    cacheable_tokens: int | None
     utilisation: float | None
     assembly_ms: float
     encoding: str

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -21,7 +20,7 @@ from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.modelwindows import model_window
-from contextopt.assemblies.placement.conversations import load_conversation
+from contextopt.assemblies.placement.conversations import load_conversation, shared_prefix
 from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult, entry_json
@@ -128,7 +127,7 @@ def decide_space(
     conversation = load_conversation(
         team_id, space, request, tokenizer, system_tokens=system, history_tokens=history
     )
-    place = _place(request, config, tokenizer)
+    place = _place(space, request, config, tokenizer)
     for reach in REACHES:
         found = find_candidates(space, question, asked, as_of, tokenizer, reach)
         decide = partial(decide_with, space, found, config, as_of, tokenizer, system=system, history=history)
@@ -179,22 +178,15 @@ def decide_with(
     )
 
 
-def _place(request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
+def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
     bound = request.carried_tokens
     if bound is None:
         bound = CARRIED_TIMES * config.context_share(config.stage)
     # Prices matter in a conversation, and where the placement depends on them.
-    is_priced = request.conversation or request.placement == AUTO
-    prices = cache_prices(request.model, timezone.now()) if is_priced else UNKNOWN
+    is_priced = request.conversation or request.in_sight or request.placement == AUTO
+    today = timezone.now().astimezone(ZoneInfo(space.time_zone)).date()
+    prices = cache_prices(request.model, today) if is_priced else UNKNOWN
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
-
-
-def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
-    """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
-    if before == after:
-        return tokenizer.count(after), True
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
-    return tokenizer.count(after[: sum(1 for _ in same)]), False
 
 
 def find_candidates(

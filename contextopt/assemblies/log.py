@@ -19,6 +19,7 @@ from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import ContextConfig
+from contextopt.engine.placement.choice import Placed
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.selection import DUPLICATE_OF
@@ -38,8 +39,8 @@ ASSEMBLY_COLUMNS = (
     "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
     "tokens_available",
     "total_tokens", "system_tokens", "history_tokens", "response_tokens", "placement", "carried_tokens",
-    "prompt_tokens", "shared_prefix_tokens", "cached_tokens", "truncated", "warning_codes",
-    "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
+    "prompt_tokens", "shared_prefix_tokens", "cached_tokens", "cacheable_tokens", "truncated",
+    "warning_codes", "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
@@ -156,27 +157,47 @@ def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, 
     """Return where the context goes, if the request is about that, and the prefix within a conversation."""
     placed = result.placed
     is_told = bool(request.placement or request.conversation)
-    known = placed.split if request.conversation or request.in_sight else None
+    known = placed.split if is_in_conversation(request) else None
     return {
         "placement": placed.placement if is_told else "",
         "carried_tokens": placed.sight.tokens,
         "prompt_tokens": known.tokens if known else None,
         "shared_prefix_tokens": placed.shared_tokens if known else None,
         "cached_tokens": known.cached if known else None,
+        "cacheable_tokens": known.cacheable if known else None,
+    }
+
+
+def is_in_conversation(request: AssemblyIn) -> bool:
+    """Return whether the request tells which prompt came before."""
+    return bool(request.conversation or request.in_sight)
+
+
+def _prompt_json(placed: Placed) -> dict[str, Any]:
+    """Return what else the sizes of the prompt were computed from, so that they can be verified."""
+    before, last = placed.conversation, placed.conversation.last
+    return {
+        "history_tokens": before.history_tokens,
+        "last": last.block_id if last else None,
+        "idle_seconds": before.idle_seconds,
+        "minimum_tokens": placed.prices.minimum_tokens,
+        "lifetime_seconds": placed.prices.lifetime_seconds,
     }
 
 
 def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
     outcome, space = result.outcome, occasion.space
     named = {entry.id for entry in result.ledger} | set(outcome.baseline_order)
+    asked = result.placed.conversation.question_tokens
     ledger = {
         "candidates": pack_entries(result.entries),
         "order": list(outcome.order),
         "baseline_order": list(outcome.baseline_order),
         "counts": dict(result.stats.dropped_by_reason),
         # Most have no earlier blocks and no warnings, so these keys are left out.
-        **({"question_tokens": result.placed.question_tokens} if result.placed.question_tokens else {}),
+        **({"question_tokens": asked} if asked else {}),
         **({"carried": [block.id for block in result.placed.kept]} if result.placed.kept else {}),
+        **({"prompt": _prompt_json(result.placed)} if is_in_conversation(occasion.request) else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }
     config = {**occasion.config.to_json(), "version": space.config_version, "overrides": result.overrides}

@@ -140,10 +140,12 @@ class Assembly(models.Model):
     # Tokens of earlier blocks that stay in the prompt. `tokens_after` includes them.
     carried_tokens = models.PositiveIntegerField(default=0, db_default=0)
     # Tokens of the prompt, as far as the request tells its parts: all, those of the beginning that the
-    # conversation's last prompt had too, and those of it that the provider's cache should still hold.
+    # conversation's last prompt had too, those of it that the provider's cache should still hold, and those
+    # that enter the cache. The model's minimum and lifetime of that day decide the last two.
     prompt_tokens = models.PositiveIntegerField(null=True)
     shared_prefix_tokens = models.PositiveIntegerField(null=True)
     cached_tokens = models.PositiveIntegerField(null=True)
+    cacheable_tokens = models.PositiveIntegerField(null=True)
     truncated = models.BooleanField(default=False)
     # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
@@ -176,10 +178,13 @@ class Assembly(models.Model):
                 condition=Q(placement__in=["", *dict(PLACEMENT_CHOICES)]), name="assembly_placement"
             ),
             models.CheckConstraint(
-                condition=Q(prompt_tokens=None, shared_prefix_tokens=None, cached_tokens=None)
+                condition=Q(
+                    prompt_tokens=None, shared_prefix_tokens=None, cached_tokens=None, cacheable_tokens=None
+                )
                 | Q(
                     cached_tokens__lte=models.F("shared_prefix_tokens"),
                     shared_prefix_tokens__lte=models.F("prompt_tokens"),
+                    cacheable_tokens__lte=models.F("prompt_tokens") - models.F("cached_tokens"),
                 ),
                 name="assembly_prefix",
             ),
@@ -237,6 +242,13 @@ class Assembly(models.Model):
     def compression_ratio(self) -> float | None:
         """Included ÷ filtered, 0 to 1, or none if nothing was filtered."""
         return self.records_included / self.records_filtered if self.records_filtered else None
+
+    @property
+    def shared_share(self) -> float | None:
+        """The share of the prompt that repeats the conversation's last one, 0 to 1, or none if unknown."""
+        if self.prompt_tokens is None or self.shared_prefix_tokens is None:
+            return None
+        return self.shared_prefix_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     @property
     def utilisation(self) -> float | None:

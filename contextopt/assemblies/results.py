@@ -82,6 +82,7 @@ class AssemblyResult:
             "prompt_tokens": placed.split.tokens,
             "shared_prefix_tokens": placed.shared_tokens,
             "cached_tokens": placed.split.cached,
+            "cacheable_tokens": placed.split.cacheable,
         }
 
     def to_json(self) -> dict[str, Any]:

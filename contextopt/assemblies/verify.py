@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.placement.conversations import block_tokens, measure_again
 from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
@@ -69,8 +70,22 @@ def recompute(payload: AssemblyPayload) -> dict[str, object]:
 def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
     yield from _from_ledger(payload)
     yield from _from_config(payload)
+    tokenizer = get_tokenizer(payload.assembly.encoding)
+    yield from _from_conversation(payload, tokenizer)
     if payload.purged_at is None:
-        yield from _from_text(payload, get_tokenizer(payload.assembly.encoding))
+        yield from _from_text(payload, tokenizer)
+
+
+def _from_conversation(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
+    """Yield the sizes of the prompt that decide its cost."""
+    sizes = measure_again(payload, tokenizer)
+    if sizes is None:
+        return
+    yield "prompt_tokens", sizes.prompt_tokens
+    if sizes.split is not None:
+        yield "shared_prefix_tokens", sizes.shared_prefix_tokens
+        yield "cached_tokens", sizes.split.cached
+        yield "cacheable_tokens", sizes.split.cacheable
 
 
 def _from_warnings(payload: AssemblyPayload) -> Iterator[Figure]:
@@ -115,8 +130,9 @@ def _carried_tokens(payload: AssemblyPayload) -> int:
     carried: list[int] = payload.ledger.get("carried", [])
     if not carried:
         return 0
-    blocks = Assembly.objects.filter(pk__in=carried)
-    return sum(block.new_tokens for block in blocks)
+    tokenizer = get_tokenizer(payload.assembly.encoding)
+    blocks = AssemblyPayload.objects.select_related("assembly").filter(pk__in=carried)
+    return sum(block_tokens(block, tokenizer) for block in blocks)
 
 
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:

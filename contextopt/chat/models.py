@@ -160,6 +160,10 @@ class Message(models.Model):
             models.Index(fields=["conversation", "id"], name="message_order"),
             # The outbox: messages that are due.
             models.Index(fields=["next_try_at", "id"], condition=Q(state__in=WAITING), name="message_due"),
+            # Adds up what endpoints reported of their cache in a period.
+            models.Index(
+                fields=["created_at"], condition=Q(cached_tokens__isnull=False), name="message_reported"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,5 +1,7 @@
 """Formats numbers and reasons for pages."""
 
+from decimal import Decimal
+
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"
 _MAGNITUDES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
@@ -60,10 +62,12 @@ def tenths(value: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Return US dollars, with cents only below ten dollars."""
+    """Return US dollars: with cents only below ten dollars, and two digits of less than a cent."""
     if dollars is None:
         return NONE
     sign = MINUS if dollars < 0 else ""
+    if 0 < abs(dollars) < 0.01:
+        return f"{sign}${Decimal(f'{abs(dollars):.1e}'):f}"
     return f"{sign}${abs(dollars):,.{2 if abs(dollars) < 10 else 0}f}"
 
 

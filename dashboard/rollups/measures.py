@@ -39,6 +39,12 @@ MEASURED = {
     "tokens_saved": (
         f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)::bigint"
     ),
+    "prompts": "count(a.prompt_tokens)::integer",
+    "prompt_tokens": "coalesce(sum(a.prompt_tokens), 0)",
+    "shared_tokens": "coalesce(sum(a.shared_prefix_tokens), 0)",
+    "cached_tokens": "coalesce(sum(a.cached_tokens), 0)",
+    "cacheable_tokens": "coalesce(sum(a.cacheable_tokens), 0)",
+    "carried_tokens": "sum(a.carried_tokens)",
     "ratios": f"coalesce(sum({_RATIO}), 0)",
     "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
     "utilisations": f"coalesce(sum({_UTILISATION}), 0)",

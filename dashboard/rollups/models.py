@@ -4,7 +4,7 @@ A trigger notes each new assembly in `UnfoldedAssembly`. Folding removes the not
 transaction, so an assembly counts once, whenever its transaction commits, without a watermark.
 """
 
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Q
 from pgvector.django import VectorField
 
+from contextopt.assemblies.placement.pricebook import EnteredPrice
 from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
@@ -46,6 +47,14 @@ class Rollup(models.Model):
     tokens_before = models.BigIntegerField()
     tokens_after = models.BigIntegerField()
     tokens_saved = models.BigIntegerField(help_text="of assemblies with a baseline")
+    # The prompts whose conversation is known, and what the provider's cache does with their tokens. Amounts
+    # in dollars are computed from these when a page reads them, at the prices of the day.
+    prompts = models.PositiveIntegerField(default=0, help_text="contexts whose whole prompt was measured")
+    prompt_tokens = models.BigIntegerField(default=0)
+    shared_tokens = models.BigIntegerField(default=0)
+    cached_tokens = models.BigIntegerField(default=0)
+    cacheable_tokens = models.BigIntegerField(default=0)
+    carried_tokens = models.BigIntegerField(default=0, help_text="part of tokens_after")
     # Averages are over requests: store the sum of their ratios and how many had one.
     ratios = models.FloatField()
     with_ratio = models.PositiveIntegerField()
@@ -164,9 +173,10 @@ class DaySummary(Summary):
 
 
 class ModelPrice(models.Model):
-    """The prices of a model's input tokens from a day on, so that pages can show savings in dollars.
+    """The prices of a model's input tokens from a day on, so that pages can show what prompts cost.
 
-    With the price of cached reads, contexts are placed by it. A request takes the prices of its day.
+    With the price of cached reads, contexts are placed by it. A request takes the prices of its day, also if
+    they are entered later.
     """
 
     model = models.CharField(
@@ -194,7 +204,7 @@ class ModelPrice(models.Model):
         default=int(LIFETIME_SECONDS), help_text="How long an unused beginning stays cached."
     )
     effective_from = models.DateField(
-        default=date(2000, 1, 1), help_text="The first day, in UTC, that these prices hold."
+        default=date(2000, 1, 1), help_text="The first day that these prices hold, in the team's time zone."
     )
     source = models.CharField(max_length=300, blank=True, help_text="Where the prices come from.")
     changed_at = models.DateTimeField(auto_now=True)
@@ -214,7 +224,10 @@ class ModelPrice(models.Model):
     def __str__(self) -> str:
         return self.model or "requests that name no model"
 
-    def cache_prices(self) -> CachePrices | None:
+    def to_entered(self) -> EnteredPrice:
+        return EnteredPrice(float(self.dollars_per_million), self._cache_prices())
+
+    def _cache_prices(self) -> CachePrices | None:
         """Return the prices as shares of the input price; None without a price of cached reads."""
         if self.cached_read_dollars is None or not self.dollars_per_million:
             return None
@@ -228,8 +241,8 @@ class ModelPrice(models.Model):
         )
 
 
-def own_prices(model: str, moment: datetime) -> CachePrices | None:
-    """Return the prices entered for the model that hold on that day, if cached reads have one."""
-    rows = ModelPrice.objects.filter(model=model, effective_from__lte=moment.astimezone(UTC).date())
+def own_price(model: str, day: date) -> EnteredPrice | None:
+    """Return the prices entered for the model that hold on that day."""
+    rows = ModelPrice.objects.filter(model=model, effective_from__lte=day)
     price = rows.order_by("-effective_from").first()
-    return price.cache_prices() if price else None
+    return price.to_entered() if price else None

@@ -1,11 +1,121 @@
-"""The price of the day, as SQL."""
+"""The price of the day: what each model charged when, and as SQL what prompts cost after the cache.
+
+Rollups store tokens alone, so a price that is entered or corrected later counts at once, from its first day
+on. A day is one of the team's time zone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from contextopt.assemblies.placement.pricebook import EnteredPrice
+from contextopt.assemblies.placement.prices import TokenPrice, resolve_price
+from contextopt.sql import fetch_rows
+from dashboard.rollups.models import ModelPrice
+from dashboard.rollups.sources import FigureFilter
+
+# More models than these have no price, as if nobody knew it. The most used ones come first.
+MODELS_PRICED = 200
+_ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 PRICE_JOIN = """
-          LEFT JOIN (SELECT id, model, dollars_per_million, effective_from,
-                            lead(effective_from, 1, 'infinity')
-                                OVER (PARTITION BY model ORDER BY effective_from) AS until
-                       FROM dashboard_modelprice) price
+          LEFT JOIN unnest(%(price_models)s::text[], %(price_since)s::timestamptz[],
+                           %(price_until)s::timestamptz[], %(price_input)s::float8[],
+                           %(price_read)s::float8[], %(price_write)s::float8[])
+                 AS price (model, since, until, input, read, write)
             ON price.model = rollups.model
-           AND rollups.start >= price.effective_from AND rollups.start < price.until
+           AND rollups.start >= price.since AND rollups.start < price.until
 """
-"""Joins `rollups` with the prices of their models that held on their day."""
+"""Joins `rollups` with the prices of their models that held on their day, in dollars a token."""
+DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
+              + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
+"""The cost of the prompts in a row."""
+DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
+                   + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
+"""What the same prompts would have cost if each had begun with something new."""
+
+# The index of day summaries alone answers. Models of the last seconds are not in them yet, unless they have a
+# price of their own.
+_MODELS = """
+    SELECT model, price.effective_from, price.dollars_per_million, price.cached_read_dollars,
+           price.cache_write_dollars
+      FROM (SELECT model, count(*) AS days FROM dashboard_daysummary
+             WHERE team_id = %(team)s AND start > %(since)s - interval '1 day' AND start < %(until)s
+             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT %(limit)s) AS used
+      FULL JOIN dashboard_modelprice price USING (model)
+     ORDER BY 1, 2
+"""
+
+
+class _Entered(NamedTuple):
+    """A model in use, with one of the prices that were entered for it, if there are any."""
+
+    model: str
+    effective_from: date | None
+    dollars_per_million: Any
+    cached_read_dollars: Any
+    cache_write_dollars: Any
+
+    def to_entered(self) -> EnteredPrice:
+        return ModelPrice(
+            dollars_per_million=self.dollars_per_million,
+            cached_read_dollars=self.cached_read_dollars,
+            cache_write_dollars=self.cache_write_dollars,
+        ).to_entered()
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSpan:
+    """The price of a model from one moment to another, which is not included."""
+
+    model: str
+    since: datetime
+    until: datetime
+    price: TokenPrice
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """The prices of the models that a team uses."""
+
+    spans: tuple[PriceSpan, ...]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of `PRICE_JOIN`."""
+        spans = self.spans
+        full = [span.price.dollars_per_million / 1_000_000 for span in spans]
+        return {
+            "price_models": [span.model for span in spans],
+            "price_since": [span.since for span in spans],
+            "price_until": [span.until for span in spans],
+            "price_input": full,
+            "price_read": [a * span.price.cache.read for a, span in zip(full, spans, strict=True)],
+            "price_write": [a * span.price.cache.write for a, span in zip(full, spans, strict=True)],
+        }
+
+
+def read_prices(wanted: FigureFilter) -> PriceList:
+    """Return the prices for the period and the one before, in one query."""
+    since, zone = wanted.before().period.start, wanted.period.zone
+    values = {"team": wanted.team_id, "since": since, "until": wanted.period.until, "limit": MODELS_PRICED}
+    rows = fetch_rows(_Entered, _MODELS, values)
+    by_model = groupby(rows, key=lambda row: row.model)
+    spans = (_spans(model, [*entered], zone) for model, entered in by_model)
+    return PriceList(tuple(span for each in spans for span in each if span.until > since))
+
+
+def _spans(model: str, rows: list[_Entered], zone: ZoneInfo) -> Iterator[PriceSpan]:
+    """Yield the package's price up to the first one that was entered, then each of these."""
+    entered = [(_midnight(row.effective_from, zone), row) for row in rows if row.effective_from is not None]
+    edges = [_ALWAYS, *(since for since, _ in entered), _NEVER]
+    for (since, until), row in zip(pairwise(edges), (None, *(row for _, row in entered)), strict=True):
+        price = resolve_price(model, row.to_entered() if row else None)
+        if price is not None:
+            yield PriceSpan(model, since, until, price)
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime.combine(day, time(), zone)

@@ -181,7 +181,7 @@ def _fill(row: BacktestRow, asked: ReplayIn, evidence: frozenset[int]) -> None:
 def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[str, Any]:
     if again.result is None:
         return {"reason": str(again.reason), "message": again.message}
-    tokens = again.result.certificate.tokens
+    tokens = again.result.certificate.total_tokens
     before = set(row.assembly.payload.ledger["order"])
     after = (before | set(again.added)) - set(again.removed)
     return {

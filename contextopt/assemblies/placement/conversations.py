@@ -1,14 +1,19 @@
 """Reads what is known of a conversation: the blocks that the caller still holds, and its last prompt."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
+from typing import cast
 
 from django.utils import timezone
 
 from contextopt.assemblies.candidates import SpaceInForce
 from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import AssemblyPayload, Kind
-from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM, Conversation, LastPrompt
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM, Conversation, LastPrompt, Placement
+from contextopt.engine.placement.prices import CachePrices, Split
 from contextopt.engine.placement.sight import Block, read_block
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import InvalidInput, NotFound
@@ -31,7 +36,10 @@ def load_conversation(
     """
     if request.in_sight and request.placement not in {APPEND, AUTO}:
         raise InvalidInput.of("in_sight", "is only for the placements append and auto")
-    blocks = _load_blocks(team_id, space, request.in_sight, tokenizer)
+    blocks = _load_blocks(team_id, space.id, request.in_sight, tokenizer)
+    missing = next((one for one in request.in_sight if one not in {block.id for block in blocks}), None)
+    if missing is not None:
+        raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
     last = _last_prompt(team_id, space.id, request)
     asked, history = 0, history_tokens or 0
     if request.query and (request.conversation or request.in_sight):
@@ -42,27 +50,33 @@ def load_conversation(
 
 
 def _load_blocks(
-    team_id: int, space: SpaceInForce, ids: Sequence[int], tokenizer: Tokenizer
+    team_id: int, space_id: int | None, ids: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[Block, ...]:
-    """Read the named assemblies in their order in the conversation, which is the order of their ids."""
+    """Read the named assemblies in their order in the conversation, which is the order of their ids.
+
+    Those that are not contexts of the space are left out.
+    """
     if not ids:
         return ()
-    found = {
-        payload.assembly_id: payload
-        for payload in AssemblyPayload.objects.select_related("assembly").filter(
-            assembly__in=ids, assembly__team=team_id, assembly__space=space.id, assembly__kind=Kind.SPACE
-        )
-    }
-    missing = next((one for one in ids if one not in found), None)
-    if missing is not None:
-        raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
-    return tuple(_read(found[one], tokenizer) for one in sorted(found))
+    found = AssemblyPayload.objects.select_related("assembly").filter(
+        assembly__in=ids, assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
+    )
+    return tuple(_read(payload, tokenizer) for payload in found.order_by("assembly_id"))
+
+
+def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
+    """Return the tokens that a block takes in the prompt of whoever holds it: as they were certified, even if
+    its text was purged since.
+    """
+    if payload.assembly.encoding == tokenizer.name:
+        return payload.assembly.new_tokens
+    return tokenizer.count(payload.text)
 
 
 def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:
     order: list[int] = payload.ledger["order"]
     versions = _versions(payload, order)
-    return read_block(
+    block = read_block(
         payload.assembly_id,
         payload.text,
         [(record_id, versions.get(record_id, 0)) for record_id in order],
@@ -70,6 +84,7 @@ def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:
         after_tokens=_history_before(payload),
         question_tokens=payload.ledger.get("question_tokens", 0),
     )
+    return replace(block, tokens=block_tokens(payload, tokenizer))
 
 
 def _history_before(payload: AssemblyPayload) -> int:
@@ -104,16 +119,70 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
     payload = rows.order_by("-assembly__created_at", "-assembly_id").first()
     if payload is None:
         return None
+    idle = timezone.now() - payload.assembly.created_at
+    return _to_last_prompt(payload, max(0.0, idle.total_seconds()))
+
+
+def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt:
     row = payload.assembly
     return LastPrompt(
-        placement=row.placement or SYSTEM,  # type: ignore[arg-type]  # a check constraint holds its values
+        placement=_placement_of(row),
         text=payload.text,
         system_tokens=payload.request.get("system_tokens", 0),
         history_tokens=_history_before(payload),
         question_tokens=payload.ledger.get("question_tokens", 0),
         block_id=row.pk,
-        idle_seconds=max(0.0, (timezone.now() - row.created_at).total_seconds()),
+        idle_seconds=idle_seconds,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSizes:
+    """The sizes of a prompt in a conversation. All but the first are None if a text was purged since."""
+
+    prompt_tokens: int
+    shared_prefix_tokens: int | None = None
+    split: Split | None = None
+
+
+def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes | None:
+    """Measure a logged prompt again, from its conversation's earlier assemblies and the sizes in its request.
+
+    None if the conversation is unknown, or logged before this could be verified.
+    """
+    told = payload.ledger.get("prompt")
+    if told is None:
+        return None
+    row, kept = payload.assembly, len(payload.ledger.get("carried", []))
+    blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
+    rows = AssemblyPayload.objects.select_related("assembly").filter(assembly__team=row.team_id)
+    last = rows.filter(assembly=told["last"]).first() if told["last"] is not None else None
+    conversation = Conversation(
+        payload.request.get("system_tokens", 0),
+        told["history_tokens"],
+        payload.ledger.get("question_tokens", 0),
+        blocks,
+        _to_last_prompt(last, told["idle_seconds"]) if last else None,
+    )
+    tokens = conversation.prompt_tokens(kept, row.new_tokens)
+    if any(one and one.purged_at is not None for one in (payload, last)):
+        return PromptSizes(tokens)
+    prefix = partial(shared_prefix, tokenizer, after=payload.text)
+    shared = min(tokens, conversation.shared_tokens(_placement_of(row), kept, prefix))
+    prices = CachePrices(minimum_tokens=told["minimum_tokens"], lifetime_seconds=told["lifetime_seconds"])
+    return PromptSizes(tokens, shared, prices.split(tokens, shared, idle_seconds=told["idle_seconds"]))
+
+
+def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
+    """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
+    if before == after:
+        return tokenizer.count(after), True
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return tokenizer.count(after[: sum(1 for _ in same)]), False
+
+
+def _placement_of(row: Assembly) -> Placement:
+    return cast("Placement", row.placement or SYSTEM)
 
 
 def held_blocks(team_id: int, space: str, conversation: str) -> list[int]:

@@ -1,16 +1,24 @@
-"""Prices of cached tokens: a team's own prices, or else those of the package `genai-prices`."""
+"""Prices of input tokens, and of cached ones: a team's own prices, or else those of the package
+`genai-prices`. A prompt takes the prices of its day.
+"""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from contextopt.assemblies.placement.pricebook import entered_prices
-from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
+from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_price
+from contextopt.engine.placement.prices import (
+    LIFETIME_SECONDS,
+    MINIMUM_TOKENS,
+    NO_DISCOUNT,
+    CachePrices,
+    Split,
+)
 from contextopt.workclock import loading
 
-UNKNOWN = CachePrices()
+UNKNOWN = NO_DISCOUNT
 """Without prices, a repeated beginning is assumed to cost as much as any other."""
 
 
@@ -32,12 +40,38 @@ class ListPrice:
         )
 
 
-def cache_prices(model: str, moment: datetime) -> CachePrices:
-    """Return what the model charged at the moment. An unknown model has no discount."""
-    if (prices := entered_prices(model, moment)) is not None:
-        return prices
+@dataclass(frozen=True, slots=True)
+class TokenPrice:
+    """A model's price in dollars per million input tokens, and what cached tokens cost of it."""
+
+    dollars_per_million: float
+    cache: CachePrices
+
+    def dollars(self, split: Split) -> float:
+        """Return what a prompt costs after the provider's cache."""
+        return self.cache.cost_of(split) * self.dollars_per_million / 1_000_000
+
+
+def token_price(model: str, day: date) -> TokenPrice | None:
+    """Return what the model charged on that day; None if nobody knows."""
+    return resolve_price(model, entered_price(model, day))
+
+
+def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None:
+    """Return the entered price, with the package's where it has none."""
+    if entered is not None and entered.cache is not None:
+        return TokenPrice(entered.dollars_per_million, entered.cache)
     listed = list_price(model) if model else None
-    return UNKNOWN if listed is None else listed.to_shares()
+    shares = UNKNOWN if listed is None else listed.to_shares()
+    if entered is not None:
+        return TokenPrice(entered.dollars_per_million, shares)
+    return None if listed is None else TokenPrice(float(listed.input), shares)
+
+
+def cache_prices(model: str, day: date) -> CachePrices:
+    """Return what the model charged for cached tokens on that day. An unknown model has no discount."""
+    price = token_price(model, day)
+    return UNKNOWN if price is None else price.cache
 
 
 @lru_cache(256)

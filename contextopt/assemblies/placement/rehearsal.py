@@ -10,10 +10,10 @@ from contextopt.assemblies.assemble import (
     config_in_force,
     decide_with,
     find_candidates,
-    shared_prefix,
 )
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.placement.conversations import shared_prefix
 from contextopt.assemblies.placement.dialogues import QuestionIn, Script
 from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
 from contextopt.engine.placement.prices import CachePrices

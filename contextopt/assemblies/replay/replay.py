@@ -66,7 +66,7 @@ class Replay:
             "id": self.assembly.pk,
             "same": self.is_same if self.result else None,
             "sha256": certificate.sha256 if certificate else None,
-            "tokens": certificate.tokens if certificate else None,
+            "tokens": certificate.total_tokens if certificate else None,
             "added": self.added,
             "removed": self.removed,
             "differences": list(self.differences),
@@ -166,7 +166,7 @@ def _differences(assembly: Assembly, result: AssemblyResult, *, is_changed: bool
         return
     logged, stats, outcome = assembly.payload.ledger, result.stats, result.outcome
     pairs = {
-        "tokens": (result.certificate.tokens, assembly.tokens_after),
+        "tokens": (result.certificate.total_tokens, assembly.tokens_after),
         "ledger": (from_json(to_json(pack_entries(result.entries))), logged["candidates"]),
         "counts": (dict(stats.dropped_by_reason), logged["counts"]),
         "order": (list(outcome.order), logged["order"]),

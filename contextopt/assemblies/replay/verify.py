@@ -25,7 +25,7 @@ def differences_of(again: Replay) -> Iterator[Difference]:
         return
     pairs: dict[str, tuple[object, object]] = {
         "sha256": (again.assembly.sha256, again.result.certificate.sha256),
-        "tokens": (again.assembly.tokens_after, again.result.certificate.tokens),
+        "tokens": (again.assembly.tokens_after, again.result.certificate.total_tokens),
     }
     for name in again.differences:
         yield Difference(name, *pairs.get(name, ("as logged", "something else")))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from contextopt.engine.placement.prices import NO_TOKENS, CachePrices, Split
+from contextopt.engine.placement.prices import NO_DISCOUNT, NO_TOKENS, CachePrices, Split
 from contextopt.engine.placement.sight import NOTHING, Block, Sight
 from contextopt.engine.prompts.values import Assembled
 from contextopt.engine.text.errors import BudgetExceeded
@@ -100,14 +100,17 @@ class Conversation:
         return tokens if tokens <= self.history_tokens else 0
 
 
+NEW = Conversation()
+"""A conversation of which nothing is known."""
+
 type TextPrefix = Callable[[str], tuple[int, bool]]
 """Returns the tokens that the new context's beginning shares with an earlier one, and whether all are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A context with its place. `split` is what the provider's cache does with the prompt, and `cost` what
-    that costs, in input tokens at full price.
+    """A context with its place in a conversation. `split` is what the provider's cache does with the prompt,
+    and `cost` what that costs at these prices, in input tokens at full price.
     """
 
     placement: Placement
@@ -117,7 +120,8 @@ class Placed:
     is_rewritten: bool = False
     shared_tokens: int = 0
     split: Split = NO_TOKENS
-    question_tokens: int = 0
+    prices: CachePrices = NO_DISCOUNT
+    conversation: Conversation = NEW
     cost: float = 0.0
     carries_on: bool = False
     """Whether the caller should hold the new block, so that the next prompt can leave out what it shows."""
@@ -200,7 +204,8 @@ def _try(
         is_rewritten=kept < len(conversation.blocks),
         shared_tokens=min(shared, tokens),
         split=split,
-        question_tokens=conversation.question_tokens,
+        prices=request.prices,
+        conversation=conversation,
         cost=request.prices.cost_of(split),
         carries_on=request.placement in {APPEND, AUTO},
     )

@@ -48,6 +48,10 @@ class CachePrices:
         return split.cached * self.read + split.cacheable * self.write + split.rest
 
 
+NO_DISCOUNT = CachePrices()
+"""A repeated beginning costs as much as any other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """A prompt's input tokens: found in the cache, entering it, and not cached at all."""

@@ -132,7 +132,7 @@ def describe(again: Replay) -> str:
     name = f"assembly {again.assembly.pk}"
     if again.result is None:
         return f"{name}: not replayable ({again.reason}). {again.message}"
-    tokens, before = again.result.certificate.tokens, again.assembly.tokens_after
+    tokens, before = again.result.certificate.total_tokens, again.assembly.tokens_after
     figures = f"{tokens:,} tokens" if tokens == before else f"{before:,} → {tokens:,} tokens"
     moved = f", {len(again.added):,} records in, {len(again.removed):,} out" if not again.is_same else ""
     looked_up = f", {again.looked_up:,} candidates looked up" if again.is_reconstructed else ""

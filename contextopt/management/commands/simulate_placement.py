@@ -62,7 +62,7 @@ class Command(ReportingCommand):
         if options["turns"] < 1:
             raise InvalidInput.of("--turns", "must be at least 1")
         team, model = team_of(options), options["model"]
-        prices = (cache_prices(model, timezone.now()),) if model else SCENARIOS
+        prices = (cache_prices(model, timezone.now().date()),) if model else SCENARIOS
         conversations: list[Rehearsal] = []
         with self._spaces(team, _read(options["file"])) as spaces:
             for space, script in spaces:

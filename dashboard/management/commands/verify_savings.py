@@ -21,6 +21,7 @@ from contextopt.management.base import (
     team_of,
 )
 from contextopt.models import AssemblyPayload, Team
+from dashboard.rollups.costs import verify_costs
 from dashboard.rollups.verify import count_rollups, verify_rollups
 from memory.questions.verify import count_evaluations, verify_evaluations
 from memory.review.copies import count_copies, verify_copies
@@ -32,6 +33,7 @@ SOURCES = {
     "replay": "the engine gives",
     "task": "its assemblies add up to",
     "rollup": "the log adds up to",
+    "cost": "the log's prompts cost",
     "evaluation": "its questions give",
     "vote": "its assembly has",
     "review item": "its assembly has",
@@ -53,9 +55,9 @@ class Command(ReportingCommand):
     help = (
         "Recompute every stored figure from what it was made of, and list differences: those of the logged "
         "assemblies from the stored text and ledger and, without --space and --since, also the accounts of "
-        "tasks, the Overview's sums, the recall on question sets, and what votes and reviews copied from "
-        "their assembly. With --replays, compute the last contexts again from the records as they were. "
-        "Nothing is changed."
+        "tasks, the Overview's sums and costs, the recall on question sets, and what votes and reviews "
+        "copied from their assembly. With --replays, compute the last contexts again from the records as "
+        "they were. Nothing is changed."
     )
     checked = total = purged = 0
 
@@ -77,7 +79,7 @@ class Command(ReportingCommand):
         self.total = self.checked = self.purged = 0
         accounts = self._check_assemblies(payloads)
         is_whole = options["space"] is None and options["since"] is None
-        self.counts = dict.fromkeys(("tasks", "rollups", "evaluations", "ratings", "replays"), 0)
+        self.counts = dict.fromkeys(("tasks", "rollups", "costs", "evaluations", "ratings", "replays"), 0)
         if is_whole:
             self.counts["tasks"] = self._check_accounts(accounts, team.pk, payloads)
             self._check_sums(team.pk)
@@ -114,11 +116,15 @@ class Command(ReportingCommand):
         """Check the figures that pages read without adding up assemblies."""
         for rollup, found in verify_rollups(team_id):
             self._note("rollup", rollup, found)
+        costs = verify_costs(team_id)
+        for cost, found in costs.differences:
+            self._note("cost", cost, found)
         for evaluation_id, found in verify_evaluations(team_id):
             self._note("evaluation", evaluation_id, found)
         for subject, number, found in verify_copies(team_id):
             self._note(subject, number, found)
         self.counts["rollups"] = count_rollups(team_id)
+        self.counts["costs"] = costs.checked
         self.counts["evaluations"] = count_evaluations(team_id)
         self.counts["ratings"] = count_copies(team_id)
 

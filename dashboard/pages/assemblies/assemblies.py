@@ -17,7 +17,7 @@ from contextopt.assemblies.verify import SAVINGS, verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Kind, Role
+from contextopt.models import Assembly, AssemblyPayload, Author, Kind, Message, Role
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
@@ -58,6 +58,7 @@ CSV_COLUMNS = (
     "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
     "duplicates", "outside_window", "deleted",
     "placement", "carried_tokens", "prompt_tokens", "shared_prefix_tokens", "cached_tokens",
+    "cacheable_tokens",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
     "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
     "encoding", "tokenizer_version", "sha256",
@@ -68,11 +69,15 @@ _CODES = CSV_COLUMNS.index("warning_codes")
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """An assembly in the list, with its question, which may be empty, and its votes, if any."""
+    """An assembly in the list, with its question, which may be empty, and its votes, if any.
+
+    `reported_tokens` are those that the endpoint found in its cache; None if it reported none.
+    """
 
     assembly: Assembly
     question: str
     votes: VoteFigures | None
+    reported_tokens: int | None
 
 
 @require_GET
@@ -89,6 +94,7 @@ def assemblies(request: TeamRequest) -> HttpResponse:
         "searched_rows": SEARCHED_ROWS,
         "page": page,
         "rows": _list_rows(page.rows),
+        "has_prefixes": any(row.prompt_tokens is not None for row in page.rows),
         "sorts": {sort: _sort_link(form, sort) for sort, _ in SORTS},
         "chips": form.chips(),
         "query_without_chips": form.query_without_chips(),
@@ -136,8 +142,19 @@ def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
     """Return the rows with their questions and votes; of the payloads, only the questions are read."""
     ids = [row.pk for row in rows]
     questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
-    votes = count_votes(ids)
-    return [ListRow(row, questions.get(row.pk) or "", votes.get(row.pk)) for row in rows]
+    votes, reported = count_votes(ids), _reported([row.pk for row in rows if row.prompt_tokens is not None])
+    return [
+        ListRow(row, questions.get(row.pk) or "", votes.get(row.pk), reported.get(row.pk)) for row in rows
+    ]
+
+
+def _reported(ids: Sequence[int]) -> dict[int, int]:
+    """Return the cached tokens that endpoints reported for prompts of the chat, by assembly."""
+    if not ids:
+        return {}
+    answers = Message.objects.filter(assembly__in=ids, author=Author.ASSISTANT)
+    told = answers.order_by("pk").values_list("assembly_id", "cached_tokens")
+    return {number: tokens for number, tokens in told if tokens is not None}
 
 
 @require_GET

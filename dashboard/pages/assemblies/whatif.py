@@ -127,14 +127,14 @@ def _comparison(again: Replay, request: TeamRequest) -> dict[str, Any]:
             allocation_bar(
                 system=result.allocation.system,
                 context=result.allocation.context,
-                used=result.certificate.tokens,
+                used=result.certificate.total_tokens,
                 history=result.allocation.history,
                 response=result.allocation.response,
             ),
         ),
         "moved": list(_moved(again, before, after, titles)),
         "parts": part_legend(after[0]["parts"] if after else ()),
-        "saved_tokens": row.tokens_after - result.certificate.tokens,
+        "saved_tokens": row.tokens_after - result.certificate.total_tokens,
     }
 
 

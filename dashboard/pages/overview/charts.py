@@ -228,7 +228,8 @@ CHARTS = {
             (
                 Column("Tokens saved", _saved, whole),
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
-                Column("US dollars saved", lambda f: f.dollars_saved, money),
+                Column("Input tokens of conversations", lambda f: f.prompt_tokens or None, whole),
+                Column("Cost after the cache, US dollars", lambda f: f.dollars, money),
             ),
             saved_figure,
             "~s",

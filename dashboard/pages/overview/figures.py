@@ -7,7 +7,7 @@ read from.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from django.db import connection
 
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
-from dashboard.rollups.prices import PRICE_JOIN
+from dashboard.rollups.prices import DOLLARS, DOLLARS_ANEW, PRICE_JOIN, PriceList, read_prices
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 type Counts = tuple[float, ...]
@@ -25,8 +25,10 @@ class Figures(NamedTuple):
     """Figures of a set of assemblies. Ratios are from 0 to 1 and averages over requests; times are in ms.
 
     A figure is None if nothing was measured. Percentiles come from the histogram. `contexts` are those of
-    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. A page has hundreds of
-    these, and a tuple is made in a tenth of a dataclass's time.
+    spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. `prompts` are contexts of
+    conversations, whose whole prompt was measured, and `priced` those of them whose model has a price: they
+    cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last. A page
+    has hundreds of these, and a tuple is made in a tenth of a dataclass's time.
     """
 
     assemblies: int = 0
@@ -40,10 +42,14 @@ class Figures(NamedTuple):
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
-    dollars_saved: float | None = None
-    # The assemblies whose model has a price.
-    priced: int = 0
     contexts: int = 0
+    prompts: int = 0
+    prompt_tokens: int = 0
+    shared_tokens: int = 0
+    cached_tokens: int = 0
+    priced: int = 0
+    dollars: float | None = None
+    dollars_anew: float | None = None
     empties: int = 0
     # Only set for whole periods.
     median_ratio: float | None = None
@@ -53,6 +59,16 @@ class Figures(NamedTuple):
     def saving_rate(self) -> float | None:
         """Tokens saved as a share of the baseline's; negative if it cost more."""
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+    @property
+    def shared_rate(self) -> float | None:
+        """The share of prompts that repeats the conversation's last one, 0 to 1."""
+        return self.shared_tokens / self.prompt_tokens if self.prompt_tokens else None
+
+    @property
+    def cached_rate(self) -> float | None:
+        """The share of prompts that the provider's cache should hold, 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
 
     @property
     def empty_rate(self) -> float | None:
@@ -65,13 +81,10 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The saving of some kinds of assemblies together; dollars are None if no model has a price."""
+    """The saving of some kinds of assemblies together."""
 
-    assemblies: int = 0
-    priced: int = 0
     tokens_before: int = 0
     tokens_saved: int = 0
-    dollars: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -96,13 +109,8 @@ class Series:
     def saving(self, kinds: Collection[str]) -> Saving:
         """Return the saving of the period's assemblies of these kinds."""
         points = [point for kind in self.kinds.keys() & kinds for point in self.kinds[kind]]
-        dollars = [point.dollars_saved for point in points if point.dollars_saved is not None]
         return Saving(
-            sum(point.assemblies for point in points),
-            sum(point.priced for point in points),
-            sum(point.tokens_before for point in points),
-            sum(point.tokens_saved for point in points),
-            sum(dollars) if dollars else None,
+            sum(point.tokens_before for point in points), sum(point.tokens_saved for point in points)
         )
 
 
@@ -133,8 +141,13 @@ _FOUND = (
                sum(tokens_saved)::bigint AS tokens_saved,
                sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
                sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
-               sum(tokens_saved * (price.dollars_per_million / 1000000)::float8) AS dollars,
-               sum(assemblies) FILTER (WHERE price.id IS NOT NULL) AS priced,
+               sum(prompts) AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
+               sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
+               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,"""
+    f"""
+               sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
+               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,"""
+    """
                sum(ms_histogram) AS ms_histogram {histograms}
           FROM ({rows}) AS rollups"""
     + PRICE_JOIN
@@ -152,7 +165,9 @@ _FIGURES = """
     sum(tokens_saved)::bigint AS tokens_saved, sum(tokens_before)::bigint AS tokens_before,
     sum(tokens_after)::bigint AS tokens_after,
     sum(records_included)::float8 / nullif(sum(contexts), 0)::float8 AS records_included,
-    sum(dollars) AS dollars_saved, coalesce(sum(priced), 0)::bigint AS priced,
+    sum(prompts)::bigint AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
+    sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
+    sum(dollars) AS dollars, sum(dollars_anew) AS dollars_anew, coalesce(sum(priced), 0)::bigint AS priced,
     coalesce(sum(contexts), 0)::bigint AS contexts, sum(empties)::bigint AS empties,
     NULL AS p50_ms, NULL AS p95_ms, NULL AS p99_ms, NULL AS median_ratio, NULL AS median_utilisation
 """
@@ -229,23 +244,23 @@ class _Row(NamedTuple):
         )
 
 
-def read_series(wanted: FigureFilter) -> Series:
+def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
-    Times are not measured for each kind.
+    Times are not measured for each kind. Prices that were not read before take a query more.
     """
-    return _to_series(wanted, _fetch(_SERIES, wanted, apart=False))
+    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=False))
 
 
-def read_series_apart(wanted: FigureFilter) -> Series:
+def read_series_apart(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the same as `read_series`, with the times of each kind too."""
-    return _to_series(wanted, _fetch(_SERIES, wanted, apart=True))
+    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=True))
 
 
-def read_earlier(wanted: FigureFilter) -> Series:
+def read_earlier(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the figures of the preceding period, without stages; buckets have no times."""
     before = wanted.before()
-    return _to_series(before, _fetch(_EARLIER, before))
+    return _to_series(before, _fetch(_EARLIER, before, prices or read_prices(wanted)))
 
 
 def _to_series(wanted: FigureFilter, rows: Sequence[_Row]) -> Series:
@@ -275,8 +290,9 @@ def _counts(vector: str | None) -> Counts:
     return tuple(json.loads(vector)) if vector else ()
 
 
-def _fetch(query: str, wanted: FigureFilter, **values: object) -> list[_Row]:
-    given = {**rollup_parameters(wanted), "edges": array_text(wanted.period.edges), **values}
+def _fetch(query: str, wanted: FigureFilter, prices: PriceList, **values: object) -> list[_Row]:
+    edges = array_text(wanted.period.edges)
+    given = {**rollup_parameters(wanted), **prices.parameters(), "edges": edges, **values}
     with connection.cursor() as cursor:
         cursor.execute(query.format(rows=rollup_rows(wanted)), given)
         places = {column.name: place for place, column in enumerate(cursor.description)}
@@ -346,41 +362,3 @@ def read_score_spread(wanted: FigureFilter) -> ScoreSpread:
     with connection.cursor() as cursor:
         cursor.execute(_SPREAD, {"team": wanted.team_id, "space": wanted.space_id, "limit": SPREAD_SPACES})
         return ScoreSpread(*cursor.fetchone())
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The values that the filters offer: phases and models in use most of the time, newest versions."""
-
-    phases: tuple[str, ...]
-    models: tuple[str, ...]
-    versions: tuple[int, ...]
-
-
-CHOICES_SHOWN = 50
-CHOICES_DAYS = 100
-
-# Counts summaries, not their assemblies: the index alone answers, in a third of the time.
-_CHOICES = """
-    WITH seen AS MATERIALIZED (
-        SELECT phase, model, count(*) AS summaries FROM dashboard_daysummary
-         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
-    )
-    SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
-                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
-           ARRAY(SELECT model FROM seen WHERE model <> ''
-                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
-           ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
-                   JOIN contextopt_space s ON s.id = c.space_id
-                  WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
-                  ORDER BY 1 DESC LIMIT %(limit)s)
-"""
-
-
-def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
-    """Return the values that the filters offer, in one query, leaving out assemblies not summarised yet."""
-    since = now - timedelta(days=CHOICES_DAYS)
-    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
-    with connection.cursor() as cursor:
-        cursor.execute(_CHOICES, values)
-        return Choices(*map(tuple, cursor.fetchone()))

@@ -8,7 +8,7 @@ from django import forms
 from contextopt.agents.models import PHASE_MAX
 from contextopt.models import Kind, Space, Team
 from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, PeriodForm
-from dashboard.pages.overview.figures import Choices
+from dashboard.pages.overview.choices import Choices
 from dashboard.rollups.sources import FigureFilter
 
 APART = "apart"

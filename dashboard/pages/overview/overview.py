@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
-from contextopt.models import Assembly, Space
+from contextopt.models import Assembly, Kind, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.charts.plots import Mark
@@ -23,10 +23,11 @@ from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.changes import PeriodChange, read_changes
 from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart
+from dashboard.pages.overview.choices import read_choices
+from dashboard.pages.overview.cost import CostCard, Reported, build_cost, read_reported
 from dashboard.pages.overview.diagnosis import observe, point_out
 from dashboard.pages.overview.figures import (
     Series,
-    read_choices,
     read_earlier,
     read_score_spread,
     read_series,
@@ -39,6 +40,7 @@ from dashboard.pages.overview.quality import read_quality
 from dashboard.pages.overview.recall import read_recall
 from dashboard.pages.overview.tiles import Compared, Places, Rows, build_cards, build_tiles, month_tile
 from dashboard.pages.overview.votes import Feedback, read_feedback
+from dashboard.rollups.prices import PriceList, read_prices
 from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
@@ -103,7 +105,7 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    series = _series(form, wanted)
+    series = _series(form, wanted, read_prices(wanted))
     if slug in CHARTS:
         return form, series, columns_of(CHARTS[slug], series, is_apart=form.is_apart)
     feedback = read_feedback(wanted) if slug == VOTES else None
@@ -119,8 +121,8 @@ def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
         yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
 
 
-def _series(form: OverviewForm, wanted: FigureFilter) -> Series:
-    return read_series_apart(wanted) if form.is_apart else read_series(wanted)
+def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Series:
+    return read_series_apart(wanted, prices) if form.is_apart else read_series(wanted, prices)
 
 
 def _polls(request: TeamRequest) -> int:
@@ -156,7 +158,8 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
 def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
-    series, before = _series(form, wanted), read_earlier(wanted)
+    prices = read_prices(wanted)
+    series, before = _series(form, wanted, prices), read_earlier(wanted, prices)
     votes, rows = read_feedback(wanted), _rows(form, series)
     changes = read_changes(request.team, wanted, form.spaces)
     data = _data(form, series, before, votes, changes)
@@ -176,6 +179,7 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
             *build_tiles(series.total, before.total, rows),
             month_tile(project_month(wanted, now)),
         ],
+        "cost": _cost(wanted, series, before, rows) if series.total.contexts else None,
         "panels": _panels(data),
         "charts": _charts(data, form),
         "changes": changes,
@@ -184,9 +188,14 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         ),
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
         "has_votes": votes is not None,
-        "has_prices": series.total.dollars_saved is not None,
+        "has_prices": series.total.priced > 0,
         "is_behind": is_behind(),
     }
+
+
+def _cost(wanted: FigureFilter, series: Series, before: Series, rows: Rows) -> CostCard:
+    reported = read_reported(wanted) if series.total.prompts else Reported()
+    return build_cost(series.total, before.total, reported, rows({"kind": str(Kind.SPACE)}))
 
 
 def _data(

@@ -6,43 +6,25 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from dashboard.kit.periods import custom_period
-from dashboard.rollups.prices import PRICE_JOIN
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 RATE_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Tokens, and dollars if models have a price."""
-
-    tokens: int = 0
-    dollars: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class MonthProjection:
-    """The month's savings so far, and at its end at the pace of the last full days."""
+    """The tokens that the month saved so far, and at its end at the pace of the last full days."""
 
-    so_far: Sums
-    projected: Sums
+    so_far: int
+    projected: int
 
 
 _MONTH = """
-    SELECT {sums} FROM (
-        SELECT start, tokens_saved, tokens_saved * price.dollars_per_million / 1000000 AS dollars
-          FROM ({rows}) AS rollups {priced}
-    ) AS saved
-""".format(
-    sums=", ".join(
-        f"coalesce(sum(tokens_saved) FILTER (WHERE {when}), 0)::bigint,"
-        f" (sum(dollars) FILTER (WHERE {when}))::float8"
-        for when in ("start >= %(month)s", "start >= %(week)s AND start < %(today)s")
-    )
-    + ", min(start) FILTER (WHERE start >= %(week)s)",
-    priced=PRICE_JOIN,
-    rows="{rows}",
-)
+    SELECT coalesce(sum(tokens_saved) FILTER (WHERE start >= %(month)s), 0)::bigint,
+           coalesce(sum(tokens_saved) FILTER (WHERE start >= %(week)s AND start < %(today)s), 0)::bigint,
+           min(start) FILTER (WHERE start >= %(week)s)
+      FROM ({rows}) AS rollups
+"""
 
 
 def project_month(wanted: FigureFilter, now: datetime) -> MonthProjection:
@@ -58,16 +40,8 @@ def project_month(wanted: FigureFilter, now: datetime) -> MonthProjection:
             _MONTH.format(rows=rollup_rows(asked)),
             {**rollup_parameters(asked), "month": month, "week": week, "today": today},
         )
-        tokens, dollars, week_tokens, week_dollars, first = cursor.fetchone()
+        tokens, week_tokens, first = cursor.fetchone()
     measured = (today.date() - first.astimezone(zone).date()).days if first else 0
     days_left = (next_month.date() - today.date()).days - (now - today) / timedelta(days=1)
     share = days_left / measured if measured > 0 else 0.0
-    so_far = Sums(tokens, dollars)
-    has_price = dollars is not None or week_dollars is not None
-    return MonthProjection(
-        so_far,
-        Sums(
-            round(tokens + week_tokens * share),
-            (dollars or 0.0) + (week_dollars or 0.0) * share if has_price else None,
-        ),
-    )
+    return MonthProjection(tokens, round(tokens + week_tokens * share))

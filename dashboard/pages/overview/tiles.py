@@ -16,7 +16,7 @@ from dashboard.kit.charts.tiles import (
     unit,
 )
 from dashboard.kit.filters import AGENTS
-from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
+from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, percent, whole
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import PeriodChange
 from dashboard.pages.overview.figures import Figures, Saving, Series
@@ -109,7 +109,7 @@ def _saved_tile(
     return Tile(
         slug, label, value, magnitude,
         describe_growth(*_saved(saving, before), "higher"),
-        f"{_compared(saving, found.now.kinds.keys() & kinds)}{_worth(saving)}",
+        _compared(saving, found.now.kinds.keys() & kinds),
         "target 20–30 %" if kinds == {Kind.SPACE} else "",
         places.rows({"kind": kind, "sort": "saved"}),
     )  # fmt: skip
@@ -223,11 +223,10 @@ def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
 
 def month_tile(month: MonthProjection) -> Tile:
     """Return the tile of the month's projected savings; there is nothing to compare it with yet."""
-    so_far, letter = compact(month.so_far.tokens)
-    worth = f", ≈ {money(month.projected.dollars)}" if month.projected.dollars is not None else ""
+    so_far, letter = compact(month.so_far)
     return Tile(
-        "month", "Projected this month", *compact(month.projected.tokens), Change("", ""),
-        f"tokens saved{worth}; {so_far} {letter}".rstrip() + " so far",
+        "month", "Projected this month", *compact(month.projected), Change("", ""),
+        f"tokens saved; {so_far} {letter}".rstrip() + " so far",
     )  # fmt: skip
 
 
@@ -239,15 +238,6 @@ def _compared(saving: Saving, kinds: set[str]) -> str:
     baseline = names.pop() if len(names) == 1 else "without Contextopt"
     words = fewer_words(saving.rate)
     return f"{words} {'as' if words.startswith('about') else 'than'} {baseline}"
-
-
-def _worth(saving: Saving) -> str:
-    """Describe the saving in dollars, and the share of requests if not every model has a price."""
-    if saving.dollars is None:
-        return ""
-    share = saving.priced / saving.assemblies
-    of = "" if share > 0.995 else f" for {percent(share)} of requests"
-    return f", ≈ {money(saving.dollars)}{of}"
 
 
 def _saved(now: Saving, before: Saving) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from dashboard.models import (
     DayRollup,
     DaySummary,
     HourSummary,
+    ModelPrice,
     QuarterRollup,
     RollupZone,
     StaleDay,
 )
+from dashboard.rollups.costs import verify_costs
 from dashboard.rollups.fold import ALWAYS, keep_rollups
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
@@ -72,6 +75,30 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
         return found
 
     return run
+
+
+def log_prompts(space: Space, **request: Any) -> None:
+    """Log a conversation of two prompts."""
+    for tokens in (0, 400):
+        asked = {"conversation": "c-1", "placement": "tail", "model": "own", "system_tokens": 2_000}
+        make_assembly(space, **asked, history_tokens=tokens, **request)
+
+
+def test_costs_are_those_of_the_logs_prompts(space: Space, verify: Verify) -> None:
+    price = ModelPrice.objects.create(
+        model="own", dollars_per_million=Decimal(10), cached_read_dollars=Decimal(1)
+    )
+    log_prompts(space)
+    keep_rollups()
+    assert verify() == []
+    check = verify_costs(space.team_id)
+    assert (check.checked, check.differences) == (1, [])
+    price.effective_from = timezone.now().date() + timedelta(days=1)
+    price.save()
+    assert verify() == []
+    ModelPrice.objects.update(effective_from=date(2000, 1, 1))
+    DayRollup.objects.filter(prompts__gt=0).update(cached_tokens=F("cached_tokens") + 100)
+    assert {"dollars", "cached_tokens"} <= figures(verify())
 
 
 def figures(found: list[dict[str, Any]]) -> set[str]:

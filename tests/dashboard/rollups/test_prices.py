@@ -11,21 +11,22 @@ from dashboard.models import ModelPrice
 from tests.factories import NOW
 
 pytestmark = pytest.mark.django_db
+TODAY = NOW.date()
 
 
 def test_entered_prices_go_before_the_package_from_their_day_on() -> None:
     ModelPrice.objects.create(
         model="gpt-4o", dollars_per_million=Decimal(4), cached_read_dollars=Decimal(1),
-        cache_write_dollars=Decimal(5), minimum_tokens=2_048, effective_from=NOW.date(),
+        cache_write_dollars=Decimal(5), minimum_tokens=2_048, effective_from=TODAY,
     )  # fmt: skip
-    prices = cache_prices("gpt-4o", NOW)
+    prices = cache_prices("gpt-4o", TODAY)
     assert (prices.read, prices.write, prices.minimum_tokens) == (0.25, 1.25, 2_048)
-    assert cache_prices("gpt-4o", NOW - timedelta(days=1)).read == 0.5
+    assert cache_prices("gpt-4o", TODAY - timedelta(days=1)).read == 0.5
 
 
 def test_without_a_price_of_cached_reads_the_package_decides() -> None:
     ModelPrice.objects.create(model="gpt-4o", dollars_per_million=Decimal(4))
-    assert cache_prices("gpt-4o", NOW).read == 0.5
+    assert cache_prices("gpt-4o", TODAY).read == 0.5
 
 
 def test_the_admin_fills_in_the_prices_of_the_cache(admin_client: Client) -> None:

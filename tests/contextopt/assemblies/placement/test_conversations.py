@@ -10,6 +10,7 @@ from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices, list_price
+from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import InvalidInput, NotFound
@@ -73,6 +74,41 @@ def test_every_figure_of_an_appended_context_can_be_verified(space: Space) -> No
     payload = AssemblyPayload.objects.get(pk=second.id)
     payload.ledger["carried"] = []
     assert {found.figure for found in verify_assembly(payload)} >= {"carried_tokens", "tokens_after"}
+
+
+@pytest.mark.parametrize("placement", ["system", "tail", "append", "auto"])
+def test_the_sizes_of_each_prompt_can_be_verified(space: Space, placement: str) -> None:
+    request = {"placement": placement, "model": MODEL, "system_tokens": 1_200, "query": "Which note?"}
+    held: list[int] = []
+    for turn in range(4):
+        make_record(space, title=f"Brand new {turn}", date=NOW)
+        in_sight = {"in_sight": held} if held else {}
+        held = ask(space, **request, history_tokens=200 * turn, **in_sight).in_sight
+    rows = AssemblyPayload.objects.select_related("assembly").order_by("pk")
+    assert [verify_assembly(payload) for payload in rows] == [[]] * 4
+    last = rows[3]
+    assert last.assembly.cached_tokens
+    assert last.assembly.cacheable_tokens
+    last.ledger["prompt"]["history_tokens"] += 1
+    assert [found.figure for found in verify_assembly(last)] == ["prompt_tokens", "cacheable_tokens"]
+    last.ledger["prompt"] |= {"history_tokens": 600, "minimum_tokens": 100_000}
+    assert [found.figure for found in verify_assembly(last)] == ["cached_tokens", "cacheable_tokens"]
+    last.ledger["prompt"] |= {"minimum_tokens": 1_024, "idle_seconds": 301.0}
+    assert [found.figure for found in verify_assembly(last)] == ["cached_tokens", "cacheable_tokens"]
+    last.ledger["prompt"] |= {"idle_seconds": 0.0, "last": None}
+    assert "shared_prefix_tokens" in {found.figure for found in verify_assembly(last)}
+
+
+def test_a_purged_block_keeps_its_certified_size(space: Space) -> None:
+    first = ask(space, system_tokens=1_200)
+    record = space.records.first()
+    assert record is not None
+    purge_record(record=record, actor="test")
+    make_record(space, title="Brand new", date=NOW)
+    second = ask(space, system_tokens=1_200, in_sight=[first.id])
+    assert second.certificate.carried_tokens == first.certificate.tokens
+    for payload in AssemblyPayload.objects.select_related("assembly"):
+        assert verify_assembly(payload) == []
 
 
 def test_what_was_in_sight_is_logged_without_texts(space: Space) -> None:
@@ -143,7 +179,7 @@ def test_without_placement_and_conversation_nothing_is_measured(space: Space) ->
 
 @pytest.mark.django_db
 def test_prices_come_from_the_package() -> None:
-    prices = cache_prices(MODEL, NOW)
+    prices = cache_prices(MODEL, NOW.date())
     assert prices.read == pytest.approx(0.1)
     assert prices.write == pytest.approx(1.25)
     listed = list_price("gpt-4o")
@@ -153,5 +189,5 @@ def test_prices_come_from_the_package() -> None:
 
 @pytest.mark.django_db
 def test_an_unknown_model_has_no_discount() -> None:
-    assert cache_prices("nobody-knows-it", NOW) == UNKNOWN
-    assert cache_prices("", NOW) == UNKNOWN
+    assert cache_prices("nobody-knows-it", NOW.date()) == UNKNOWN
+    assert cache_prices("", NOW.date()) == UNKNOWN

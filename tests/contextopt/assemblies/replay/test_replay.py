@@ -15,6 +15,8 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.version import ENGINE_VERSION
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Record, Space
@@ -68,6 +70,39 @@ def test_a_replay_does_not_read_what_it_is_compared_with(space: Space) -> None:
         assert "sha256" not in again.differences
     # Ledgers that hold something differ from the blank ones, so they are compared.
     assert any("ledger" in replay(result.id).differences for result in results)
+
+
+@pytest.mark.parametrize("placement", ["system", "tail", "append", "auto"])
+def test_each_context_of_a_conversation_comes_out_the_same_again(space: Space, placement: str) -> None:
+    """With earlier blocks in sight, some lost by the caller, others removed at the bound."""
+    rng = random.Random(placement)
+    restless = Restless(space, rng)
+    restless.fill(60)
+    make_searchable(space)
+    results: list[AssemblyResult] = []
+    held: list[int] = []
+    for turn in range(20):
+        request = {"conversation": "c-1", "placement": placement, "model": "claude-sonnet-4-5"}
+        request |= {
+            "context_tokens": 300,
+            "carried_tokens": 700,
+            "system_tokens": 1_500,
+            "total_tokens": 20_000,
+        }
+        request |= {"history_tokens": 200 * turn, **({"in_sight": held} if held else {})}
+        results.append(restless.assemble(STAGES[turn % 5], **request))
+        held = [one for one in results[-1].in_sight if rng.random() < 0.9]
+        restless.change()
+    again = {result.id: replay(result.id) for result in results}
+    assert {pk: one.differences for pk, one in again.items()} == dict.fromkeys(again, ())
+    assert all(one.is_same for one in again.values())
+    certificates = [(one.result.certificate if one.result else None) for one in again.values()]
+    assert certificates == [result.certificate for result in results]
+    if placement == "append":
+        assert any(result.certificate.carried_tokens for result in results)
+        assert any(result.placed.is_rewritten for result in results)
+    for result in results:
+        assert verify_assembly(logged(result.id).payload) == []
 
 
 def test_a_changed_hash_shows(space: Space) -> None:

@@ -4,7 +4,8 @@ from django.test import Client
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.models import Space
+from contextopt.chat.models import Author, Conversation, Message, MessageState
+from contextopt.models import Assembly, Space
 from tests.factories import NOW, make_record
 
 
@@ -26,3 +27,21 @@ def test_the_inspector_shows_new_carried_and_shared_tokens(owner_client: Client,
     assert f'href="/assemblies/{first}/">{first}</a>' in html
     assert "<dt>Placement</dt><dd>Appended</dd>" in html
     assert "<dt>Shared with the last prompt</dt>" in html
+
+
+def test_the_list_shows_the_shared_prefix_and_what_the_endpoint_reported(
+    owner_client: Client, space: Space
+) -> None:
+    assert "Shared prefix" not in owner_client.get("/assemblies/").content.decode()
+    make_record(space, title="First", date=NOW)
+    ask(space)
+    last = Assembly.objects.get(pk=ask(space))
+    html = owner_client.get("/assemblies/").content.decode()
+    assert 'data-column="Shared prefix"' in html
+    assert f"{last.shared_prefix_tokens:,} <span" in html
+    assert "reported" not in html
+    conversation = Conversation.objects.create(team=space.team, space=space, title="Chat")
+    answers = {"conversation": conversation, "text": "?", "state": MessageState.ANSWERED, "assembly": last}
+    asked = Message.objects.create(**answers, author=Author.USER, idempotency_key="k-1")
+    Message.objects.create(**answers, author=Author.ASSISTANT, reply_to=asked, cached_tokens=1_234)
+    assert "1,234 reported" in owner_client.get("/assemblies/").content.decode()

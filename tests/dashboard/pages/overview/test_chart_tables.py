@@ -66,8 +66,8 @@ def test_a_table_costs_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(5):
-            # session, user, memberships with teams, spaces, figures of the period
+        with django_assert_num_queries(6):
+            # session, user, memberships with teams, spaces, prices, figures of the period
             owner_client.get("/overview/time/", headers=HTMX)
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))

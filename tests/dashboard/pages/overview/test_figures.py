@@ -1,6 +1,7 @@
 """The aggregation against figures worked out by hand."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import median
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Assembly, Space, Team
 from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.figures import read_score_spread, read_series
+from dashboard.rollups.prices import read_prices
 from dashboard.rollups.sources import FigureFilter
 from tests.factories import make_record, make_space, make_team
 
@@ -135,7 +137,8 @@ def test_stages_stand_side_by_side(space: Space) -> None:
 def test_each_question_is_one_query(space: Space) -> None:
     log_row(space, JUST_NOW)
     wanted = ask(space.team)
-    for question in (read_series, read_score_spread):
+    prices = read_prices(wanted)
+    for question in (partial(read_series, prices=prices), read_prices, read_score_spread):
         with CaptureQueriesContext(
             connection,
         ) as queries:

@@ -2,7 +2,6 @@ import csv
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from html import unescape
 
 import pytest
@@ -11,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.models import Assembly, ContextConfig, Role, Space, Team
-from dashboard.models import ModelPrice, UnfoldedAssembly
+from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
 from dashboard.pages.overview.overview import MAX_POLLS
 from dashboard.pages.overview.projections import project_month
@@ -222,8 +221,8 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(18):
-            # the frame's four, spaces, figures of the period, of the period before,
+        with django_assert_num_queries(19):
+            # the frame's four, spaces, prices, figures of the period, of the period before,
             # votes, changes of settings, new models, verdicts and tasks of both periods,
             # of the month, spread of scores, is folding behind, saved views, choices
             html_of(owner_client)
@@ -319,45 +318,18 @@ def test_filters_offer_what_was_seen_and_what_is_chosen(owner_client: Client, lo
         assert option in html
 
 
-def test_money_is_shown_for_models_with_a_price(owner_client: Client, logged: Space) -> None:
-    assert "set model prices in the admin to show savings in dollars" in html_of(owner_client)
-    ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
-    html = html_of(owner_client)
-    # Each of the 14 assemblies saved 100 tokens.
-    assert "≈ $7.00" in html
-    assert "model prices" not in html
-    assert "savings in dollars" not in html
-    log_row(logged, NOW - timedelta(minutes=1), model="large")
-    assert "≈ $7.00 for 93 % of requests" in html_of(owner_client)
-
-
-def test_money_is_by_the_price_of_the_day(owner_client: Client, logged: Space) -> None:
-    ModelPrice.objects.create(model="", dollars_per_million=Decimal(5_000))
-    ModelPrice.objects.create(
-        model="", dollars_per_million=Decimal(50_000), effective_from=NOW.date() + timedelta(days=1)
-    )
-    assert "≈ $7.00" in html_of(owner_client)
-    ModelPrice.objects.create(
-        model="", dollars_per_million=Decimal(6_000), effective_from=NOW.date() - timedelta(days=400)
-    )
-    assert "≈ $8.40" in html_of(owner_client)
-
-
 def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
     wanted = ask(logged.team)
-    ModelPrice.objects.create(model="", dollars_per_million=Decimal(10_000))
     month = project_month(wanted, NOW)
     # 100 tokens a day from the 1st to the 15th at noon, then 15.5 more days.
-    assert month.so_far.tokens == 1_500
-    assert month.projected.tokens == 1_500 + 1_550
-    assert month.projected.dollars == pytest.approx(30.5)
+    assert month.so_far == 1_500
+    assert month.projected == 1_500 + 1_550
 
 
 def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
     log_row(space, NOW - timedelta(minutes=1))
     month = project_month(ask(space.team), NOW)
-    assert month.projected.tokens == month.so_far.tokens == 100
-    assert month.projected.dollars is None
+    assert month.projected == month.so_far == 100
 
 
 def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) -> None:

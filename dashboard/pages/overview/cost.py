@@ -1,0 +1,147 @@
+"""What prompts cost after the provider's cache, and why fewer tokens can cost more."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from contextopt.sql import fetch_rows
+from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
+from dashboard.kit.formats import money, percent, whole
+from dashboard.pages.overview.figures import Figures
+from dashboard.rollups.sources import FigureFilter
+
+# A smaller share is not worth a sentence.
+NOTABLE = 0.005
+
+
+class Reported(NamedTuple):
+    """What endpoints reported of their cache with the chat's answers. An absent report does not count."""
+
+    answers: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
+
+
+# The index of answers with a report has the time of the answer, which follows its context.
+_REPORTED = """
+    SELECT count(*) AS answers, coalesce(sum(answer.prompt_tokens), 0)::bigint AS prompt_tokens,
+           coalesce(sum(answer.cached_tokens), 0)::bigint AS cached_tokens
+      FROM contextopt_message answer
+      JOIN contextopt_message asked ON asked.id = answer.reply_to_id
+      JOIN contextopt_assembly a ON a.id = asked.assembly_id
+      LEFT JOIN contextopt_contextconfig c ON c.id = a.config_id
+     WHERE answer.cached_tokens IS NOT NULL AND answer.prompt_tokens IS NOT NULL
+       AND answer.created_at >= %(start)s
+       AND a.team_id = %(team)s AND a.created_at >= %(start)s AND a.created_at < %(until)s
+       AND (%(space)s::bigint IS NULL OR a.space_id = %(space)s)
+       AND (%(stage)s::smallint IS NULL OR a.stage = %(stage)s)
+       AND (%(version)s::integer IS NULL OR c.version = %(version)s)
+       AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
+       AND (%(phase)s::text IS NULL OR a.phase = %(phase)s)
+       AND (%(model)s::text IS NULL OR a.model = %(model)s)
+"""
+
+
+def read_reported(wanted: FigureFilter) -> Reported:
+    """Return what endpoints reported of the period's prompts, in one query."""
+    (found,) = fetch_rows(
+        Reported,
+        _REPORTED,
+        {
+            "team": wanted.team_id,
+            "start": wanted.period.start,
+            "until": wanted.period.until,
+            "space": wanted.space_id,
+            "stage": wanted.stage,
+            "version": wanted.config_version,
+            "kind": wanted.kind,
+            "phase": wanted.phase,
+            "model": wanted.model,
+        },
+    )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CostCard:
+    """The cost of a period's prompts. `missing` says for which contexts it is not known, and `reasons` why
+    fewer tokens can cost more.
+    """
+
+    tiles: tuple[Tile, ...]
+    missing: str
+    reasons: tuple[str, ...]
+
+
+def build_cost(now: Figures, before: Figures, reported: Reported, link: str) -> CostCard:
+    tiles = (
+        Tile(
+            "cost", "Input cost after the cache", money(now.dollars), "",
+            describe_change(_each(now), _each(before), "lower", money),
+            f"{money(_each(now))} a prompt" if now.priced else "no price is known", link=link,
+        ),
+        Tile(
+            "shared", "Shared prefix", points(now.shared_rate), unit(now.shared_rate),
+            describe_change(now.shared_rate, before.shared_rate, "higher", in_points),
+            f"of {whole(now.prompt_tokens / now.prompts)} tokens a prompt"
+            if now.prompts else "no conversation is known", link=link,
+        ),
+        Tile(
+            "cached", "Cached tokens", points(now.cached_rate), unit(now.cached_rate),
+            describe_change(now.cached_rate, before.cached_rate, "higher", in_points),
+            f"{percent(reported.rate)} reported for {whole(reported.answers)} chat answers"
+            if reported.answers else "expected; no endpoint reported any", link=link,
+        ),
+    )  # fmt: skip
+    return CostCard(tiles if now.prompts else (), _missing(now), _reasons(now))
+
+
+def _each(figures: Figures) -> float | None:
+    return figures.dollars / figures.priced if figures.dollars is not None and figures.priced else None
+
+
+def _missing(now: Figures) -> str:
+    """Say how many contexts have a price, and what the others lack."""
+    lacks = [
+        (now.contexts - now.prompts, "names no conversation, so its cache is unknown",
+         "name no conversation, so their cache is unknown"),
+        (now.prompts - now.priced, "has a model without a price, or no model",
+         "have a model without a price, or no model"),
+    ]  # fmt: skip
+    told = [f"{whole(count)} {one if count == 1 else many}" for count, one, many in lacks if count]
+    counted = f"{whole(now.priced)} of {whole(now.contexts)} contexts have a price"
+    return f"{counted}{': ' if told else ''}{'; '.join(told)}."
+
+
+def _reasons(now: Figures) -> tuple[str, ...]:
+    """Explain in three sentences, with the period's own figures, why fewer tokens can cost more."""
+    first = (
+        "A provider charges little for the beginning that a prompt shares with the conversation's last one, "
+        "so a context that changes in front of a conversation makes everything after it new."
+    )
+    if now.dollars is None or not now.dollars_anew:
+        return first, _without_prices(now), "Until then nobody knows what fewer tokens save."
+    cheaper = 1 - now.dollars / now.dollars_anew
+    if abs(cheaper) < NOTABLE:
+        second = f"Here the prompts cost {money(now.dollars)}, as much as if each had begun anew."
+        return first, second, "Nothing is read from the cache so far, so fewer tokens cost less."
+    second = (
+        f"Here {percent(now.cached_rate)} of the tokens come from the cache, and the prompts cost "
+        f"{money(now.dollars)} instead of the {money(now.dollars_anew)} that they would cost if each began "
+        "anew."
+    )
+    third = (
+        f"Prompts that begin anew would have to be {percent(cheaper)} shorter to cost as little: any that "
+        "save less than that send fewer tokens and cost more."
+    )
+    return first, second, third
+
+
+def _without_prices(now: Figures) -> str:
+    if not now.prompts:
+        return "Name the conversation in your requests to see how much of your prompts repeats."
+    share = percent(now.shared_rate)
+    return f"Here {share} of the prompts repeats the last one; set prices to see what that saves."

@@ -1,0 +1,158 @@
+"""What prompts cost after the provider's cache, against figures worked out by hand."""
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+
+from contextopt.chat.models import Author, Conversation, Message, MessageState
+from contextopt.models import Assembly, Space
+from dashboard.models import ModelPrice
+from dashboard.pages.overview.cost import build_cost, read_reported
+from dashboard.pages.overview.figures import Figures, read_series
+from dashboard.rollups.fold import keep_rollups
+from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
+from tests.dashboard.pages.overview.test_overview import html_of, tile_of
+
+PROMPT = {"prompt_tokens": 4_000, "shared_prefix_tokens": 3_000, "cached_tokens": 3_000}
+NEW = {"prompt_tokens": 4_000, "shared_prefix_tokens": 0, "cached_tokens": 0}
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+def log_prompt(space: Space, at: datetime = JUST_NOW, **overrides: Any) -> Assembly:
+    prompt = {"model": "own", "conversation": "c-1", **PROMPT} | overrides
+    prompt.setdefault("cacheable_tokens", prompt["prompt_tokens"] - prompt["cached_tokens"])
+    return log_row(space, at, **prompt)
+
+
+def enter_price(model: str = "own", dollars: int = 10, **overrides: Any) -> ModelPrice:
+    cache = {"cached_read_dollars": Decimal(1), "cache_write_dollars": Decimal("12.5")}
+    return ModelPrice.objects.create(
+        model=model, dollars_per_million=Decimal(dollars), **{**cache, **overrides}
+    )
+
+
+def test_cached_tokens_are_read_and_new_ones_written(space: Space) -> None:
+    enter_price()
+    log_prompt(space)
+    log_prompt(space, prompt_tokens=500, shared_prefix_tokens=400, cached_tokens=0, cacheable_tokens=0)
+    total = read_series(ask(space.team)).total
+    # A short prompt is not cached at all.
+    assert total.dollars == pytest.approx((3_000 * 1 + 1_000 * 12.5 + 500 * 10) / 1e6)
+    assert total.dollars_anew == pytest.approx((4_000 * 12.5 + 500 * 10) / 1e6)
+    assert (total.prompts, total.priced, total.prompt_tokens) == (2, 2, 4_500)
+    assert total.shared_rate == pytest.approx(3_400 / 4_500)
+    assert total.cached_rate == pytest.approx(3_000 / 4_500)
+
+
+def test_tokens_alone_give_no_money(space: Space) -> None:
+    enter_price()
+    log_row(space, JUST_NOW, model="own")
+    total = read_series(ask(space.team)).total
+    assert (total.assemblies, total.prompts, total.priced, total.dollars) == (1, 0, 0, None)
+
+
+def test_a_model_without_a_price_counts_and_costs_nothing(space: Space) -> None:
+    enter_price()
+    log_prompt(space)
+    log_prompt(space, model="nobody-knows-it")
+    log_prompt(space, model="")
+    log_row(space, JUST_NOW)
+    keep_rollups()
+    total = read_series(ask(space.team)).total
+    assert (total.contexts, total.prompts, total.priced) == (4, 3, 1)
+    card = build_cost(total, Figures(), read_reported(ask(space.team)), "")
+    assert card.missing == (
+        "1 of 4 contexts have a price: 1 names no conversation, so its cache is unknown; "
+        "2 have a model without a price, or no model."
+    )
+
+
+def test_the_package_has_prices_of_its_own(space: Space) -> None:
+    log_prompt(space, model="claude-sonnet-4-5")
+    keep_rollups()
+    total = read_series(ask(space.team)).total
+    assert total.dollars == pytest.approx((3_000 * 0.3 + 1_000 * 3.75) / 1e6)
+
+
+def test_each_day_has_its_price_whenever_it_was_entered(space: Space) -> None:
+    for days in (0, 2, 4):
+        log_prompt(space, JUST_NOW - timedelta(days=days), **NEW)
+    keep_rollups()
+    assert read_series(ask(space.team)).total.dollars is None
+    enter_price(dollars=10, effective_from=NOW.date() - timedelta(days=3), cache_write_dollars=None)
+    assert read_series(ask(space.team)).total.dollars == pytest.approx(2 * 0.04)
+    enter_price(dollars=30, effective_from=NOW.date(), cache_write_dollars=None)
+    series = read_series(ask(space.team))
+    assert series.total.dollars == pytest.approx(0.04 + 0.12)
+    dollars = [point.dollars for point in series.points if point.prompts]
+    assert dollars == [None, pytest.approx(0.04), pytest.approx(0.12)]
+
+
+@pytest.mark.parametrize("range_name", ["24h", "14d"])
+def test_the_day_is_the_teams(space: Space, range_name: str) -> None:
+    space.team.time_zone = "Asia/Tokyo"
+    space.team.save(update_fields=["time_zone"])
+    enter_price(dollars=10, cache_write_dollars=None)
+    enter_price(dollars=30, effective_from=date(2026, 6, 15), cache_write_dollars=None)
+    # In Tokyo it is the 15th from 15:00 UTC on the 14th.
+    log_prompt(space, datetime.fromisoformat("2026-06-14T14:50Z"), **NEW)
+    log_prompt(space, datetime.fromisoformat("2026-06-14T15:10Z"), **NEW)
+    keep_rollups()
+    total = read_series(ask(space.team, range_name, zone="Asia/Tokyo")).total
+    assert total.dollars == pytest.approx(0.04 + 0.12)
+
+
+def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Space) -> None:
+    enter_price(dollars=10_000, cached_read_dollars=Decimal(1_000), cache_write_dollars=Decimal(10_000))
+    log_prompt(space)
+    html = html_of(owner_client)
+    # 3,000 tokens at a tenth and 1,000 in full.
+    assert "$13" in tile_of(html, "cost")
+    assert "75 <small>%</small>" in tile_of(html, "shared")
+    assert "no endpoint reported any" in tile_of(html, "cached")
+    assert "1 of 1 contexts have a price." in html
+    assert "the prompts cost $13 instead of the $40" in html
+    assert "would have to be 68 % shorter" in html
+
+
+def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> None:
+    log_prompt(space)
+    html = html_of(owner_client)
+    assert "–" in tile_of(html, "cost")
+    assert "0 of 1 contexts have a price" in html
+    assert "An administrator can set model prices" in html
+
+
+def test_without_conversations_the_page_asks_for_them(owner_client: Client, space: Space) -> None:
+    log_row(space, JUST_NOW)
+    html = html_of(owner_client)
+    assert 'id="tile-cost"' not in html
+    assert "Name the conversation in your requests" in html
+
+
+def test_reported_tokens_stand_beside_and_an_absent_report_is_not_zero(space: Space) -> None:
+    conversation = Conversation.objects.create(team=space.team, space=space, title="Chat")
+    for number, cached in enumerate((1_000, 0, None)):
+        asked = Message.objects.create(
+            conversation=conversation, author=Author.USER, text="?", state=MessageState.ANSWERED,
+            assembly=log_prompt(space), idempotency_key=f"key-{number}", created_at=JUST_NOW,
+        )  # fmt: skip
+        Message.objects.create(
+            conversation=conversation, author=Author.ASSISTANT, text="!", state=MessageState.ANSWERED,
+            reply_to=asked, prompt_tokens=2_000, cached_tokens=cached, created_at=NOW,
+        )  # fmt: skip
+    reported = read_reported(ask(space.team))
+    assert (reported.answers, reported.rate) == (2, 0.25)
+    assert read_reported(ask(space.team, model="other")).rate is None
+    total = read_series(ask(space.team)).total
+    cached = build_cost(total, Figures(), reported, "").tiles[2]
+    assert (cached.value, cached.fact) == ("75", "25 % reported for 2 chat answers")
