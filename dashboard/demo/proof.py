@@ -35,7 +35,8 @@ def load_proof(stage: Stage) -> None:
             add_proposal(proposal=proposal, actor=DEMO_ACTOR)
     known = _add_set(space)
     draft = draft_settings(space=space, created_by=DEMO_ACTOR, **_TEXTS["draft"])
-    for version in range(1, draft.version + 1):
+    # The active version comes last, so that its result is the one shown.
+    for version in (1, draft.version, 2):
         asked = EvaluationIn(config_version=version)
         evaluations.complete(evaluations.request_evaluation(question_set=known, data=asked, actor=DEMO_ACTOR))
     last = BacktestIn(config=draft.version, last=_TEXTS["backtested"])
