@@ -10,7 +10,7 @@ from contextopt.engine.code.packing import FULL, PATH, Packed, PackedFile, Sourc
 from contextopt.engine.code.relevance import RankedFile, Ranker
 from contextopt.engine.code.repository import Reading, RepositoryIndex, read_file
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import RememberingTokenizer, Tokenizer, get_tokenizer
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.repositories.checkouts import NO_FILE, Checkout, Entry
 from contextopt.repositories.graphs import (
@@ -75,7 +75,7 @@ def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
 
 
 def _rank_stored(repository: Repository, request: RelevantIn) -> Relevant:
-    tokenizer = get_tokenizer(request.encoding)
+    tokenizer = RememberingTokenizer(get_tokenizer(request.encoding))
     loaded = load_index(repository)
 
     def fetch(paths: Sequence[str]) -> dict[str, bytes]:
@@ -204,7 +204,7 @@ class RevisionRanker:
             InvalidInput: there is no such revision, or a seed is not among its files.
             UnknownEncoding: the tokenizer is not available.
         """
-        tokenizer = get_tokenizer(request.encoding)
+        tokenizer = RememberingTokenizer(get_tokenizer(request.encoding))
         index, ranker = self._at(rev)
         return _answer(request, tokenizer, ranker, index, self._fetch, self._moment, self._revision or "")
 

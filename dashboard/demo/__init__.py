@@ -27,14 +27,16 @@ from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.demo.chapters import Stage
 from dashboard.demo.handoffs import HANDOFFS
 from dashboard.demo.memory import MEMORY
+from dashboard.demo.proof import PROOF
 from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
+from dashboard.demo.repository import REPOSITORY
 from dashboard.demo.stories import Story, read_story, tell
 from dashboard.demo.timeline import TIMELINE
 
 log = structlog.get_logger(__name__)
 
 STORIES = tuple(map(read_story, ("support", "engineering", "research")))
-CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY, TIMELINE)
+CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY, REPOSITORY, TIMELINE, PROOF)
 SOURCE = DEMO_ACTOR
 # Share of requests that ask a question.
 ASKED = 0.3
@@ -73,11 +75,9 @@ class DemoSummary:
         }
 
     def __str__(self) -> str:
-        more = ", ".join(f"{count:,} {name}" for name, count in self.more)
-        return (
-            f"Demo: {', '.join(self.spaces)} with {self.records:,} records and "
-            f"{self.assemblies:,} assemblies; {more}."
-        )
+        counts = {"records": self.records, "assemblies": self.assemblies, **dict(self.more)}
+        listed = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
+        return f"Demo: {', '.join(self.spaces)}. {listed.capitalize()}."
 
 
 def load_demo(

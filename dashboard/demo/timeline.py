@@ -14,9 +14,12 @@ from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.text.counters import get_counter
 from contextopt.models import Assembly, Attempt, Completion, Finding, PhaseCompression, Task
 from dashboard.demo.chapters import Chapter, Stage
+from dashboard.demo.repository import billing_file, billing_files
 from dashboard.demo.stories import read_texts
 from memory.memories.inputs import HintIn
 from memory.models import StrategyUse, TrustChange
+from memory.steps.build import build_step
+from memory.steps.inputs import AgentStepIn
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
@@ -31,7 +34,7 @@ class Journey:
 
     def __init__(self, stage: Stage) -> None:
         self.team, self.begun = stage.team, stage.now - AGO
-        self.files: dict[str, str | None] = {f"billing/{noun}.py": _file(noun) for noun in _TEXTS["nouns"]}
+        self.files: dict[str, str | None] = {**billing_files()}
         given = {key: _TEXTS[key] for key in ("description", "repository")}
         self.task = create_task(team=self.team, data=TaskIn(**given, files=self.files), actor=DEMO_ACTOR)
 
@@ -53,6 +56,12 @@ class Journey:
             actor=DEMO_ACTOR,
             task_id=self.task.pk,
         )
+        self.date(minutes)
+
+    def step(self, phase: str, minutes: float) -> None:
+        """Send everything for a step at once: documents, files, memories and records."""
+        data = AgentStepIn(task_id=self.task.pk, phase=phase, space=_TEXTS["space"], receiver="coder")
+        build_step(team=self.team, data=data, actor=DEMO_ACTOR)
         self.date(minutes)
 
     def add_findings(self, phase: str, minutes: float) -> None:
@@ -84,7 +93,7 @@ class Journey:
 
     def fail(self, given: dict[str, Any], minutes: float) -> None:
         path = "billing/reminder.py"
-        files = {**self.files, path: _file("reminder").replace(given["before"], given["after"])}
+        files = {**self.files, path: billing_file("reminder").replace(given["before"], given["after"])}
         data = AttemptIn(plan=_TEXTS["plan"], error=given["error"], diagnosis=given["diagnosis"], files=files)
         record_attempt(
             team_id=self.team.pk,
@@ -134,11 +143,6 @@ def _restore(row: Finding | Attempt, moment: datetime) -> None:
     row.save(force_insert=True)
 
 
-def _file(noun: str) -> str:
-    text: str = _TEXTS["file"]
-    return text.replace("{noun}", noun).replace("{Noun}", noun.capitalize()).lstrip()
-
-
 def _context(files: Mapping[str, str | None]) -> AgentContext:
     paths = sorted(files)
     context = AgentContextIn.model_validate(
@@ -164,13 +168,14 @@ def load_journey(stage: Stage) -> None:
     journey.add_findings("analysis", 6)
     journey.resolve(4, 9)
     journey.advance(10)
-    journey.filter("planning", 11)
+    journey.step("planning", 11)
     journey.add_findings("design", 17)
     journey.advance(18)
     journey.filter("building", 19)
     journey.fail(_TEXTS["attempts"][0], 31)
     journey.filter("diagnosis", 32)
     journey.fail(_TEXTS["attempts"][1], 40)
+    journey.step("building", 45)
     journey.filter("reviewing", 52)
     journey.complete(54)
 

@@ -253,5 +253,5 @@ def last_evaluation(question_set: QuestionSet, key: str | None = None) -> Evalua
     """
     rows = question_set.evaluations.done()
     if key is None:
-        return newest_first(rows.filter(context_tokens=None, config_version__isnull=False)).first()
+        return newest_first(rows.published()).first()
     return newest_first(rows.of_settings(key)).first()

@@ -5,11 +5,11 @@ from typing import ClassVar, Self
 from django.contrib.postgres.fields import ArrayField
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from contextopt.limits import NAME_MAX
-from contextopt.models import Assembly, Record, Space, Team
+from contextopt.models import Assembly, ContextConfig, Record, Space, Team
 from memory.feedback.models import ANSWER_MAX
 
 QUESTION_ID_MAX = 500
@@ -130,6 +130,13 @@ class EvaluationState(models.TextChoices):
 class EvaluationQuerySet(models.QuerySet["Evaluation"]):
     def done(self) -> Self:
         return self.filter(state=EvaluationState.DONE)
+
+    def published(self) -> Self:
+        """Evaluations of versions that are or were active, with the space's own budget."""
+        versions = ContextConfig.objects.filter(
+            space=OuterRef("question_set__space"), version=OuterRef("config_version"), is_draft=False
+        )
+        return self.filter(Exists(versions), context_tokens=None)
 
     def of_settings(self, key: str) -> Self:
         """Evaluations of these settings with the space's own budget."""

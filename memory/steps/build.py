@@ -19,8 +19,7 @@ from contextopt.engine.agents.retries import FullRetry
 from contextopt.engine.agents.steps import HINT
 from contextopt.engine.prompts.values import Certificate
 from contextopt.engine.prompts.warnings import TASK_STOPPED, TASK_WAITS, ContextWarning
-from contextopt.engine.text.counters import RenderedCounter
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.counters import get_counter
 from contextopt.locks import hold_team
 from contextopt.models import Attempt, Task, Team
 from memory.memories.inputs import HintIn
@@ -52,7 +51,7 @@ def build_step(*, team: Team, data: AgentStepIn, actor: str, excess: Excess | No
         UnknownEncoding: the tokenizer is not available.
     """
     started = perf_counter()
-    counter = RenderedCounter(get_tokenizer(data.encoding))
+    counter = get_counter("tokenizer", data.encoding)
     asked = read_request(team, data, counter, actor)
     if asked.planned and not asked.planned.retry.plan.is_sent:
         return _send_nothing(asked, asked.planned)

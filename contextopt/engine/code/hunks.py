@@ -65,17 +65,19 @@ class TaskWords:
 
     def rate(self, lines: Sequence[str], units: Sequence[Unit]) -> list[float]:
         """Return each unit's score among the units of its file; all 0 if no word is in the file."""
-        texts = [words_of(unit.body(lines)) for unit in units]
-        counts = [Counter(term for word in words for term in self._terms_in(word)) for words in texts]
+        texts = [Counter(words_of(unit.body(lines))) for unit in units]
+        lengths = [words.total() for words in texts]
+        wanted = {word for word in set().union(*texts) if self._terms_in(word)}
+        counts = [self._count({word: words[word] for word in wanted & words.keys()}) for words in texts]
         containing = Counter(term for count in counts for term in count)
         value = {
             term: self.weights[term] * _BM25.idf(len(units), number) for term, number in containing.items()
         }
-        mean = sum(map(len, texts)) / max(1, len(texts)) or 1.0
+        mean = sum(lengths) / max(1, len(lengths)) or 1.0
         scores = [
-            _score(count, len(words) / mean, value)
+            _score(count, length / mean, value)
             + self.by.heads * math.fsum(value[term] for term in self._terms_of(unit.head) if term in value)
-            for unit, words, count in zip(units, texts, counts, strict=True)
+            for unit, length, count in zip(units, lengths, counts, strict=True)
         ]
         if scores and self.by.edges:
             least = self.by.edges * max(scores)
@@ -85,6 +87,13 @@ class TaskWords:
             max(score, self.by.neighbours * max(beside))
             for score, *beside in zip(scores, before, after, strict=False)
         ]
+
+    def _count(self, words: Mapping[str, int]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for word, count in words.items():
+            for term in self._terms_in(word):
+                counts[term] += count
+        return counts
 
     def _terms_of(self, text: str) -> set[str]:
         return {term for word in words_of(text) for term in self._terms_in(word)}

@@ -128,11 +128,11 @@ def pack(
     left, carried = int(sum(shares)), 0.0
     rest: list[str] = []
     for file in ranked:
-        source = sources.get(file.path)
         if len(shown) == len(shares) or left < shares[-1] / 2:
-            # The rest would show next to nothing, and trying every file would only take time.
+            # The rest would show next to nothing, and reading every file would only take time.
             rest.append(file.path)
             continue
+        source = sources.get(file.path)
         carried += shares[len(shown)]
         candidate = _Candidate(file.path, source, words, tokenizer) if source else None
         if candidate is None or not candidate.fit(min(left, int(carried))):

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from contextopt.engine.text.tokens import (
     HEURISTIC_CHARS_PER_TOKEN,
     MAX_CHARS_PER_TOKEN,
+    RememberingTokenizer,
     Tokenizer,
     get_tokenizer,
 )
@@ -88,14 +89,16 @@ class HeuristicCounter:
 
 
 def get_counter(name: str, encoding: str) -> Counter:
-    """Return the counter of that name. `encoding` selects the real tokenizer.
+    """Return the counter of that name, for one request. `encoding` selects the real tokenizer.
 
     Raises:
         InvalidValue: neither "tokenizer" nor "heuristic".
         UnknownEncoding: the tokenizer is not available.
     """
     check_choice("counter", name, COUNTERS)
-    return HeuristicCounter() if name == "heuristic" else RenderedCounter(get_tokenizer(encoding))
+    if name == "heuristic":
+        return HeuristicCounter()
+    return RenderedCounter(RememberingTokenizer(get_tokenizer(encoding)))
 
 
 def _quarter(chars: int) -> int:

@@ -1,6 +1,7 @@
 """Count tokens exactly, in pieces that no input can make slow or fatal."""
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 # Places where every encoding's pre-tokeniser ends a word: between a letter and the blank before the next
 # letter, and after a line break that stands alone ("/" because o200k joins it to the line break).
 _SAFE_BOUNDARY = regex.compile(r"(?r)(?<=[A-Za-z])(?= [A-Za-z])|(?<=\S\n)(?=[^\s/])")
+
+# The second of them alone, so that lines can be counted one by one. Python knows more kinds of white space
+# than the encodings, so it finds no more boundaries.
+_SAFE_LINE_END = re.compile(r"\n(?<=\S\n)(?=[^\s/])")
 
 
 class Tokenizer(Protocol):
@@ -66,6 +71,37 @@ class TiktokenTokenizer:
         if len(text) <= PIECE_CHARS:
             return len(self.encode(text))
         return sum(len(self.encode(piece)) for piece in split_safely(text, PIECE_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class RememberingTokenizer:
+    """A tokenizer that remembers the lines it has counted, for texts that are counted in many versions.
+
+    Its counts are those of the tokenizer itself. It keeps every line, so it is made for one request.
+    """
+
+    tokenizer: Tokenizer
+    _lines: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.tokenizer.name
+
+    @property
+    def version(self) -> str:
+        return self.tokenizer.version
+
+    @property
+    def is_additive(self) -> bool:
+        return self.tokenizer.is_additive
+
+    def count(self, text: str) -> int:
+        *lines, last = _SAFE_LINE_END.split(text) if self.is_additive else [text]
+        if not lines or max(len(last), *map(len, lines)) >= PIECE_CHARS:
+            return self.tokenizer.count(text)
+        for line in set(lines) - self._lines.keys():
+            self._lines[line] = self.tokenizer.count(f"{line}\n")
+        return sum(map(self._lines.__getitem__, lines)) + self.tokenizer.count(last)
 
 
 @dataclass(frozen=True, slots=True)

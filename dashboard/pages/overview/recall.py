@@ -41,7 +41,10 @@ SELECT count(*), sum(n.questions), sum(n.recall * n.questions), sum(b.questions)
 _NEWEST = """
 SELECT e.questions, e.recall FROM memory_evaluation e
  WHERE e.question_set_id = s.id AND e.state = 'done' AND e.context_tokens IS NULL
-   AND (e.config_version IS NOT NULL OR e.settings_key = ANY(%(active)s)) AND e.created_at < %({moment})s
+   AND (e.settings_key = ANY(%(active)s)
+        OR EXISTS (SELECT FROM contextopt_contextconfig c
+                    WHERE c.space_id = s.space_id AND c.version = e.config_version AND NOT c.is_draft))
+   AND e.created_at < %({moment})s
  ORDER BY e.created_at DESC, e.id DESC LIMIT 1
 """
 _SQL = _RECALL.format(

@@ -79,9 +79,7 @@ def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> Http
 
 def _with_last(sets: list[QuestionSet]) -> list[tuple[QuestionSet, Evaluation | None]]:
     """Return each set with its newest finished evaluation of a published version, in one query."""
-    done = Evaluation.objects.done().filter(
-        question_set__in=sets, config_version__isnull=False, context_tokens=None
-    )
+    done = Evaluation.objects.done().published().filter(question_set__in=sets)
     newest = done.order_by("question_set_id", "-created_at", "-id").distinct("question_set_id")
     found = {each.question_set_id: each for each in newest}
     return [(each, found.get(each.pk)) for each in sets]

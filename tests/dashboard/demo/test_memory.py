@@ -67,6 +67,6 @@ def test_a_completed_task_has_a_timeline_over_an_hour(team: Team) -> None:
     assert {event.phase for event in events} == set(HandoffPhase)
     account = read_account(task)
     assert (account.saved_percent or 0) > 30
-    assert account.assemblies == Assembly.objects.filter(task=task, is_demo=True).count() == 11
+    assert account.assemblies == Assembly.objects.filter(task=task, is_demo=True).count() == 12
     for payload in AssemblyPayload.objects.filter(assembly__task=task):
         assert verify_assembly(payload) == []

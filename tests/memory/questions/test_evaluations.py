@@ -10,7 +10,7 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.errors import Conflict
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly
-from contextopt.spaces.configs import publish_settings, settings_of
+from contextopt.spaces.configs import draft_settings, publish_settings, settings_of
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.records import delete_record
 from memory.models import Evaluation, EvaluationState
@@ -167,7 +167,10 @@ def test_the_last_evaluation_is_of_these_settings(space, questions) -> None:
     run(questions)
     with time_machine.travel(SAID_AT + timedelta(days=999)):
         newest = run(questions, settings=ConfigIn(question_max_records=1))
-    key = settings_key(settings_of(space.configs.get()))
+    key = settings_key(settings_of(space.configs.active().get()))
+    draft = draft_settings(space=space, created_by="test", question_max_records=2)
+    with time_machine.travel(SAID_AT + timedelta(days=1_000)):
+        run(questions, config_version=draft.version)
     assert last_evaluation(questions, key).config_version == 1
     assert last_evaluation(questions).config_version == 1
     assert last_evaluation(questions, newest.settings_key) == newest

@@ -10,6 +10,7 @@ from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile, Phas
 from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE
 from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, get_counter
 from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.tokens import RememberingTokenizer
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import PROFILE, clean_texts
 
@@ -254,6 +255,6 @@ def test_a_wrong_profile_is_named(changes: dict[str, Any], field: str) -> None:
 
 def test_counters_by_name() -> None:
     assert get_counter("heuristic", "cl100k_base") == HEURISTIC
-    assert get_counter("tokenizer", "cl100k_base") == EXACT
+    assert get_counter("tokenizer", "cl100k_base") == RenderedCounter(RememberingTokenizer(TOKENIZER))
     with pytest.raises(InvalidValue):
         get_counter("guess", "cl100k_base")

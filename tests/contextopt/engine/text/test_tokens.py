@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer
 from contextopt.engine.text import tokens
-from contextopt.engine.text.tokens import PIECE_CHARS, split_safely
+from contextopt.engine.text.tokens import PIECE_CHARS, RememberingTokenizer, TiktokenTokenizer, split_safely
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import PROFILE, texts
 
@@ -57,6 +57,38 @@ def test_long_prose_is_counted_exactly() -> None:
     text = "The cluster was moved on Friday; nobody noticed, it's said.\n- next line\n\n" * 2000
     assert len(text) > 4 * PIECE_CHARS
     assert TOKENIZER.count(text) == len(ENCODING.encode_ordinary(text))
+
+
+PARTS = (
+    "word", "Word", " ", "  ", "\t", "\n", "\r", "\n\n", "\x1c", "\x85", "\u2028", "\u3000", "\xa0", "/",
+    "//", "> ", "- ", "'", "'ll", ".", "(", "#", "9", "1234", "\u6f22", "\u0301",
+)  # fmt: skip
+
+
+@PROFILE
+@given(st.lists(st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | texts, min_size=1, max_size=5))
+def test_a_remembering_tokenizer_counts_the_same(parts: list[str]) -> None:
+    remembering = RememberingTokenizer(TOKENIZER)
+    for text in (*parts, "\n".join(parts), "".join(parts), "".join(reversed(parts))):
+        assert remembering.count(text) == TOKENIZER.count(text)
+
+
+@pytest.mark.parametrize("run", [" ", "\n", "a", "=\n", "\ud800", "7 "])
+def test_a_remembering_tokenizer_counts_long_runs_the_same(run: str) -> None:
+    text = "a line\n" + run * (100_000 // len(run)) + "\nanother line\n"
+    assert RememberingTokenizer(TOKENIZER).count(text) == TOKENIZER.count(text)
+
+
+def test_a_line_is_counted_once() -> None:
+    counted: list[str] = []
+
+    def encode(text: str) -> list[int]:
+        counted.append(text)
+        return [0]
+
+    remembering = RememberingTokenizer(TiktokenTokenizer("listing", "1", is_additive=True, encode=encode))
+    assert remembering.count("one\ntwo\none\nlast") == remembering.count("two\none\none\nlast") == 4
+    assert sorted(counted) == ["last", "last", "one\n", "two\n"]
 
 
 def test_heuristic_rounds_up() -> None:

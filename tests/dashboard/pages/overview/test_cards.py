@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 
 from contextopt.models import Space
-from contextopt.spaces.configs import publish_settings, settings_of
+from contextopt.spaces.configs import draft_settings, publish_settings, settings_of
 from dashboard.rollups.fold import keep_rollups
 from memory.models import Evaluation, QuestionSet, Vote
 from memory.questions.evaluations import settings_key
@@ -142,6 +142,8 @@ def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Clie
     # Neither a draft nor another budget says anything about the active settings.
     evaluate(found, 0.1, NOW - timedelta(hours=2), config_version=None, settings_key="another")
     evaluate(found, 0.2, NOW - timedelta(hours=1), context_tokens=500)
+    saved = draft_settings(space=logged, created_by="test", max_records=3)
+    evaluate(found, 0.3, NOW - timedelta(minutes=9), config_version=saved.version, settings_key="another")
     html = html_of(owner_client)
     tile = tile_of(html, "recall")
     assert ">70" in tile

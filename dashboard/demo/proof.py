@@ -1,0 +1,89 @@
+"""The demo's proof: verdicts on cut answers, a question set, and a draft with its backtest.
+
+The active settings keep too little of each note. Reviews say so, the question set measures it, and the
+backtest shows what the remedy costs.
+"""
+
+import re
+from collections.abc import Iterator
+
+from contextopt.assemblies.models import DEMO_ACTOR
+from contextopt.models import AssemblyPayload, Author, Message, Record, Space, Team
+from contextopt.spaces.configs import draft_settings
+from dashboard.demo.chapters import Chapter, Stage
+from dashboard.demo.stories import read_texts
+from memory.backtests import backtests
+from memory.backtests.inputs import BacktestIn
+from memory.backtests.models import Backtest
+from memory.questions import evaluations
+from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
+from memory.questions.inputs import EvaluationIn, QuestionIn
+from memory.questions.models import QuestionSet
+from memory.questions.sets import add_question, create_set, set_minimum
+from memory.review.inputs import VerdictIn
+from memory.review.models import ReviewItem
+from memory.review.queue import fill_queue
+from memory.review.reservations import give_verdict
+
+_TEXTS = read_texts("proof")
+
+
+def load_proof(stage: Stage) -> None:
+    space = stage.spaces[_TEXTS["space"]]
+    for proposal in (*_judge(stage.team, space, stage), *_liked(space)):
+        if proposal and proposal.record_ids:
+            add_proposal(proposal=proposal, actor=DEMO_ACTOR)
+    known = _add_set(space)
+    draft = draft_settings(space=space, created_by=DEMO_ACTOR, **_TEXTS["draft"])
+    # The active version comes last, so that its result is the one shown.
+    for version in (1, draft.version, 2):
+        asked = EvaluationIn(config_version=version)
+        evaluations.complete(evaluations.request_evaluation(question_set=known, data=asked, actor=DEMO_ACTOR))
+    last = BacktestIn(config=draft.version, last=_TEXTS["backtested"])
+    backtests.complete(backtests.start_backtest(space=space, data=last, actor=DEMO_ACTOR))
+
+
+def _judge(team: Team, space: Space, stage: Stage) -> Iterator[Proposal | None]:
+    """Give verdicts on some downvoted answers, and yield the questions that they were about."""
+    told = _TEXTS["review"]
+    fill_queue(team, now=stage.now)
+    items = ReviewItem.objects.of(team).filter(space=space, config_version=2, stage=5)
+    for item in items.select_related("team").order_by("-assembly_id")[: told["judged"]]:
+        order = AssemblyPayload.objects.get(assembly=item.assembly_id).ledger["order"]
+        dated = set(Record.objects.filter(pk__in=order, pinned=False).values_list("pk", flat=True))
+        first = next((pk for pk in order if pk in dated), None)
+        data = VerdictIn(verdict=told["verdict"], note=told["note"], record_ids=[first] if first else [])
+        yield propose_from_review(item, [give_verdict(item=item, reviewer=told["reviewer"], data=data)])
+
+
+def _liked(space: Space) -> Iterator[Proposal | None]:
+    """Yield the questions of the chat's answers, all of which were liked."""
+    answers = Message.objects.filter(conversation__space=space, author=Author.ASSISTANT)
+    for message in answers.select_related("assembly__space__team"):
+        if message.assembly is not None:
+            yield propose_from_assembly(message.assembly)
+
+
+def _add_set(space: Space) -> QuestionSet:
+    found = create_set(space=space, name=_TEXTS["name"], actor=DEMO_ACTOR)
+    titles = dict(Record.objects.filter(space=space).order_by("-date", "-id").values_list("pk", "title"))
+    for given in _TEXTS["questions"]:
+        by_customer: dict[str, list[int]] = {}
+        for pk, title in titles.items():
+            if match := re.fullmatch(given["title"], title):
+                by_customer.setdefault(match["customer"], []).append(pk)
+        for customer, ids in list(by_customer.items())[: _TEXTS["asked"]]:
+            query = given["query"].format(customer=customer)
+            data = QuestionIn(query=query, answer=given["answer"], record_ids=ids)
+            add_question(question_set=found, data=data, actor=DEMO_ACTOR)
+    return set_minimum(question_set=found, min_recall=_TEXTS["min_recall"], actor=DEMO_ACTOR)
+
+
+def count_proof(team: Team) -> dict[str, int]:
+    return {
+        "question sets": QuestionSet.objects.of_team(team).filter(space__is_demo=True).count(),
+        "backtests": Backtest.objects.of_team(team).filter(space__is_demo=True).count(),
+    }
+
+
+PROOF = Chapter(load_proof, count=count_proof)
