@@ -124,6 +124,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.heads.HeadMiddleware",
     "config.compression.PageGZipMiddleware",
+    "contextopt.telemetry.middleware.TraceMiddleware",
     "contextopt.api.protocol.transport.ApiTransportMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -232,6 +233,12 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "dashboard:overview"
 LOGOUT_REDIRECT_URL = "login"
+
+# A collector of OpenTelemetry; the library reads its other settings, OTEL_…, itself.
+OTEL_EXPORTER_OTLP_ENDPOINT = env_str("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
+# Lets a Prometheus server read /metrics without an API key.
+METRICS_TOKEN = env_str("METRICS_TOKEN")
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

@@ -29,6 +29,9 @@ from contextopt.engine.text.counters import Counter, Measurable
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
 from contextopt.sql import id_array
+from contextopt.telemetry import names
+from contextopt.telemetry.exporter import Attributes, is_on
+from contextopt.telemetry.spans import record_assembly
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +111,28 @@ def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
     if stored is None:
         raise NotFound(f"The space {occasion.space.slug!r} was deleted in the meantime.")
     _log_events(int(stored[0]), result)
+    if is_on() and not occasion.is_demo:
+        record_assembly(attributes=_attributes(int(stored[0]), result, occasion), ms=result.assembly_ms)
     return int(stored[0])
+
+
+def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) -> Attributes:
+    """Return the attributes of the assembly's span. Texts and questions are not among them."""
+    stats = result.stats
+    saved = stats.tokens_saved
+    return {
+        names.TEAM_ID: occasion.team_id,
+        names.SPACE: result.space,
+        names.ASSEMBLY_ID: assembly_id,
+        names.STAGE: result.stage,
+        names.CONTEXT_TOKENS: stats.tokens_used,
+        names.TOKENS_AVAILABLE: stats.tokens_available,
+        names.RECORDS_INCLUDED: stats.records_included,
+        names.RECORDS_FILTERED: stats.records_filtered,
+        names.TRUNCATED: stats.truncated,
+        names.WARNINGS: [warning.code for warning in result.warnings],
+        **({} if saved is None else {names.TOKENS_SAVED: saved}),
+    }
 
 
 def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
