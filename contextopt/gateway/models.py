@@ -14,6 +14,7 @@ from contextopt.spaces.models import Space
 
 MODEL_MAX = 120
 CONVERSATION_MAX = 64
+ANSWER_ID_MAX = 200
 
 
 class Mode(models.TextChoices):
@@ -130,6 +131,8 @@ class GatewayRequest(models.Model):
     status_code = models.PositiveSmallIntegerField(
         null=True, help_text="the provider's; null without an answer"
     )
+    # The provider's name for its answer, such as chatcmpl-… or msg_…, by which votes find it.
+    answer_id = models.CharField(max_length=ANSWER_ID_MAX, blank=True, db_default="", default="")
     # A hash, never the caller's own text.
     conversation = models.CharField(max_length=CONVERSATION_MAX, blank=True)
     # Where the context stands: the number of user texts before its own, and that text's hash.
@@ -173,6 +176,8 @@ class GatewayRequest(models.Model):
                 condition=~Q(conversation=""),
                 name="gateway_conversation",
             ),
+            # The request of an answer that somebody votes on.
+            models.Index(fields=["team", "answer_id"], condition=~Q(answer_id=""), name="gateway_answer"),
         ]
 
     def __str__(self) -> str:
