@@ -47,6 +47,13 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
     return value
 
 
+def env_port(name: str, default: int) -> int | None:
+    """Return a port, or None if the variable is set to nothing."""
+    if name in os.environ and not env_str(name):
+        return None
+    return env_int(name, default, low=1, high=65_535)
+
+
 def env_choice(name: str, choices: tuple[str, ...]) -> str:
     """Return one of the choices, the first when the variable is not set."""
     text = env_str(name).lower() or choices[0]
@@ -195,6 +202,11 @@ CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
+# Where the gateway sends requests of Anthropic's protocol. Those of OpenAI's go to LLM_BASE_URL.
+ANTHROPIC_BASE_URL = env_str("ANTHROPIC_BASE_URL")
+# The gateway's own address. An empty port switches it off.
+GATEWAY_HOST = env_str("GATEWAY_HOST", "127.0.0.1")
+GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that makes vectors of texts. Another choice embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")

@@ -36,7 +36,7 @@ from contextopt.telemetry.spans import record_assembly
 log = structlog.get_logger(__name__)
 
 ASSEMBLY_COLUMNS = (
-    "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
+    "id", "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
     "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
     "tokens_available",
@@ -46,6 +46,7 @@ ASSEMBLY_COLUMNS = (
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
+    "id": "coalesce(%(id)s::bigint, nextval('contextopt_assembly_id_seq'))",
     "created_at": "coalesce(%(created_at)s, now())",
     "record_ids": "%(record_ids)s::bigint[]",
     "warning_codes": "%(warning_codes)s::varchar[]",
@@ -87,6 +88,8 @@ class Occasion:
     is_demo: bool = False
     created_at: datetime | None = None
     givens: bytes = b""
+    # Drawn beforehand by whoever had to name the assembly before it was decided.
+    id: int | None = None
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
@@ -96,6 +99,13 @@ class Occasion:
         if self.history is not None:
             asked["history_tokens"] = self.history
         return asked
+
+
+def draw_ids(number: int) -> list[int]:
+    """Return so many ids for assemblies that are logged later. Those not used are left out."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)", [number])
+        return [int(row[0]) for row in cursor.fetchall()]
 
 
 def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
@@ -139,6 +149,7 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
     stats, allocation, request = result.stats, result.allocation, occasion.request
     certificate, dropped = result.certificate, stats.dropped_by_reason
     return {
+        "id": occasion.id,
         "team_id": occasion.team_id,
         "space_id": occasion.space.id,
         "config_id": occasion.space.config_id,

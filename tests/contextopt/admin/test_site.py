@@ -46,8 +46,8 @@ MODELS = [model for model in apps.get_app_config("contextopt").get_models() if n
 VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
     EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
-    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts,
-    SpaceHour, StoredResponse, Task, Throttle,
+    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView,
+    Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse, Task, Throttle,
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.api.protocol.access import find_key
+from contextopt.people.keychecks import find_key
 from contextopt.models import ApiKey, Team
 from tests import factories
 

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.api.protocol.access import find_key
+from contextopt.people.keychecks import find_key
 from contextopt.models import ApiKey, Invitation, Space, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
