@@ -24,8 +24,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from contextopt.api.protocol.access import find_key
 from contextopt.models import Scope
+from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
 from dashboard.health import Health, read_health
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors

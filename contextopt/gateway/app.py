@@ -26,6 +26,7 @@ from contextopt.gateway.relay import (
     upstream_url,
 )
 from contextopt.people.addresses import client_address
+from contextopt.telemetry.spans import begin_exchange
 
 type Scope = dict[str, Any]
 type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -79,6 +80,11 @@ class Call:
     @property
     def is_anthropic(self) -> bool:
         return self.path.startswith("/v1/messages") or b"anthropic-version" in self.headers
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The caller's trace, which also goes upstream as it is."""
+        return {name: self.header(name) for name in ("traceparent", "tracestate") if self.header(name)}
 
     def address(self) -> str:
         return client_address(ASGIRequest(self.scope, BytesIO()))
@@ -199,6 +205,7 @@ class Gateway:
                 await self._pass_prompt(call, url, headers, Passage(admission, call.protocol))
 
     async def _pass_prompt(self, call: Call, url: str, headers: Headers, passage: Passage) -> None:
+        passage.url, passage.opened = url, begin_exchange(call.trace)
         try:
             body = await call.read()
         except ClientGoneError:

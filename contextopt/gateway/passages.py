@@ -17,10 +17,21 @@ from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.contexts import Sizes, Task, plan_of
 from contextopt.gateway.conversations import Conversation, Plan, place_of
-from contextopt.gateway.models import MODEL_MAX, GatewayRequest, Keep, Mode, Outcome, Protocol, Reason
+from contextopt.gateway.models import (
+    ANSWER_ID_MAX,
+    MODEL_MAX,
+    GatewayRequest,
+    Keep,
+    Mode,
+    Outcome,
+    Protocol,
+    Reason,
+)
 from contextopt.gateway.protocols.answers import Answer, read_answer
 from contextopt.gateway.protocols.prompts import Prompt
+from contextopt.gateway.traces import exchange_of
 from contextopt.locks import hold_space, unless_deleted
+from contextopt.telemetry.spans import OpenExchange, end_exchange, inside
 
 # Usage stands at an answer's beginning or end. What is between is not held for longer answers.
 HEAD_BYTES = 2**20
@@ -74,6 +85,8 @@ class Passage:
     added_ms: float = 0.0
     first_byte_ms: float | None = None
     total_ms: float = 0.0
+    url: str = ""
+    opened: OpenExchange | None = None
 
     def arrive(self, size_bytes: int) -> None:
         """Start the clock: the request is here."""
@@ -113,6 +126,7 @@ class ContextJob:
     admission: Admission
     decision: Decision
     drawn_id: int
+    opened: OpenExchange | None = None
     counts: bool = False
     size_bytes: int = 50_000
 
@@ -121,7 +135,7 @@ class ContextJob:
         return self.admission.key.team_id
 
     def write(self) -> None:
-        with unless_deleted():
+        with unless_deleted(), inside(self.opened):
             _log_once(self.decision, self.drawn_id)
 
 
@@ -142,13 +156,26 @@ class RequestJob:
         return self.passage.request_bytes * (self.passage.prompt is not None) + len(self.passage.copy.head)
 
     def write(self) -> None:
+        passage = self.passage
+        answer = self._read_answer()
+        with inside(passage.opened):
+            row = self._write(answer)
+        if passage.opened is not None and row is not None:
+            space = passage.admission.space
+            told = {"space": space.slug if space else "", "url": passage.url, "status": passage.status}
+            end_exchange(passage.opened, exchange_of(row, answer=answer, **told))
+
+    def _write(self, answer: Answer) -> GatewayRequest | None:
+        """Log the request and return its row, or None if its space was deleted meanwhile."""
+        row = None
         if self.passage.mode == Mode.AUDIT and self.passage.drawn_id is not None:
             self._foresee(self.passage.drawn_id)
         with unless_deleted(), transaction.atomic():
             if self.passage.admission.space is not None:
                 hold_space(self.passage.admission.space.id)
-            row = self._row()
+            row = self._row(answer)
             GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
+        return row
 
     def _foresee(self, drawn_id: int) -> None:
         """Decide on the context that would have been inserted, and log it."""
@@ -171,9 +198,8 @@ class RequestJob:
         _log_once(decision, drawn_id)
         passage.plan = conversation.plan = plan_of(task, decision)
 
-    def _row(self) -> GatewayRequest:
+    def _row(self, answer: Answer) -> GatewayRequest:
         passage = self.passage
-        answer = self._read_answer()
         usage, prompt, plan = answer.usage, passage.prompt, passage.plan
         keep = Keep(passage.admission.policy.keep)
         space = passage.admission.space
@@ -192,6 +218,7 @@ class RequestJob:
             reason=passage.reason or "",
             outcome=passage.outcome,
             status_code=passage.status_code,
+            answer_id=storable(answer.id)[:ANSWER_ID_MAX],
             conversation=passage.conversation.name if passage.conversation else "",
             turn=place.turn if place else None,
             question_hash=place.digest if place else "",

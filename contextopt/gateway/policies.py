@@ -10,10 +10,13 @@ from contextopt.gateway.models import GatewayPolicy
 from contextopt.inputs import Input
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
-from contextopt.people.audit import note_event
+from contextopt.people.audit import list_events, note_event
+from contextopt.people.models import AuditEvent
 from contextopt.spaces.models import Space
 
 POLICY_FIELDS = ("mode", "insert_percent", "placement", "keep", "history_tokens")
+
+CHANGED = "gateway.changed"
 
 
 class PolicyPatch(Input):
@@ -51,12 +54,18 @@ def change_policy(*, space: Space, changes: PolicyPatch, actor: str) -> GatewayP
     note_event(
         team_id=space.team_id,
         actor=actor,
-        action="gateway.changed",
+        action=CHANGED,
         subject=space.slug,
         before=before,
         after=policy_values(policy),
     )
     return policy
+
+
+def last_change(space: Space) -> AuditEvent | None:
+    """Return the newest entry of the space's policy in the change log."""
+    rows = list_events(space.team, action=CHANGED).filter(subject=space.slug)
+    return rows.order_by("-at", "-id").first()
 
 
 def policy_values(policy: GatewayPolicy) -> Mapping[str, Any]:

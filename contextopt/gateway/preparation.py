@@ -139,7 +139,7 @@ class Preparation:
         if composed.plan is not None:
             conversation.plan = composed.plan
         if composed.decision is not None and composed.plan is not None:
-            job = ContextJob(passage.admission, composed.decision, composed.plan.assembly_id)
+            job = ContextJob(passage.admission, composed.decision, composed.plan.assembly_id, passage.opened)
             conversation.logged = self.log.put(job)
         return composed.body
 

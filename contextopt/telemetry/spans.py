@@ -16,6 +16,7 @@ from contextopt.telemetry.exporter import Attributes, Telemetry, telemetry
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.trace import Span
 
 _SECOND = 1_000_000_000
 # Values of the standard variable that put content on spans. Any other value keeps it here.
@@ -34,11 +35,11 @@ class Exchange:
     provider: str
     url: str
     team_id: int
-    began_at: float
     seconds: float
     mode: str
     status: str
     reason: str = ""
+    outcome: str = "answered"
     http_status: int | None = None
     model: str = ""
     answer_model: str = ""
@@ -54,14 +55,13 @@ class Exchange:
     written_tokens: int | None = None
     question: str = ""
     answer: str = ""
-    headers: Mapping[str, str] | None = None
 
     @property
     def error(self) -> str:
         """The type of the failure, or an empty text for an answer."""
-        if self.http_status is None:
-            return self.reason or "no_answer"
-        return str(self.http_status) if self.http_status >= 400 else ""
+        if self.http_status is not None and self.http_status >= 400:
+            return str(self.http_status)
+        return "" if self.outcome == "answered" else self.outcome
 
     def common(self) -> dict[str, str | int]:
         """Return the attributes of the span that the metrics have too."""
@@ -108,33 +108,56 @@ def _message(role: str, text: str) -> str | None:
     return to_json([{"role": role, "parts": [{"type": "text", "content": text}]}]).decode()
 
 
-@contextmanager
-def exchange_span(exchange: Exchange) -> Iterator[None]:
-    """Record a request that has ended. Contexts that are logged inside become children of its span."""
+@dataclass(frozen=True, slots=True)
+class OpenExchange:
+    """The span of a request that has not ended yet."""
+
+    span: "Span"
+    began_ns: int
+
+
+def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
+    """Begin the span of a request that has just arrived, or return None if nothing is sent anywhere."""
     on = telemetry()
     if on is None:
+        return None
+    from opentelemetry.trace import SpanKind
+
+    began = time.time_ns()
+    span = on.tracer.start_span("chat", context=read_parent(headers), kind=SpanKind.CLIENT, start_time=began)
+    return OpenExchange(span, began)
+
+
+@contextmanager
+def inside(opened: OpenExchange | None) -> Iterator[None]:
+    """Make contexts that are logged meanwhile children of the request's span."""
+    if opened is None:
         yield
         return
-    from opentelemetry import trace
+    from opentelemetry.trace import use_span
 
-    began = int(exchange.began_at * _SECOND)
-    span = on.tracer.start_span(
-        f"chat {exchange.model}".strip(),
-        context=read_parent(exchange.headers or {}),
-        kind=trace.SpanKind.CLIENT,
-        attributes=exchange.attributes(),
-        start_time=began,
-    )
-    if exchange.error:
-        span.set_status(trace.Status(trace.StatusCode.ERROR))
-    token = _began_at.set(began)
+    token = _began_at.set(opened.began_ns)
     try:
-        with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+        with use_span(opened.span, record_exception=False, set_status_on_exception=False):
             yield
     finally:
         _began_at.reset(token)
-        span.end(began + int(exchange.seconds * _SECOND))
-        _measure(on, exchange)
+
+
+def end_exchange(opened: OpenExchange | None, exchange: Exchange) -> None:
+    """Complete the span of a request that has ended, and measure it."""
+    on = telemetry()
+    if opened is None or on is None:
+        return
+    from opentelemetry.trace import Status, StatusCode
+
+    span = opened.span
+    span.update_name(f"chat {exchange.model}".strip())
+    span.set_attributes(dict(exchange.attributes()))
+    if exchange.error:
+        span.set_status(Status(StatusCode.ERROR))
+    span.end(opened.began_ns + int(exchange.seconds * _SECOND))
+    _measure(on, exchange)
 
 
 def _measure(on: Telemetry, exchange: Exchange) -> None:

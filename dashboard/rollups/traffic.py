@@ -1,24 +1,26 @@
 """Reads the figures of prompts that passed the gateway, for a period and by group, from their quarters."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 from django.db import connection
+from django.db.models import Q
 
 from contextopt.assemblies.placement.prices import list_price
 from dashboard.kit.periods import Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
 from dashboard.rollups.models import ModelPrice
+from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
 
 type Grouping = Literal["model", "key_id", "space_id", "mode", "reason"]
 GROUPINGS: tuple[Grouping, ...] = ("model", "key_id", "space_id", "mode", "reason")
 # Groups beyond these are added up as one.
 GROUPS_SHOWN = 50
-_ALWAYS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+_ALWAYS = (datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,11 @@ class TrafficFilter:
     mode: str | None = None
     reason: str | None = None
 
+    def over(self, period: Period) -> "TrafficFilter":
+        return replace(self, period=period)
+
     def parameters(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in GROUPINGS}
+        given: dict[str, Any] = {name: getattr(self, name) for name in GROUPINGS}
         return {"team_id": self.team_id, "start": self.period.start, "until": self.period.until, **given}
 
 
@@ -150,7 +155,8 @@ class Groups:
 
 
 def read_groups(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Groups:
-    total, by = Traffic(), {name: [] for name in GROUPINGS}  # type: tuple[Traffic, dict[Grouping, list[tuple[Any, Traffic]]]]
+    total = Traffic()
+    by: dict[Grouping, list[tuple[Any, Traffic]]] = {name: [] for name in GROUPINGS}
     for row in _rows(_GROUPS, {**wanted.parameters(), **_arrays(prices)}):
         if row["requests"] is None:
             continue
@@ -222,6 +228,43 @@ def _arrays(prices: Iterable[PriceSpan]) -> dict[str, Any]:
     }
 
 
+# A list's figures → the condition under which a quarter holds such prompts.
+HOLDS = {
+    "inserted": "t.inserted > 0",
+    "without": "t.reason <> ''",
+    "failed": "t.failed > 0",
+    "reported": "t.with_cached > 0",
+    "not": "t.with_cached < t.requests",
+}
+_QUARTERS = """
+SELECT DISTINCT t.start FROM dashboard_trafficquarter t
+ WHERE t.team_id = %(team_id)s AND t.start <= %(before)s AND t.start > %(since)s - interval '15 minutes'
+       {conditions}
+ ORDER BY t.start DESC LIMIT %(needed)s
+"""
+
+
+def narrow_prompts(
+    team_id: int,
+    before: datetime | None,
+    since: datetime | None,
+    same: Mapping[str, Any],
+    holds: Iterable[str],
+) -> Q:
+    """Return the times of a list's next prompts as a filter: those of quarters that hold some.
+
+    `same` gives dimensions their values, which may be None; `holds` names figures that are not 0.
+    """
+    conditions = [f"AND t.{name} IS NOT DISTINCT FROM %({name})s" for name in same]
+    conditions += [f"AND {HOLDS[name]}" for name in holds]
+    parameters = {
+        **same, "team_id": team_id, "before": before or _ALWAYS[1], "since": since or _ALWAYS[0],
+        "needed": QUARTERS_NEEDED,
+    }  # fmt: skip
+    found = _rows(_QUARTERS.format(conditions=" ".join(conditions)), parameters)
+    return within(list(join_quarters(row["start"] for row in found)))
+
+
 def _rows(query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
@@ -230,9 +273,9 @@ def _rows(query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _traffic(row: Mapping[str, Any]) -> Traffic:
-    counted = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
-    vectors = {name: _vector(row[name]) for name in ("added", "first_byte")}
-    return Traffic(**counted, cost=row["cost"], **vectors)
+    counted: dict[str, Any] = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
+    added, first_byte = _vector(row["added"]), _vector(row["first_byte"])
+    return Traffic(**counted, cost=row["cost"], added=added, first_byte=first_byte)
 
 
 def _vector(sent: bytes) -> Floats | None:

@@ -32,8 +32,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """What is read of an answer. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`."""
+
     usage: Usage = Usage()
     text: str = ""
+    id: str = ""
+    model: str = ""
 
 
 def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, wants_text: bool) -> Answer:
@@ -44,7 +48,8 @@ def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, w
     for document in documents:
         usage |= {name: value for name, value in _usage_in(document).items() if value is not None}
     text = "".join(_text_in(document) for document in documents) if wants_text else ""
-    return Answer(_READ_USAGE[protocol](usage), text)
+    named = documents[0] if documents else {}
+    return Answer(_READ_USAGE[protocol](usage), text, _name_in(named, "id"), _name_in(named, "model"))
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
@@ -72,16 +77,29 @@ def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON of a stream's events. Without the text, only events that may report usage matter."""
+    """Yield the JSON of a stream's events.
+
+    Without the text, only the first matters, which names the answer, and those that may report usage.
+    """
     data: list[bytes] = []
+    is_first = True
     for line in [*_LINE.split(body), b""]:
         if line.startswith(b"data:"):
             data.append(line[5:].removeprefix(b" "))
         elif not line and data:
             event = b"\n".join(data)
             data = []
-            if wants_text or b'"usage"' in event:
+            if is_first or wants_text or b'"usage"' in event:
                 yield from _documents(event)
+            is_first = False
+
+
+def _name_in(document: Mapping[str, Any], name: str) -> str:
+    """Return a name of the answer, from a document or from the answer within an event."""
+    for holder in (document.get("response"), document.get("message"), document):
+        if isinstance(holder, dict) and isinstance(holder.get(name), str):
+            return str(holder[name])
+    return ""
 
 
 def _usage_in(document: Mapping[str, Any]) -> dict[str, Any]:

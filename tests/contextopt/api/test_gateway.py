@@ -13,6 +13,7 @@ DEFAULTS = {
 
 
 def test_a_space_is_audited_until_somebody_changes_it(api, space, django_assert_num_queries):
+    api.get(GATEWAY)
     with django_assert_num_queries(3):  # the key, the space, the policy
         assert api.get(GATEWAY).json() == DEFAULTS
     assert not GatewayPolicy.objects.exists()
