@@ -253,7 +253,7 @@ class Upstream:
         lines.append("Transfer-Encoding: chunked" if answer.is_chunked else length)
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
         pieces = answer.pieces[: len(answer.pieces) // 2] if answer.is_cut else answer.pieces
-        for piece in pieces:
+        for piece in filter(None, pieces):
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece) if answer.is_chunked else piece)
             await writer.drain()
             await asyncio.sleep(answer.pause_seconds)

@@ -43,10 +43,6 @@ HEALTH_PATH = "/healthz"
 log = structlog.get_logger(__name__)
 
 
-class BrokenAnswerError(Exception):
-    """The upstream broke off in the middle of its answer, so the answer to the client breaks off too."""
-
-
 class ClientGoneError(Exception):
     """The client left before its request was complete."""
 
@@ -86,6 +82,10 @@ class Call:
         """The caller's trace, which also goes upstream as it is."""
         return {name: self.header(name) for name in ("traceparent", "tracestate") if self.header(name)}
 
+    @property
+    def has_body(self) -> bool:
+        return b"transfer-encoding" in self.headers or self.header("content-length") not in {"", "0"}
+
     def address(self) -> str:
         return client_address(ASGIRequest(self.scope, BytesIO()))
 
@@ -121,7 +121,8 @@ class Call:
 
     async def wait_for_departure(self) -> None:
         """Return once the client is gone."""
-        await self.is_received.wait()
+        if self.has_body:
+            await self.is_received.wait()
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
@@ -172,6 +173,7 @@ class Gateway:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._log.start()
+                await self._preparation.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self._log.close()
@@ -200,7 +202,7 @@ class Gateway:
             await call.refuse(502, "api_error", str(error))
         else:
             if call.protocol is None:
-                await self._pass(call, url, headers, call.stream(), None)
+                await self._pass(call, url, headers, call.stream() if call.has_body else b"", None)
             else:
                 await self._pass_prompt(call, url, headers, Passage(admission, call.protocol))
 
@@ -276,10 +278,9 @@ class Gateway:
                 if passage is not None:
                     passage.add(chunk)
                 await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except httpx2.TransportError as error:
-            if passage is not None:
-                passage.outcome = Outcome.BROKEN
-            raise BrokenAnswerError from error
+        except httpx2.TransportError:
+            # The server ends the connection of an answer that is not complete, so the client sees the same.
+            return
         if passage is not None:
             passage.outcome = Outcome.ANSWERED
         await call.send({"type": "http.response.body", "body": b""})

@@ -9,6 +9,7 @@ from django.db import InterfaceError, OperationalError
 from contextopt.assemblies.assemble import Decision, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import AssemblyPayload
+from contextopt.assemblies.placement.prices import list_price
 from contextopt.chat.endpoint import storable
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, SYSTEM, TAIL
 from contextopt.engine.text.errors import BudgetExceeded
@@ -20,6 +21,7 @@ from contextopt.gateway.models import MODEL_MAX, Reason
 from contextopt.gateway.protocols.prompts import Prompt, Turn
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import TOKENS_MAX
+from contextopt.search.hybrid import prepare_query
 
 TOTAL_MAX = 4 * TOKENS_MAX
 
@@ -180,6 +182,13 @@ def _load_texts(task: Task, ids: Sequence[int]) -> dict[int, str]:
         assembly__in=ids, assembly__team=task.admission.key.team_id, assembly__records_included__gt=0
     )
     return dict(rows.values_list("assembly_id", "text"))
+
+
+def warm_up() -> None:
+    """Load the tokenizer, the encoder and the prices."""
+    count_tokens("warm")
+    prepare_query("warm")
+    list_price("gpt-4o-mini")
 
 
 def reason_for(error: BaseException) -> Reason:

@@ -59,7 +59,7 @@ class Conversation:
     plan: Plan | None = None
     is_loaded: bool = False
     # In audit mode: the latest question, and the id drawn for its context, which is decided after the answer.
-    drawn: tuple[Place, int | None] | None = None
+    drawn: tuple[Place, int] | None = None
     # Ends once the latest context is logged. The next one needs it.
     logged: asyncio.Future[None] | None = None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from contextopt.assemblies.log import draw_ids
-from contextopt.gateway.contexts import Composed, Task, compose, reason_for
+from contextopt.gateway.contexts import Composed, Task, compose, reason_for, warm_up
 from contextopt.gateway.conversations import (
     Conversation,
     Conversations,
@@ -32,6 +32,8 @@ THREADS = 4
 COMPOSING_MAX = 64
 # A smaller prompt is read at once: handing it to a thread takes as long.
 READ_AT_ONCE_BYTES = 100_000
+# Without the database, the gateway starts all the same.
+START_SECONDS = 10.0
 IDS_DRAWN = 200
 IDS_LEAST = 50
 
@@ -48,6 +50,17 @@ class Preparation:
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
     _composing: int = 0
+
+    async def start(self) -> None:
+        """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
+        begun = [
+            asyncio.create_task(in_thread(self._pool, warm_up)),
+            asyncio.create_task(self._draw()),
+        ]
+        await asyncio.wait(begun, timeout=START_SECONDS)
+        for work in begun:
+            if not work.done() or work.exception() is not None:
+                log.warning("gateway_started_cold")
 
     async def prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
         """Return the bytes that go upstream, and note in the passage what was done."""
@@ -85,8 +98,11 @@ class Preparation:
         elif prompt.ends_in_tool_results:
             passage.reason = Reason.TOOL_RESULTS
         else:
-            passage.is_new_question, passage.drawn_id = True, self._take_id()
-            conversation.drawn = place, passage.drawn_id
+            passage.drawn_id = self._take_id()
+            if passage.drawn_id is None:
+                passage.reason = Reason.UNAVAILABLE
+            else:
+                passage.is_new_question, conversation.drawn = True, (place, passage.drawn_id)
 
     async def _insert(
         self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes

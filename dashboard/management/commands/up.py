@@ -198,7 +198,7 @@ def gateway_runs() -> bool:
 
 
 def gateway_port_remedy(free: int) -> str:
-    return f"Choose another port for the gateway: GATEWAY_PORT={free}, or switch it off: GATEWAY_PORT= (nothing)."
+    return f"Choose another port for the gateway, GATEWAY_PORT={free}, or set it to nothing to switch it off."
 
 
 def gateway_command() -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from contextopt.assemblies.verify import SAVINGS, verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Kind, Role
+from contextopt.models import Assembly, AssemblyPayload, GatewayRequest, Kind, Role
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
@@ -73,6 +73,7 @@ class ListRow:
     assembly: Assembly
     question: str
     votes: VoteFigures | None
+    is_from_gateway: bool
 
 
 @require_GET
@@ -133,11 +134,15 @@ def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
 
 
 def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
-    """Return the rows with their questions and votes; of the payloads, only the questions are read."""
+    """Return the rows with their questions, votes and source; of the payloads, only the questions are read."""
     ids = [row.pk for row in rows]
     questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
     votes = count_votes(ids)
-    return [ListRow(row, questions.get(row.pk) or "", votes.get(row.pk)) for row in rows]
+    passed = GatewayRequest.objects.filter(assembly__in=ids)
+    from_gateway = set(passed.values_list("assembly_id", flat=True).distinct())
+    return [
+        ListRow(row, questions.get(row.pk) or "", votes.get(row.pk), row.pk in from_gateway) for row in rows
+    ]
 
 
 @require_GET

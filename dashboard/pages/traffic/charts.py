@@ -3,10 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
+from dashboard.kit.charts.plots import (
+    ACCENT,
+    COSTLY,
+    MUTED,
+    Plot,
+    bar,
+    lay_out,
+    scatter,
+    stacked,
+    wall_clock,
+    with_legend,
+)
 from dashboard.kit.formats import milliseconds, whole
 from dashboard.kit.periods import Period
 from dashboard.rollups.traffic import Traffic
+
+UNKNOWN = "var(--line)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +72,8 @@ def prompts_figure(data: TrafficData) -> Plot:
     """Draw prompts by what became of their contexts, one above the other."""
     return _stacked(
         data,
-        ("context inserted", SAVED, lambda traffic: traffic.inserted),
-        ("audited", ACCENT, audited_count),
+        ("context inserted", ACCENT, lambda traffic: traffic.inserted),
+        ("audited", MUTED, audited_count),
         ("without context", COSTLY, without_count),
     )
 
@@ -69,9 +82,9 @@ def tokens_figure(data: TrafficData) -> Plot:
     """Draw input tokens by what the provider's cache did, one above the other."""
     return _stacked(
         data,
-        ("cached", SAVED, lambda traffic: traffic.cached_tokens),
-        ("not cached", ACCENT, fresh_tokens),
-        ("not reported", MUTED, uncounted_tokens),
+        ("cached", ACCENT, lambda traffic: traffic.cached_tokens),
+        ("not cached", MUTED, fresh_tokens),
+        ("not reported", UNKNOWN, uncounted_tokens),
     )
 
 
@@ -84,9 +97,7 @@ def _stacked(data: TrafficData, *layers: tuple[str, str, Callable[[Traffic], int
         )
         for name, colour, pick in layers
     ]  # fmt: skip
-    figure = lay_out(data.period, bars, "~s", ",.0f")
-    figure.update_layout(barmode="stack")
-    return figure
+    return stacked(lay_out(data.period, bars, "~s", ",.0f"))
 
 
 def added_figure(data: TrafficData) -> Plot:
@@ -99,9 +110,7 @@ def added_figure(data: TrafficData) -> Plot:
         )
         for name, share, colour in (("p50", 0.5, ACCENT), ("p95", 0.95, COSTLY))
     ]  # fmt: skip
-    figure = lay_out(data.period, lines, "~s", ",.1f")
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+    return with_legend(lay_out(data.period, lines, "~s", ",.1f"))
 
 
 TRAFFIC_CHARTS = {

@@ -129,7 +129,7 @@ def _cached_fact(now: Traffic) -> str:
 def _cost_change(now: Traffic, before: Traffic) -> Change:
     if now.dollars is None or not before.dollars:
         return Change("", "")
-    return describe_change(now.dollars / before.dollars - 1, 0.0, "lower", percent)
+    return describe_change(now.dollars / before.dollars - 1, 0.0, "none", percent)
 
 
 def _cost_fact(now: Traffic) -> str:
@@ -168,11 +168,15 @@ def _effect(mode: Mode, title: str, verb: str, found: Traffic | None, links: Lin
         return None
     each = found.context_tokens / count
     words = (
-        f"{whole(count)} prompts {verb} a context of {whole(each)} tokens on average. "
-        f"Together {cost_words(found.saved_tokens)} than the last 10 records."
+        f"{whole(count)} {'prompt' if count == 1 else 'prompts'} {verb} a context of {whole(each)} tokens on average. "
+        f"Where a saving counts, that is {_against_baseline(found.saved_tokens)}."
     )
     context = "inserted" if mode == Mode.INSERT else ""
     return Effect(title, words, links.to(mode=mode.value, context=context))
+
+
+def _against_baseline(saved: int) -> str:
+    return f"{cost_words(saved)} than the last 10 records" if saved else "as much as the last 10 records"
 
 
 def build_groups(

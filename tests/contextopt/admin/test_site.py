@@ -47,7 +47,8 @@ VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
     EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
     PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView,
-    Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse, Task, Throttle,
+    Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse,
+    Task, Throttle,
 ]  # fmt: skip
 
 

@@ -26,6 +26,11 @@ def page(client: Client, url: str = URL, **query: str) -> str:
     return response.content.decode()
 
 
+def rows(html: str) -> int:
+    """Return how many prompts the list shows."""
+    return html.split('id="prompts"')[1].split("</section>")[0].count('<tr><th scope="row"')
+
+
 def tile(html: str, slug: str) -> str:
     return html.split(f'id="tile-{slug}"')[1].split("</article>")[0]
 
@@ -166,7 +171,7 @@ def test_the_list_is_filtered(owner_client, space, query, expected):
     make(space, reason="empty", status_code=429)
     make(space, outcome="broken", cached_tokens=0)
     make(space, model="")
-    assert page(owner_client, PROMPTS, **query).count('<tr><th scope="row"') == expected
+    assert rows(page(owner_client, PROMPTS, **query)) == expected
 
 
 def test_the_list_has_pages(owner_client, space, settings):
@@ -176,7 +181,7 @@ def test_the_list_has_pages(owner_client, space, settings):
     assert first.count("data-row") == 0
     older = first.split("before=")[1].split('"')[0]
     second = page(owner_client, PROMPTS, reason="empty", before=older)
-    assert (first.count("drop"), second.count("drop")) == (50, 3)
+    assert (rows(first), rows(second)) == (50, 3)
 
 
 def test_a_chart_has_a_csv(owner_client, space):
