@@ -134,7 +134,7 @@ def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
 
 
 def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
-    """Return the rows with their questions, votes and source; of the payloads, only the questions are read."""
+    """Return the rows with their questions, votes and sources. Payloads are read for the questions alone."""
     ids = [row.pk for row in rows]
     questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
     votes = count_votes(ids)

@@ -167,8 +167,9 @@ def _effect(mode: Mode, title: str, verb: str, found: Traffic | None, links: Lin
     if not count:
         return None
     each = found.context_tokens / count
+    prompts = "prompt" if count == 1 else "prompts"
     words = (
-        f"{whole(count)} {'prompt' if count == 1 else 'prompts'} {verb} a context of {whole(each)} tokens on average. "
+        f"{whole(count)} {prompts} {verb} a context of {whole(each)} tokens on average. "
         f"Where a saving counts, that is {_against_baseline(found.saved_tokens)}."
     )
     context = "inserted" if mode == Mode.INSERT else ""

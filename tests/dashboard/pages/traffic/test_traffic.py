@@ -94,7 +94,7 @@ def test_what_insertion_would_have_done(owner_client, space):
     assembly = Assembly.objects.get(pk=made.id)
     make(space, assembly=assembly, context_tokens=120)
     html = page(owner_client)
-    assert "1 prompts would have got a context of 120 tokens on average" in html
+    assert "1 prompt would have got a context of 120 tokens on average" in html
     assert "than the last 10 records" in html
 
 
