@@ -27,8 +27,9 @@ from psycopg_pool import PoolTimeout
 from contextopt.models import Scope
 from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
+from dashboard.gatewaymetrics import doubling_buckets, estimated_seconds, gateway_metrics
 from dashboard.health import Health, read_health
-from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
+from dashboard.rollups.histograms import ASSEMBLY_MS, read_vectors
 from dashboard.rollups.measures import QUARTER, added_up, columns, measured
 from dashboard.rollups.sources import FRESH_ROWS
 
@@ -65,8 +66,6 @@ _COUNTERS = (
     ("contextopt_tokens_sent", "Tokens of contexts.", "tokens_after"),
     ("contextopt_tokens_baseline", "Tokens of the baselines, where a saving counts.", "tokens_before"),
 )
-# Histograms double from edge to edge; the pages' own have six steps between.
-_STEPS = 6
 
 
 @require_GET
@@ -103,6 +102,7 @@ class InstallationCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from _health_metrics(read_health())
         yield from _assembly_metrics(_read_totals())
+        yield from gateway_metrics()
 
 
 def _health_metrics(health: Health) -> Iterator[Metric]:
@@ -158,17 +158,3 @@ def _assembly_metrics(totals: list[dict[str, Any]]) -> Iterator[Metric]:
         seconds.add_metric([row["kind"]], doubling_buckets(counts), estimated_seconds(counts))
     yield saved
     yield seconds
-
-
-def doubling_buckets(counts: Floats) -> list[tuple[str, float]]:
-    """Return cumulative counts of a histogram of milliseconds, by upper edge in seconds."""
-    upto = counts.cumsum()
-    edges = ASSEMBLY_MS.edges
-    shown = [(str(edges[n] / 1_000), float(upto[n])) for n in range(0, len(edges), _STEPS)]
-    return [*shown, ("+Inf", float(upto[-1]))]
-
-
-def estimated_seconds(counts: Floats) -> float:
-    """Return the sum of a histogram of milliseconds, in seconds, as if each value were in mid-bucket."""
-    middles = [sum(ASSEMBLY_MS.bounds(bucket)) / 2 for bucket in range(ASSEMBLY_MS.size)]
-    return float(counts @ middles) / 1_000

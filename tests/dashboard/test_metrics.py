@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -5,10 +6,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from contextopt.models import Assembly, Scope, Space
-from dashboard.metrics import doubling_buckets
+from dashboard.gatewaymetrics import read_past, doubling_buckets
 from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.tasks import fold_assemblies
 from tests import factories
@@ -89,6 +91,24 @@ def test_health_is_among_the_figures(space: Space) -> None:
     assert found["contextopt_rollups_behind"] == 1
     assert found["contextopt_database_bytes"] > 1_000_000
     assert read(process="worker") == {"contextopt_process_alive": 0}
+
+
+def test_prompts_of_the_gateway_are_added_up(space: Space) -> None:
+    read_past.cache_clear()
+    old = timezone.now() - timedelta(days=40)
+    factories.make_gateway_request(space, created_at=old, added_ms=3.0, cached_tokens=9)
+    for _ in range(2):
+        factories.make_gateway_request(space, mode="insert", is_inserted=True)
+    factories.make_gateway_request(space, reason="timeout", outcome="broken")
+    assert read(mode="insert")["contextopt_gateway_requests_total"] == 2
+    assert read(mode="insert")["contextopt_gateway_inserted_total"] == 2
+    found = read(mode="audit")
+    assert (found["contextopt_gateway_requests_total"], found["contextopt_gateway_failed_total"]) == (2, 1)
+    assert found["contextopt_gateway_added_seconds_count"] == 2
+    assert read(reason="timeout") == {"contextopt_gateway_without_context_total": 1}
+    assert read(type="input")["contextopt_gateway_tokens_total"] == 4 * 128
+    assert read(type="cached")["contextopt_gateway_tokens_total"] == 9
+    read_past.cache_clear()
 
 
 def test_nothing_names_a_team_or_a_space(space: Space) -> None:
