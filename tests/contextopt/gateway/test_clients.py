@@ -67,7 +67,7 @@ def test_messages(
         with client.messages.stream(model="claude-x", max_tokens=50, messages=asked) as stream:
             assert stream.get_final_text() == "Restarttheworker."
     assert {row.is_inserted for row in caller.logged(2)} == {mode == "insert"}
-    assert upstream.got[0].headers["x-api-key"] == "sk-ant"
+    assert upstream.got[0].headers["authorization"] == "Bearer sk-ant"
 
 
 def test_errors_are_the_clients_own(caller: Caller, upstream: Upstream) -> None:
