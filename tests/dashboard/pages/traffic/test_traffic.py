@@ -109,11 +109,12 @@ def test_each_figure_opens_its_rows(owner_client, space):
     make(space, outcome="unreachable", status_code=None, reason="empty", model="other")
     html = page(owner_client)
     links = {part.split('"')[0].replace("&amp;", "&") for part in html.split('href="')[1:]}
-    counted = {
-        url: owner_client.get(url).content.decode().count("<tr><th") for url in links if PROMPTS in url
-    }
+    counted = {url: rows(owner_client.get(url).content.decode()) for url in links if PROMPTS in url}
     assert len(counted) > 8
-    by = lambda text: {count for url, count in counted.items() if text in url}  # noqa: E731
+
+    def by(text: str) -> set[int]:
+        return {count for url, count in counted.items() if text in url}
+
     assert by("cached=reported") == {1}
     assert by("context=without") == {1}
     assert by("outcome=failed") == {1}
