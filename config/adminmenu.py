@@ -27,6 +27,7 @@ GROUPS = (
             ("contextopt.handoffsettings", "sync_alt"),
             ("contextopt.retrysettings", "difference"),
             ("contextopt.standingdocument", "rule"),
+            ("contextopt.gatewaypolicy", "alt_route"),
             ("memory.memorypolicy", "psychology"),
             ("memory.halflife", "hourglass_bottom"),
             ("memory.reviewrules", "rule"),
@@ -52,6 +53,8 @@ GROUPS = (
             ("contextopt.assembly", "layers"),
             ("contextopt.conversation", "forum"),
             ("contextopt.message", "chat"),
+            ("contextopt.gatewayrequest", "swap_horiz"),
+            ("contextopt.gatewaygap", "report"),
         ),
     ),
     Group(

@@ -47,6 +47,13 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
     return value
 
 
+def env_port(name: str, default: int) -> int | None:
+    """Return a port, or None if the variable is set to nothing."""
+    if name in os.environ and not env_str(name):
+        return None
+    return env_int(name, default, low=1, high=65_535)
+
+
 def env_choice(name: str, choices: tuple[str, ...]) -> str:
     """Return one of the choices, the first when the variable is not set."""
     text = env_str(name).lower() or choices[0]
@@ -124,6 +131,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.heads.HeadMiddleware",
     "config.compression.PageGZipMiddleware",
+    "contextopt.telemetry.middleware.TraceMiddleware",
     "contextopt.api.protocol.transport.ApiTransportMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -194,6 +202,11 @@ CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
+# Where the gateway sends requests of Anthropic's protocol. Those of OpenAI's go to LLM_BASE_URL.
+ANTHROPIC_BASE_URL = env_str("ANTHROPIC_BASE_URL")
+# The gateway's own address. An empty port switches it off.
+GATEWAY_HOST = env_str("GATEWAY_HOST", "127.0.0.1")
+GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that makes vectors of texts. Another choice embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
@@ -232,6 +245,12 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "dashboard:overview"
 LOGOUT_REDIRECT_URL = "login"
+
+# A collector of OpenTelemetry; the library reads its other settings, OTEL_…, itself.
+OTEL_EXPORTER_OTLP_ENDPOINT = env_str("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
+# Lets a Prometheus server read /metrics without an API key.
+METRICS_TOKEN = env_str("METRICS_TOKEN")
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

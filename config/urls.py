@@ -7,6 +7,7 @@ from django.urls import include, path
 from config.health import healthz
 from contextopt.api import api
 from dashboard.api import router as health_router
+from dashboard.metrics import metrics
 from memory.api import ROUTERS
 
 for router in (*ROUTERS, health_router):
@@ -14,6 +15,7 @@ for router in (*ROUTERS, health_router):
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
     path("api/", api.urls),
     path("admin/", admin.site.urls),
     path("accounts/login/", auth_views.LoginView.as_view(redirect_authenticated_user=True), name="login"),

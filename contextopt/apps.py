@@ -10,6 +10,8 @@ class ContextoptConfig(AppConfig):
         # Models cannot be imported before the apps are ready.
         from django.contrib.auth.signals import user_logged_in
 
+        from contextopt.assemblies.purge import register_eraser
+        from contextopt.gateway.purge import erase_from_requests
         from contextopt.models import Record, RecordEmbedding
         from contextopt.people.logins import note_log_in
         from contextopt.search import registry
@@ -28,6 +30,7 @@ class ContextoptConfig(AppConfig):
             )
         )
         user_logged_in.connect(note_log_in)
+        register_eraser(erase_from_requests)
 
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):

@@ -17,6 +17,7 @@ from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standing import StandingDocument
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.chat.models import Author, Conversation, Message, MessageState
+from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import (
     ApiKey,
     AuditEvent,
@@ -75,6 +76,9 @@ __all__ = [
     "EmbeddingState",
     "EmbeddingTodo",
     "Finding",
+    "GatewayGap",
+    "GatewayPolicy",
+    "GatewayRequest",
     "HandoffPhase",
     "HandoffSettings",
     "Invitation",

@@ -10,6 +10,7 @@ from dashboard.rollups.models import (
     QuarterRollup,
     RollupZone,
     StaleDay,
+    TrafficQuarter,
     UnfoldedAssembly,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "RollupZone",
     "SavedView",
     "StaleDay",
+    "TrafficQuarter",
     "UnfoldedAssembly",
     "WorkerBeat",
 ]

@@ -13,6 +13,7 @@ from dashboard.pages.overview import overview
 from dashboard.pages.people import audit, members, team
 from dashboard.pages.questions import questions, sets
 from dashboard.pages.spaces import configs, records, search, spaces
+from dashboard.pages.traffic import policies, traffic
 
 app_name = "dashboard"
 urlpatterns = [
@@ -31,6 +32,15 @@ urlpatterns = [
     path("assemblies/<int:assembly_id>/what-if/", whatif.what_if, name="assembly_what_if"),
     path("assemblies/<int:assembly_id>/what-if/draft", whatif.what_if_draft, name="assembly_what_if_draft"),
     path("assemblies/<int:assembly_id>/text", assemblies.assembly_text, name="assembly_text"),
+    path("traffic/", traffic.traffic, name="traffic"),
+    path("traffic/charts/<slug:slug>.csv", traffic.traffic_csv, name="traffic_csv"),
+    path("traffic/prompts/", traffic.traffic_prompts, name="traffic_prompts"),
+    path("traffic/spaces/<slug:slug>/", policies.traffic_policy, name="traffic_policy"),
+    path(
+        "traffic/spaces/<slug:slug>/undo/<int:event_id>",
+        policies.traffic_policy_undo,
+        name="traffic_policy_undo",
+    ),
     path("spaces/", spaces.spaces, name="spaces"),
     path("spaces/new", spaces.space_create, name="space_create"),
     path("spaces/<slug:slug>/", spaces.space, name="space"),

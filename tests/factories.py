@@ -22,6 +22,7 @@ from contextopt.models import (
     ApiKey,
     Conversation,
     Finding,
+    GatewayRequest,
     Membership,
     Message,
     PhaseProfile,
@@ -153,6 +154,16 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
     created_at = overrides.pop("created_at", None)
     request = AssemblyIn(**{"space": space.slug, "as_of": NOW, **overrides})
     return assemble_space(team_id=space.team_id, request=request, actor="test", created_at=created_at)
+
+
+def make_gateway_request(space: Space, **overrides: Any) -> GatewayRequest:
+    """Store a prompt that passed the gateway for the space."""
+    values = {
+        "protocol": "chat", "model": "gpt-4o-mini", "mode": "audit", "outcome": "answered",
+        "status_code": 200, "request_bytes": 800, "answer_bytes": 300, "prompt_tokens": 120,
+        "input_tokens": 128, "output_tokens": 20, "added_ms": 2.5, "first_byte_ms": 300.0, "total_ms": 900.0,
+    }  # fmt: skip
+    return GatewayRequest.objects.create(team=space.team, space=space, **{**values, **overrides})
 
 
 def make_conversation(space: Space, **overrides: Any) -> Conversation:

@@ -249,8 +249,12 @@ def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
             continue
 
 
-def check_port(host: str, port: int) -> None:
-    """Check that the web server can listen there. Raises: PortInUseError."""
+def _web_port_remedy(free: int) -> str:
+    return f"Choose another port: `make run PORT={free}` or `manage.py up --port {free}`."
+
+
+def check_port(host: str, port: int, remedy: Callable[[int], str] = _web_port_remedy) -> None:
+    """Check that a server can listen there. `remedy` names a free port. Raises: PortInUseError."""
     try:
         _listen_once(host, port)
     except socket.gaierror as error:
@@ -264,8 +268,7 @@ def check_port(host: str, port: int) -> None:
             raise PortInUseError(f"{host} is not an address of this machine.") from error
         free = _free_port(host, port)
         raise PortInUseError(
-            f"{host}:{port} cannot be used ({error.strerror}): another program is using it. "
-            f"Choose another port: `make run PORT={free}` or `manage.py up --port {free}`."
+            f"{host}:{port} cannot be used ({error.strerror}): another program is using it. {remedy(free)}"
         ) from error
 
 

@@ -7,6 +7,7 @@ from contextopt.admin import (
     configs,
     conversations,
     embeddings,
+    gateway,
     handoffs,
     phases,
     repositories,
@@ -16,6 +17,6 @@ from contextopt.admin import (
 )
 
 __all__ = [
-    "access", "assemblies", "audit", "configs", "conversations", "embeddings", "handoffs", "phases",
-    "repositories", "search", "spaces", "tasks",
+    "access", "assemblies", "audit", "configs", "conversations", "embeddings", "gateway", "handoffs",
+    "phases", "repositories", "search", "spaces", "tasks",
 ]  # fmt: skip

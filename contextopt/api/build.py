@@ -15,6 +15,7 @@ from contextopt.api import (
     assemblies,
     configs,
     conversations,
+    gateway,
     handoffs,
     keys,
     phases,
@@ -151,7 +152,7 @@ def build_api() -> ContextApi:
     problems.install(api)
     for module in (
         assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos, standing,
-        conversations, keys,
+        conversations, gateway, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

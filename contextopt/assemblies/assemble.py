@@ -67,14 +67,16 @@ class Decision:
     found: Candidates
     reach: int
 
-    def log(self, *, is_demo: bool = False, created_at: datetime | None = None) -> AssemblyResult:
-        """Log the context; return it with its id.
+    def log(
+        self, *, is_demo: bool = False, created_at: datetime | None = None, drawn_id: int | None = None
+    ) -> AssemblyResult:
+        """Log the context; return it with its id, which may have been drawn beforehand.
 
         Raises:
             NotFound: the space was deleted meanwhile.
         """
         givens = pack_givens(self.occasion.space, self.found, self.reach, self.result.placed.sight)
-        occasion = replace(self.occasion, givens=givens, is_demo=is_demo, created_at=created_at)
+        occasion = replace(self.occasion, givens=givens, is_demo=is_demo, created_at=created_at, id=drawn_id)
         return replace(self.result, id=log_assembly(self.result, occasion))
 
 

@@ -30,11 +30,14 @@ from contextopt.engine.text.counters import Counter, Measurable
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
 from contextopt.sql import id_array
+from contextopt.telemetry import names
+from contextopt.telemetry.exporter import Attributes, is_on
+from contextopt.telemetry.spans import record_assembly
 
 log = structlog.get_logger(__name__)
 
 ASSEMBLY_COLUMNS = (
-    "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
+    "id", "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
     "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
     "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
     "tokens_available",
@@ -44,6 +47,7 @@ ASSEMBLY_COLUMNS = (
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
+    "id": "coalesce(%(id)s::bigint, nextval('contextopt_assembly_id_seq'))",
     "created_at": "coalesce(%(created_at)s, now())",
     "record_ids": "%(record_ids)s::bigint[]",
     "warning_codes": "%(warning_codes)s::varchar[]",
@@ -85,6 +89,8 @@ class Occasion:
     is_demo: bool = False
     created_at: datetime | None = None
     givens: bytes = b""
+    # Drawn beforehand by whoever had to name the assembly before it was decided.
+    id: int | None = None
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
@@ -94,6 +100,13 @@ class Occasion:
         if self.history is not None:
             asked["history_tokens"] = self.history
         return asked
+
+
+def draw_ids(number: int) -> list[int]:
+    """Return so many ids for assemblies that are logged later. Those not used are left out."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)", [number])
+        return [int(row[0]) for row in cursor.fetchall()]
 
 
 def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
@@ -109,13 +122,35 @@ def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
     if stored is None:
         raise NotFound(f"The space {occasion.space.slug!r} was deleted in the meantime.")
     _log_events(int(stored[0]), result)
+    if is_on() and not occasion.is_demo:
+        record_assembly(attributes=_attributes(int(stored[0]), result, occasion), ms=result.assembly_ms)
     return int(stored[0])
+
+
+def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) -> Attributes:
+    """Return the attributes of the assembly's span. Texts and questions are not among them."""
+    stats = result.stats
+    saved = stats.tokens_saved
+    return {
+        names.TEAM_ID: occasion.team_id,
+        names.SPACE: result.space,
+        names.ASSEMBLY_ID: assembly_id,
+        names.STAGE: result.stage,
+        names.CONTEXT_TOKENS: stats.tokens_used,
+        names.TOKENS_AVAILABLE: stats.tokens_available,
+        names.RECORDS_INCLUDED: stats.records_included,
+        names.RECORDS_FILTERED: stats.records_filtered,
+        names.TRUNCATED: stats.truncated,
+        names.WARNINGS: [warning.code for warning in result.warnings],
+        **({} if saved is None else {names.TOKENS_SAVED: saved}),
+    }
 
 
 def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
     stats, allocation, request = result.stats, result.allocation, occasion.request
     certificate, dropped = result.certificate, stats.dropped_by_reason
     return {
+        "id": occasion.id,
         "team_id": occasion.team_id,
         "space_id": occasion.space.id,
         "config_id": occasion.space.config_id,

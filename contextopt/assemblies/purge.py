@@ -1,5 +1,6 @@
 """Erases a record's text everywhere: record, revisions, vectors, assemblies and stored responses."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,19 @@ _HASH_ID = f"""
 UPDATE contextopt_record r SET external_id = {purged_id_sql("r.space_id", "r.source", "r.external_id")}
   FROM {KEY_TABLE} WHERE r.id = %s AND r.purged_at IS NULL AND r.external_id <> ''
 """
+
+
+type Eraser = Callable[[Record], object]
+
+_erasers: list[Eraser] = []
+
+
+def register_eraser(eraser: Eraser) -> None:
+    """Call this for each purged record, to erase what a higher layer keeps of the contexts that showed it.
+
+    It may be called again for the same record.
+    """
+    _erasers.append(eraser)
 
 
 def purge_record(*, record: Record, actor: str = SYSTEM) -> Record:
@@ -81,6 +95,8 @@ def erase_from_assemblies(record: Record) -> int:
     """
     # Demo assemblies have made-up creation times.
     may_have_read = Q(assembly__created_at__gte=record.created_at - CLOCKS_APART) | Q(assembly__is_demo=True)
+    for erase in _erasers:
+        erase(record)
     payloads = AssemblyPayload.objects.select_for_update(of=("self",), no_key=True).filter(may_have_read)
     holding = payloads.filter(record_ids__contains=[record.pk]).order_by("pk")
     of_space = holding.filter(assembly__space=record.space)

@@ -59,8 +59,13 @@ def count_wrong_key(request: HttpRequest) -> None:
         TooManyAttempts: the address has sent too many wrong keys.
     """
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
-        bucket = WRONG_KEYS.of(client_address(request))
-        throttles.take([bucket], throttles.read_busy([bucket.key]))
+        count_wrong_key_from(client_address(request))
+
+
+def count_wrong_key_from(address: str) -> None:
+    """Count a wrong key from this address. Raises: TooManyAttempts."""
+    bucket = WRONG_KEYS.of(address)
+    throttles.take([bucket], throttles.read_busy([bucket.key]))
 
 
 def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:

@@ -27,7 +27,7 @@ from dashboard.kit.access import TeamRequest, enter_team
 log = structlog.get_logger(__name__)
 
 EVENTS_PATH = "/events"
-TOPICS = ("assemblies", "votes", "keys", "tasks")
+TOPICS = ("assemblies", "votes", "keys", "tasks", "traffic")
 LOOK_SECONDS = 0.25
 # Proxies close a connection that is silent for longer.
 HEARTBEAT_SECONDS = 15.0
@@ -47,7 +47,9 @@ SELECT ARRAY(SELECT id FROM contextopt_assembly WHERE team_id = %(team)s
        ARRAY(SELECT (t.id, t.updated_at,
                      (SELECT max(number) FROM contextopt_finding WHERE task_id = t.id))::text
                FROM (SELECT id, updated_at FROM contextopt_task WHERE team_id = %(team)s
-                      ORDER BY created_at DESC, id DESC LIMIT 20) t)
+                      ORDER BY created_at DESC, id DESC LIMIT 20) t),
+       ARRAY(SELECT id FROM contextopt_gatewayrequest WHERE team_id = %(team)s
+              ORDER BY created_at DESC, id DESC LIMIT 20)
 """
 
 

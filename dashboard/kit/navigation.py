@@ -43,6 +43,7 @@ NAVIGATION = (
         (
             ("Overview", "dashboard:overview", ("overview",)),
             ("Assemblies", "dashboard:assemblies", ("assembl",)),
+            ("Traffic", "dashboard:traffic", ("traffic",)),
         ),
     ),
     (

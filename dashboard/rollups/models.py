@@ -246,3 +246,50 @@ def own_price(model: str, day: date) -> EnteredPrice | None:
     rows = ModelPrice.objects.filter(model=model, effective_from__lte=day)
     price = rows.order_by("-effective_from").first()
     return price.to_entered() if price else None
+
+
+# The dimensions that distinguish prompts of the gateway, in the order of the unique index.
+TRAFFIC_DIMENSIONS = ("space", "key_id", "model", "mode", "reason")
+
+
+class TrafficQuarter(models.Model):
+    """Prompts that passed the gateway in a quarter of an hour, added up. A trigger adds each new one.
+
+    Token sums of the provider cover the prompts that it reported them for, which are counted beside them.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
+    start = models.DateTimeField()
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="+")
+    # No foreign key: a deleted key keeps its figures.
+    key_id = models.BigIntegerField(null=True)
+    model = models.CharField(max_length=120, blank=True)
+    mode = models.CharField(max_length=6)
+    reason = models.CharField(max_length=13, blank=True)
+    requests = models.PositiveIntegerField()
+    inserted = models.PositiveIntegerField()
+    failed = models.PositiveIntegerField(help_text="without an answer, or with an error from the provider")
+    prompt_tokens = models.BigIntegerField(help_text="counted here, without the context")
+    context_tokens = models.BigIntegerField(help_text="inserted, or in audit mode what would have been")
+    saved_tokens = models.BigIntegerField(help_text="of contexts whose saving counts, each once")
+    with_usage = models.PositiveIntegerField()
+    input_tokens = models.BigIntegerField()
+    output_tokens = models.BigIntegerField()
+    with_cached = models.PositiveIntegerField()
+    cached_tokens = models.BigIntegerField()
+    cached_input_tokens = models.BigIntegerField(help_text="input of the prompts with a cached count")
+    cache_write_tokens = models.BigIntegerField()
+    added_histogram = _counts(ASSEMBLY_MS)
+    first_byte_histogram = _counts(ASSEMBLY_MS)
+
+    class Meta:
+        constraints: ClassVar = [
+            # Pages also use it to read a team's period.
+            models.UniqueConstraint(
+                fields=["team", "start", *TRAFFIC_DIMENSIONS], name="traffic_quarter_once",
+                nulls_distinct=False,
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.requests} prompts from {self.start:%Y-%m-%d %H:%M}"

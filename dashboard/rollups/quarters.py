@@ -87,10 +87,10 @@ def narrow(wanted: Narrowing) -> Q:
         stretches = list(join_quarters(start for (start,) in cursor.fetchall()))
     if first is not None:
         stretches.append((first, last + timedelta(microseconds=1)))
-    return _within(stretches)
+    return within(stretches)
 
 
-def _within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
+def within(stretches: Sequence[tuple[datetime, datetime]]) -> Q:
     """Match the periods. Add their overall range, since alternatives alone do not use an index."""
     if not stretches:
         return Q(pk__in=[])

@@ -1,6 +1,6 @@
--- Note which assemblies to fold, which days to add up again and which zones to summarise again. This file
--- states what is in force: a migration that changes the functions or triggers changes them here too, and a
--- test compares this file with the database.
+-- Note which assemblies to fold, which days to add up again and which zones to summarise again, and count
+-- prompts of the gateway. This file states what is in force: a migration that changes the functions or triggers
+-- changes them here too, and a test compares this file with the database.
 
 CREATE OR REPLACE FUNCTION dashboard_note_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -43,3 +43,61 @@ CREATE OR REPLACE TRIGGER dashboard_space_deleted
     REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT
     EXECUTE FUNCTION dashboard_note_space_deleted();
+
+-- Count each prompt that passed the gateway. The bucket of a time is that of rollups/histograms.py.
+CREATE OR REPLACE FUNCTION dashboard_one_of_ms(ms double precision) RETURNS vector LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN ms IS NOT NULL THEN
+        (array_fill(0, ARRAY[bucket]) || 1 || array_fill(0, ARRAY[85 - bucket]))::vector(86) END
+      FROM (SELECT CASE WHEN ms < 0.5 THEN 0 ELSE least(85, 1 + floor(6 * ln(ms / 0.5) / ln(2)))::int END) AS b (bucket)
+$$;
+
+CREATE OR REPLACE FUNCTION dashboard_count_traffic() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dashboard_trafficquarter AS t (
+        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
+        context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
+        cached_input_tokens, cache_write_tokens, added_histogram, first_byte_histogram)
+    SELECT g.team_id, date_bin('15 minutes', g.created_at, timestamptz '2000-01-01 00:00Z'), g.space_id,
+           g.api_key_id, g.model, g.mode, g.reason,
+           count(*), count(*) FILTER (WHERE g.is_inserted),
+           count(*) FILTER (WHERE g.outcome <> 'answered' OR g.status_code >= 400),
+           coalesce(sum(g.prompt_tokens), 0), coalesce(sum(g.context_tokens), 0),
+           coalesce(sum(a.tokens_before::bigint - a.tokens_after), 0),
+           count(g.input_tokens), coalesce(sum(g.input_tokens), 0),
+           coalesce(sum(g.output_tokens) FILTER (WHERE g.input_tokens IS NOT NULL), 0),
+           count(g.cached_tokens), coalesce(sum(g.cached_tokens), 0),
+           coalesce(sum(g.input_tokens) FILTER (WHERE g.cached_tokens IS NOT NULL), 0),
+           coalesce(sum(g.cache_write_tokens), 0),
+           sum(dashboard_one_of_ms(g.added_ms)),
+           coalesce(sum(dashboard_one_of_ms(g.first_byte_ms)), array_fill(0, ARRAY[86])::vector(86))
+      FROM added g
+      LEFT JOIN contextopt_assembly a
+        ON a.id = g.assembly_id AND (a.tokens_before IS NOT NULL AND (a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0) IS NOT TRUE AND NOT (a.kind = 'retry' AND a.tokens_after = 0) AND NOT a.warning_codes && '{budget_too_small,empty_window,not_embedded,nothing_relevant}'::varchar[])
+       AND NOT EXISTS (SELECT FROM contextopt_gatewayrequest e WHERE e.assembly_id = g.assembly_id AND e.id < g.id)
+     GROUP BY g.team_id, 2, g.space_id, g.api_key_id, g.model, g.mode, g.reason
+     -- Two at once lock the same rows in the same order.
+     ORDER BY g.team_id, 2, g.space_id, g.api_key_id, g.model, g.mode, g.reason
+    ON CONFLICT (team_id, start, space_id, key_id, model, mode, reason) DO UPDATE SET
+        requests = t.requests + excluded.requests,
+        inserted = t.inserted + excluded.inserted,
+        failed = t.failed + excluded.failed,
+        prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
+        context_tokens = t.context_tokens + excluded.context_tokens,
+        saved_tokens = t.saved_tokens + excluded.saved_tokens,
+        with_usage = t.with_usage + excluded.with_usage,
+        input_tokens = t.input_tokens + excluded.input_tokens,
+        output_tokens = t.output_tokens + excluded.output_tokens,
+        with_cached = t.with_cached + excluded.with_cached,
+        cached_tokens = t.cached_tokens + excluded.cached_tokens,
+        cached_input_tokens = t.cached_input_tokens + excluded.cached_input_tokens,
+        cache_write_tokens = t.cache_write_tokens + excluded.cache_write_tokens,
+        added_histogram = t.added_histogram + excluded.added_histogram,
+        first_byte_histogram = t.first_byte_histogram + excluded.first_byte_histogram;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER dashboard_traffic_added
+    AFTER INSERT ON contextopt_gatewayrequest
+    REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION dashboard_count_traffic();

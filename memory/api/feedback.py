@@ -20,6 +20,7 @@ from contextopt.limits import DATE_MIN
 from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.feedback import votes
+from memory.feedback.gateway import find_request
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
 from memory.feedback.models import ExternalMessage
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
@@ -166,7 +167,10 @@ def rater_of(request: ApiRequest, given: str | None) -> str:
 def _has_external_message(key: ApiKey, external_id: str) -> bool:
     """Return whether the message is of a space that the key reaches, or not known yet."""
     known = ExternalMessage.objects.filter(team_id=key.team_id, external_id=external_id)
-    return not known.exists() or is_reached(key, known, "assembly__space_id")
+    if known.exists():
+        return is_reached(key, known, "assembly__space_id")
+    request = find_request(key.team_id, external_id)
+    return request is None or request.space_id in (key.space_ids or ())
 
 
 @router.post("/feedback", auth=WRITE, response=VoteOut, summary="Vote on an answer")
@@ -176,7 +180,8 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
 
     Identify the answer by `message_id` (an answer in a conversation), by `external_message_id` (your own id
     of an answer made elsewhere; the first time with the `assembly_id` of its context), or by `assembly_id`
-    alone.
+    alone. For an answer that came through the gateway, `external_message_id` is the provider's id, such as
+    `chatcmpl-…`, `resp_…` or `msg_…`, and no `assembly_id` is needed.
     """
     vote = votes.give_feedback(
         team=request.auth.team,

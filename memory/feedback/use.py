@@ -3,16 +3,20 @@
 from contextopt.assemblies.results import split_lines
 from contextopt.engine.quality.usage import Use, estimate_use
 from contextopt.models import Assembly, AssemblyPayload, Author
+from memory.feedback.gateway import find_kept
 from memory.feedback.models import ExternalMessage
 
 
 def answer_text(assembly: Assembly) -> str:
-    """Return the answer that was made with the assembly, in a conversation or elsewhere; "" if unknown."""
+    """Return the answer that was made with the assembly, in a conversation, elsewhere or through the gateway; "" if unknown."""
     answer = assembly.messages.filter(author=Author.ASSISTANT).first()
     if answer is not None:
         return answer.text
     known = ExternalMessage.objects.filter(assembly=assembly).exclude(answer="").order_by("-pk").first()
-    return known.answer if known else ""
+    if known is not None:
+        return known.answer
+    kept = find_kept(assembly)
+    return kept.answer if kept else ""
 
 
 def read_use(payload: AssemblyPayload, answer: str) -> dict[int, Use]:

@@ -12,6 +12,7 @@ from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import hold_team
 from contextopt.lookups import find_one
 from contextopt.models import Assembly, Author, Message, Team
+from memory.feedback.gateway import find_request
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage, Vote
 from memory.feedback.ratings import rate_strategies
@@ -48,7 +49,8 @@ def give_feedback(
 
     Raises:
         NotFound: the team has no such message or assembly.
-        InvalidInput: the external message is not known yet and no assembly is named.
+        InvalidInput: the external message is not known yet, no assembly is named, and it is not the
+            provider's id of an answer that came through the gateway.
         Conflict: the external message is known with another assembly.
     """
     # Deleting a team locks it before its votes, so lock it first here too.
@@ -127,14 +129,28 @@ def _find_external(team: Team, external_id: str, assembly_id: int | None, *, rem
         if not remember:
             raise NotFound(f"There is no external message {external_id!r}.")
         if assembly_id is None:
-            raise InvalidInput.of(
-                "assembly_id", "is required the first time you vote on this external message"
-            )
+            assembly_id = _find_gateway_assembly(team, external_id)
         assembly = _load_assembly(team, assembly_id)
         known, _ = rows.get_or_create(team=team, external_id=external_id, defaults={"assembly": assembly})
     if assembly_id is not None and known.assembly_id != assembly_id:
         raise Conflict(f"this external message already belongs to assembly {known.assembly_id}")
     return Subject(known.assembly, external_message=known)
+
+
+def _find_gateway_assembly(team: Team, answer_id: str) -> int:
+    """Return the assembly of an answer that came through the gateway.
+
+    Raises:
+        InvalidInput: no answer with this id came through it.
+    """
+    request = find_request(team.pk, answer_id)
+    if request is None or request.assembly_id is None:
+        raise InvalidInput.of(
+            "assembly_id",
+            "is required the first time you vote on this external message, unless its answer came through "
+            "the gateway",
+        )
+    return request.assembly_id
 
 
 def _find_assembly(team: Team, assembly_id: int) -> Subject:

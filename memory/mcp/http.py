@@ -19,8 +19,8 @@ from ninja.errors import AuthenticationError
 
 from config.site import Receive, Scope, Send
 from contextopt.api.protocol import problems
-from contextopt.api.protocol.access import find_key
 from contextopt.errors import TooManyAttempts, TooManyRequests
+from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.ways import Way, way_of
 from memory.mcp.callers import Caller, enter

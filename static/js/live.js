@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const TOPICS = ["assemblies", "votes", "keys", "tasks"];
+  const TOPICS = ["assemblies", "votes", "keys", "tasks", "traffic"];
   // A page that takes long to draw is drawn less often.
   const AT_MOST_EACH_MS = 500;
   const REST_FACTOR = 5;

@@ -16,6 +16,7 @@ from memory.models import Backtest, Memory, Question
 from memory.questions.evaluations import complete, request_evaluation
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.sets import add_question, create_set
+from tests import factories
 
 SIZES = {
     "desk": {"width": 1440, "height": 900},
@@ -41,7 +42,19 @@ REPEATED = """() => [...document.querySelectorAll('[id]')].map(node => node.id)
 def demo(team: Team) -> Team:
     load_demo(team, now=timezone.now(), actor="test", days=3, assemblies_a_day=12)
     make_questions(team)
+    make_traffic(team)
     return team
+
+
+def make_traffic(team: Team) -> None:
+    """Let prompts pass the gateway: with a context, without one, and of a model with a long name."""
+    space = Space.objects.get(team=team, slug="demo-support")
+    for model, values in (
+        ("gpt-4o-mini", {"mode": "insert", "is_inserted": True, "context_tokens": 900, "cached_tokens": 64}),
+        ("W" * 120, {"reason": "tool_results", "outcome": "broken"}),
+    ):
+        made = Assembly.objects.filter(space=space).latest("pk")
+        factories.make_gateway_request(space, model=model, assembly=made, **values)
 
 
 def make_questions(team: Team) -> None:
@@ -73,7 +86,7 @@ def inner_pages(team: Team) -> list[str]:
         *(f"/assemblies/{each.pk}/" for each in (asked, plain, handed)),
         f"/assemblies/compare/?id={asked.pk}&id={plain.pk}",
         "/overview/saved/?range=90d", "/spaces/demo-support/", "/spaces/demo-support/settings/",
-        "/spaces/demo-support/import/",
+        "/spaces/demo-support/import/", "/traffic/spaces/demo-support/", "/traffic/prompts/",
         "/spaces/demo-support/preview/?question=import", "/spaces/demo-support/records/new/",
         f"/spaces/demo-support/records/{record.pk}/",
         "/search/?q=import+stopped", f"/tasks/{task.pk}/", f"/tasks/{task.pk}/findings/1/", "/tasks/new/",

@@ -5,7 +5,16 @@ from django.test import Client
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
-from contextopt.models import HandoffSettings, RepositoryHistory, RetrySettings, Space, StoredResponse, User
+from contextopt.models import (
+    GatewayGap,
+    GatewayPolicy,
+    HandoffSettings,
+    RepositoryHistory,
+    RetrySettings,
+    Space,
+    StoredResponse,
+    User,
+)
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from contextopt.search import registry
@@ -54,6 +63,9 @@ def make_world(space: Space) -> Space:
     repository = factories.make_repository(space.team)
     RepositoryHistory.objects.create(repository=repository, revision="0" * 40, commits=0, changes="[]")
     StoredResponse.objects.create(api_key=key, idempotency_key="k", request_hash="h", status=200)
+    GatewayPolicy.objects.create(space=space)
+    factories.make_gateway_request(space)
+    GatewayGap.objects.create(team=space.team, requests=3)
     ensure_counted(registry.get("record"), space.pk)
     report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)
     complete_task(team=space.team, data=report, actor="test")

@@ -1,27 +1,17 @@
 """Authenticate API keys, check their scope, and find the team they act for."""
 
-import json
 from collections.abc import Callable
 
-from django.db import connection
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja.errors import AuthorizationError
 from ninja.security import APIKeyHeader, HttpBearer
 
 from contextopt.models import ApiKey, Scope, Space
+from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
-from contextopt.people.models import SPACE_SLUGS_SQL, hash_key
 from contextopt.people.rates import Allowance, take_turn
 from contextopt.people.ways import Way, way_of
 from contextopt.spaces import spaces
-
-KEY_MAX = 200
-KEY_COLUMNS = [field.attname for field in ApiKey._meta.concrete_fields]
-KEY_SQL = f"""
-SELECT {", ".join(KEY_COLUMNS)}, {SPACE_SLUGS_SQL} FROM {ApiKey._meta.db_table}
- WHERE secret_hash = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s)
-"""
 
 
 class ApiRequest(HttpRequest):
@@ -31,37 +21,8 @@ class ApiRequest(HttpRequest):
     allowance: Allowance | None
 
 
-def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
-    """Return the usable key of this secret and note its use."""
-    if not secret or len(secret) > KEY_MAX:
-        return None
-    key = load_key(hash_key(secret))
-    if key is not None:
-        key.touch(way)
-    return key
-
-
 def _way(request: HttpRequest) -> Way:
     return way_of(request.headers.get("User-Agent", ""))
-
-
-def load_key(secret_hash: str) -> ApiKey | None:
-    """Return the key unless it is revoked or expired.
-
-    Every request begins with this, so the statement is written out. Building it each time took longer than
-    the database takes to answer.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(KEY_SQL, [secret_hash, timezone.now()])
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    *values, slugs = row
-    key = ApiKey.from_db(connection.alias, KEY_COLUMNS, values)
-    key.space_slugs = slugs
-    # Django's own cursors leave JSON as text.
-    key.ways = json.loads(key.ways)
-    return key
 
 
 def admit(request: HttpRequest, key: ApiKey | None, needed: Scope) -> ApiKey | None:

@@ -91,11 +91,16 @@ def bare_layout(muted: str) -> Json:
 
 def stacked(plot: Plot) -> Plot:
     """Stack the bars and add a legend: bars have no end to write a name at."""
+    plot.update_layout(barmode="relative")
+    return with_legend(plot)
+
+
+def with_legend(plot: Plot) -> Plot:
     legend = {
         "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip
-    plot.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
+    plot.update_layout(showlegend=True, legend=legend, margin={"t": 34})
     return plot
 
 

@@ -1,4 +1,4 @@
-"""Serve everything from one command: database, web, worker and schedule."""
+"""Serve everything from one command: database, web, gateway, worker and schedule."""
 
 import fcntl
 import hashlib
@@ -34,7 +34,7 @@ EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to as
 
 
 class Command(BaseCommand):
-    help = "Serve everything: database, web, worker and schedule, until Ctrl-C."
+    help = "Serve everything: database, web, gateway, worker and schedule, until Ctrl-C."
     # The checks load every page, which takes a second that a restart after a crash should not lose.
     requires_system_checks = ()
 
@@ -54,6 +54,8 @@ class Command(BaseCommand):
                 if ended := end_leftovers(settings.BASE_DIR):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
+                if gateway_runs():
+                    check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
                 preparation.migrate_if_pending()
                 collect_static_files()
                 self._welcome()
@@ -177,7 +179,8 @@ def programs(host: str, port: int, web_workers: int, *, jobs: bool) -> list[Prog
     web = Program("web", web_command(host, port, web_workers))
     schedule = settings.VAR_DIR / "celerybeat-schedule"
     beat = celery("beat", "--schedule", str(schedule), "--pidfile=")
-    return [web, *workers(), Program("beat", beat)] if jobs else [web]
+    served = [web, Program("gateway", gateway_command())] if gateway_runs() else [web]
+    return [*served, *workers(), Program("beat", beat)] if jobs else served
 
 
 def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
@@ -185,6 +188,25 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
         *(sys.executable, "-m", "granian", "config.asgi:application", "--interface", "asginl"),
         *("--host", host, "--port", str(port), "--workers", str(web_workers)),
         "--no-ws",
+        *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
+    )
+
+
+def gateway_runs() -> bool:
+    """Return whether the gateway has a port and an upstream. Without one, nothing could pass it."""
+    return settings.GATEWAY_PORT is not None and bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
+
+
+def gateway_port_remedy(free: int) -> str:
+    return f"Choose another port for the gateway, GATEWAY_PORT={free}, or set it to nothing to switch it off."
+
+
+def gateway_command() -> tuple[str, ...]:
+    # One worker: what it remembers of keys and conversations is in its memory.
+    return (
+        *(sys.executable, "-m", "granian", "config.gateway:application", "--interface", "asgi"),
+        *("--host", settings.GATEWAY_HOST, "--port", str(settings.GATEWAY_PORT), "--workers", "1"),
+        *("--no-ws", "--http", "1", "--backlog", "2048"),
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
     )
 

@@ -11,6 +11,7 @@ from contextopt.assemblies.verify import read_config
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record
 from dashboard.kit.ledgers import LedgerRow, find_titles, read_ledger
+from memory.feedback.gateway import find_kept
 from memory.models import ReviewItem, ReviewSlot, Verdict, Vote
 from memory.review.verdicts import VerdictGroup
 
@@ -50,6 +51,9 @@ class ReviewedAnswer:
 
     question: Message | None
     answer: Message | None
+    # The texts of an answer made elsewhere, if they are kept.
+    asked: str
+    told: str
     text: str
     query: str
     rows: tuple[GivenRow, ...]
@@ -63,9 +67,13 @@ def read_answer(item: ReviewItem, related: Iterable[int]) -> ReviewedAnswer:
     payload = AssemblyPayload.objects.filter(assembly=item.assembly_id).first()
     rows, left_out = _given_rows(item.assembly, payload, frozenset(related)) if payload else ((), 0)
     votes = Vote.objects.filter(assembly=item.assembly_id, external_message=item.external_message_id)
+    kept = None if item.message else find_kept(item.assembly, item.external_message)
+    given = item.external_message.answer if item.external_message else ""
     return ReviewedAnswer(
         question=item.message.reply_to if item.message else None,
         answer=item.message,
+        asked=kept.question if kept else "",
+        told=given or (kept.answer if kept else ""),
         text=payload.text if payload else "",
         query=str(payload.request.get("query") or "") if payload else "",
         rows=rows,

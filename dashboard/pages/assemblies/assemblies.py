@@ -17,7 +17,7 @@ from contextopt.assemblies.verify import SAVINGS, verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Author, Kind, Message, Role
+from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message, Role
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
@@ -78,6 +78,7 @@ class ListRow:
     question: str
     votes: VoteFigures | None
     reported_tokens: int | None
+    is_from_gateway: bool
 
 
 @require_GET
@@ -139,22 +140,30 @@ def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
 
 
 def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
-    """Return the rows with their questions and votes; of the payloads, only the questions are read."""
+    """Return the rows with their questions, votes and sources. Payloads are read for the questions alone."""
     ids = [row.pk for row in rows]
     questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
-    votes, reported = count_votes(ids), _reported([row.pk for row in rows if row.prompt_tokens is not None])
+    votes, passed = count_votes(ids), _passed_gateway(ids)
+    reported = passed | _answered_in_chat([row.pk for row in rows if row.prompt_tokens is not None])
     return [
-        ListRow(row, questions.get(row.pk) or "", votes.get(row.pk), reported.get(row.pk)) for row in rows
+        ListRow(row, questions.get(row.pk) or "", votes.get(row.pk), reported.get(row.pk), row.pk in passed)
+        for row in rows
     ]
 
 
-def _reported(ids: Sequence[int]) -> dict[int, int]:
+def _passed_gateway(ids: Sequence[int]) -> dict[int, int | None]:
+    """Return the assemblies of the gateway's prompts, with the cached tokens that the provider reported."""
+    requests = GatewayRequest.objects.filter(assembly__in=ids)
+    # A context's first prompt is read last.
+    return dict(requests.order_by("-pk").values_list("assembly_id", "cached_tokens"))
+
+
+def _answered_in_chat(ids: Sequence[int]) -> dict[int, int | None]:
     """Return the cached tokens that endpoints reported for prompts of the chat, by assembly."""
     if not ids:
         return {}
-    answers = Message.objects.filter(assembly__in=ids, author=Author.ASSISTANT)
-    told = answers.order_by("pk").values_list("assembly_id", "cached_tokens")
-    return {number: tokens for number, tokens in told if tokens is not None}
+    answers = Message.objects.filter(assembly__in=ids, author=Author.ASSISTANT, cached_tokens__isnull=False)
+    return dict(answers.order_by("pk").values_list("assembly_id", "cached_tokens"))
 
 
 @require_GET

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
-from contextopt.models import Assembly, ContextConfig, Kind, Space, Team
+from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Space, Team
 from dashboard.kit.filters import AGENTS, INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
@@ -25,6 +25,7 @@ SORTS = [
     ("fewest", "Fewest records first"),
 ]
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
+GATEWAY = "gateway"
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
 
 
@@ -37,7 +38,7 @@ class AssembliesForm(FilterForm):
 
     chip_names = (
         "space", "kind", "phase", "stage", "truncated", "empty", "warning", "slow", "start", "end",
-        "conversation", "config", "model",
+        "conversation", "config", "model", "source",
     )  # fmt: skip
     space = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(
@@ -53,6 +54,7 @@ class AssembliesForm(FilterForm):
     slow = forms.ChoiceField(
         label="Time", choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
     )
+    source = forms.ChoiceField(choices=[("", "Any source"), (GATEWAY, "Gateway")], required=False)
     conversation = forms.CharField(max_length=200, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
@@ -108,6 +110,8 @@ class AssembliesForm(FilterForm):
         if given["stage"]:
             found = found.filter(stage=int(given["stage"]))
         found = self._by_outcome(found)
+        if given["source"]:
+            found = found.filter(Exists(GatewayRequest.objects.filter(assembly=OuterRef("pk"))))
         if given["start"]:
             found = found.filter(created_at__gte=given["start"])
         if given["end"]:
@@ -131,7 +135,7 @@ class AssembliesForm(FilterForm):
         where they are. Sorting and searching read more rows than those of a page.
         """
         found = self.select()
-        indexed = ("find", "conversation", "empty", "warning", "slow", "sort", "words")
+        indexed = ("find", "conversation", "empty", "warning", "slow", "sort", "words", "source")
         if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
             return found
         wanted = self._narrowing(cursor)

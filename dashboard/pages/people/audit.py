@@ -23,6 +23,7 @@ TEMPLATE = "dashboard/audit.html"
 ABOUT = (
     ("", "All changes"),
     ("config", "Space settings"),
+    ("gateway", "Gateway"),
     ("profile", "Phases"),
     ("key", "Keys"),
     ("role", "Roles"),

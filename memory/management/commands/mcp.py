@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db import connection
 
-from contextopt.api.protocol.access import find_key
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
 from contextopt.models import Scope
+from contextopt.people.keychecks import find_key
 from contextopt.people.ways import Way
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server

@@ -17,6 +17,9 @@ from contextopt.models import (
     EmbeddingModel,
     EmbeddingTodo,
     Finding,
+    GatewayGap,
+    GatewayPolicy,
+    GatewayRequest,
     Message,
     PhaseCompression,
     ReceiverFile,
@@ -42,9 +45,10 @@ from tests.contextopt.conftest import make_world
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
-    EmbeddingModel, EmbeddingTodo, Finding, Message, PhaseCompression, ReceiverFile, RecordEmbedding,
-    RecordRevision, RecordView, Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts,
-    SpaceHour, StoredResponse, Task, Throttle,
+    EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
+    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView,
+    Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse,
+    Task, Throttle,
 ]  # fmt: skip
 
 

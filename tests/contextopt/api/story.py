@@ -172,6 +172,8 @@ def tell_of_records(story: Story) -> None:
     })  # fmt: skip
     ask("get", "/spaces/support/configs/1")
     ask("post", "/spaces/support/configs/1/activate")
+    ask("patch", "/spaces/support/gateway", {"mode": "insert", "insert_percent": 50, "keep": "question"})
+    ask("get", "/spaces/support/gateway")
 
 
 def tell_of_contexts(story: Story) -> None:

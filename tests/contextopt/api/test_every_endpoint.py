@@ -45,6 +45,8 @@ ENDPOINTS = [
     ("POST", "/spaces/{slug}/configs", "admin", {"max_records": 5}),
     ("GET", "/spaces/{slug}/configs/1", "read", None),
     ("POST", "/spaces/{slug}/configs/1/activate", "admin", None),
+    ("GET", "/spaces/{slug}/gateway", "read", None),
+    ("PATCH", "/spaces/{slug}/gateway", "admin", {"mode": "insert"}),
     ("GET", "/assemblies", "read", None),
     ("POST", "/assemblies", "write", {"space": "{slug}"}),
     ("POST", "/assemblies/preview", "read", {"space": "{slug}"}),

@@ -25,6 +25,7 @@ OPEN = {
     "/me", "/spaces", "/spaces/{slug}", "/spaces/{slug}/records", "/spaces/{slug}/records/bulk",
     "/records/{record}", "/records/{record}/restore", "/records/{record}/revisions",
     "/records/{record}/revisions/1/restore", "/spaces/{slug}/configs", "/spaces/{slug}/configs/1",
+    "/spaces/{slug}/gateway",
     "/assemblies", "/assemblies/preview", "/assemblies/batch", "/assemblies/{assembly}",
     "/assemblies/{assembly}/verification", "/assemblies/{assembly}/replay",
     "/assemblies/{assembly}/explain?expect={record}", "/conversations", "/conversations/{conversation}",

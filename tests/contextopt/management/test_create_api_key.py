@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.api.protocol.access import find_key
 from contextopt.models import ApiKey, Team
+from contextopt.people.keychecks import find_key
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -12,6 +12,7 @@ from django.urls import URLPattern, reverse
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
+from contextopt.gateway.policies import PolicyPatch, change_policy, last_change
 from contextopt.models import Membership, Role, Team, User
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
@@ -38,6 +39,10 @@ PAGES = {
     "assembly": True,
     "assembly_text": True,
     "assembly_what_if": True,
+    "traffic": False,
+    "traffic_csv": False,
+    "traffic_prompts": False,
+    "traffic_policy": True,
     "spaces": False,
     "space": True,
     "space_preview": True,
@@ -86,6 +91,7 @@ CHARTS = {
     "overview_table": "ratio",
     "phases_csv": "share",
     "feedback_csv": "liked",
+    "traffic_csv": "prompts",
 }
 # Pages that need a role: the role, and whether the address names something of the team.
 CLOSED_PAGES = {
@@ -103,6 +109,8 @@ ACTIONS = {
     "space_import": (Role.EDITOR, True),
     "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
+    "traffic_policy": (Role.ADMIN, True),
+    "traffic_policy_undo": (Role.ADMIN, True),
     "space_config_activate": (Role.EDITOR, True),
     "record_new": (Role.EDITOR, True),
     "record_edit": (Role.EDITOR, True),
@@ -217,6 +225,9 @@ def address(team: Team) -> Callable[[str], str]:
     member = team.memberships.first() or Membership.objects.create(
         team=team, user=factories.make_user("mia"), role=Role.VIEWER
     )
+    change_policy(space=space, changes=PolicyPatch(mode="insert"), actor="test")
+    changed = last_change(space)
+    assert changed is not None
     invited = InvitationIn(name="Nia")
     invitation, _ = invite(team=team, data=invited, actor="test")
 
@@ -239,6 +250,7 @@ def address(team: Team) -> Callable[[str], str]:
             "question_id": question.pk,
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
+            "event_id": changed.pk,
             "number": 1,
             "version": 1,
         }
@@ -332,6 +344,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "quality_score": 8,
         "total_attempts": 1,
     },
+    "traffic_policy": {"mode": "audit", "insert_percent": 50, "placement": "auto", "keep": "sizes"},
     "document_attach": {"title": "Tests", "content": "Write one first."},
     "chat_ask": {"space": "support", "stage": "3", "text": "Why?"},
     "chat_send": {"text": "Why?"},

@@ -10,9 +10,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Message, Space, Team, User
+from contextopt.models import Assembly, Message, Space, Team, User
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
+from memory.feedback.use import answer_text
 from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import ExternalMessage, Vote
 from memory.signals import feedback_changed
@@ -207,3 +210,54 @@ def test_the_text_of_an_answer_made_elsewhere_is_kept(api: Caller, space: Space)
     refused = api.post("/feedback", {"assembly_id": assembly, "rating": "up", "answer": "A cat."})
     assert refused.status_code == 422
     assert "external_message_id" in refused.content.decode()
+
+
+def test_the_providers_id_finds_an_answer_of_the_gateway(team: Team, other_team: Team, space: Space) -> None:
+    made = factories.make_assembly(space)
+    factories.make_gateway_request(space, assembly_id=made.id, answer_id="chatcmpl-1", question="Why?")
+    given = vote(team, external_message_id="chatcmpl-1")
+    assert given.assembly_id == made.id
+    assert vote(team, DOWN, external_message_id="chatcmpl-1").pk == given.pk
+    with pytest.raises(InvalidInput, match="gateway"):
+        vote(team, external_message_id="chatcmpl-2")
+    with pytest.raises(InvalidInput, match="gateway"):
+        vote(other_team, external_message_id="chatcmpl-1")
+    assert withdraw_feedback(
+        team=team, subject=SubjectIn(external_message_id="chatcmpl-1"), rater="user:olga"
+    )
+
+
+def test_an_answer_without_a_context_cannot_be_voted_on(team: Team, space: Space) -> None:
+    factories.make_gateway_request(space, answer_id="chatcmpl-1")
+    factories.make_gateway_request(space, answer_id="")
+    for name in ("chatcmpl-1", "other"):
+        with pytest.raises(InvalidInput, match="gateway"):
+            vote(team, external_message_id=name)
+
+
+def test_two_answers_with_one_context_are_two(team: Team, space: Space) -> None:
+    made = factories.make_assembly(space)
+    for name in ("msg_1", "msg_2"):
+        factories.make_gateway_request(space, assembly_id=made.id, answer_id=name)
+        vote(team, external_message_id=name)
+    assert Vote.objects.filter(assembly=made.id).count() == 2
+
+
+def test_an_answer_in_another_space_is_not_found_with_a_limited_key(team: Team, space: Space) -> None:
+    made = factories.make_assembly(space)
+    factories.make_gateway_request(space, assembly_id=made.id, answer_id="resp_1")
+    other = factories.make_space(team, "other")
+    body = {"external_message_id": "resp_1", "rating": "up"}
+    for reached, status in ((other, 404), (space, 200)):
+        data = KeyIn(name=reached.slug, scope="write", spaces=[reached.slug])
+        _, secret = create_key(team=team, data=data, actor="test")
+        assert Caller(secret).post("/feedback", body).status_code == status
+
+
+def test_the_kept_answer_tells_which_records_it_used(team: Team, space: Space) -> None:
+    factories.make_record(space, title="Vault", notes="The lighthouse key is under the zinc bucket.")
+    made = factories.make_assembly(space)
+    assembly = Assembly.objects.get(pk=made.id)
+    assert answer_text(assembly) == ""
+    factories.make_gateway_request(space, assembly=assembly, question="Where?", answer="Under the bucket.")
+    assert answer_text(assembly) == "Under the bucket."

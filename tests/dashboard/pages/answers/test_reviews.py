@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
 from dashboard.kit import navigation
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
 from memory.models import ReviewItem, ReviewSlot
 from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import fill_queue, rules_of, set_rules
@@ -86,6 +88,38 @@ def test_a_conversations_answer_stands_beside_its_context(
     html = reviewer.post(f"{URL}next", follow=True).content.decode()
     assert "Why is the queue stuck?" in html
     assert "An old lock." in html
+
+
+def test_a_gateway_answer_stands_beside_its_context_if_it_is_kept(
+    reviewer: Client, space: Space, team: Team
+) -> None:
+    kept, sizes = factories.make_assembly(space), factories.make_assembly(space)
+    texts = {"question": "Where is the **key**?", "answer": "Under the <b>bucket</b>."}
+    factories.make_gateway_request(space, assembly_id=kept.id, answer_id="msg_1", **texts)
+    factories.make_gateway_request(space, assembly_id=sizes.id, answer_id="msg_2")
+    for name in ("msg_1", "msg_2"):
+        subject = SubjectIn(external_message_id=name)
+        give_feedback(team=team, subject=subject, opinion=OpinionIn(rating="down"), rater="rater:ann")
+    fill_queue(team, now=timezone.now())
+    items = {item.assembly_id: item.pk for item in ReviewItem.objects.of(team)}
+    html = html_of(reviewer, f"{URL}{items[kept.id]}/")
+    assert "Where is the **key**?" in html
+    assert "Under the &lt;b&gt;bucket&lt;/b&gt;." in html
+    assert "The calling application holds its text" in html_of(reviewer, f"{URL}{items[sizes.id]}/")
+
+
+def test_an_answer_given_with_a_vote_is_shown(reviewer: Client, space: Space, team: Team) -> None:
+    made = factories.make_assembly(space)
+    give_feedback(
+        team=team,
+        subject=SubjectIn(external_message_id="m-1", assembly_id=made.id),
+        opinion=OpinionIn(rating="down"),
+        rater="rater:ann",
+        answer="It is in the shed.",
+    )
+    fill_queue(team, now=timezone.now())
+    item = ReviewItem.objects.get()
+    assert "It is in the shed." in html_of(reviewer, f"{URL}{item.pk}/")
 
 
 def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, space: Space) -> None:
@@ -251,6 +285,6 @@ def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space:
     item = make_review(space)
     with CaptureQueriesContext(connection) as page:
         html_of(reviewer, f"{URL}{item.pk}/")
-    # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes; slots, progress; and the
-    # session, which keeps the trail
-    assert len(page) <= 17
+    # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes, kept texts; slots,
+    # progress; and the session, which keeps the trail
+    assert len(page) <= 18

@@ -185,8 +185,8 @@ def test_the_same_queries_for_two_rows_as_for_twenty(
     for rows in (2, 18):
         for minute in range(rows):
             log_row(space, NOW - timedelta(minutes=minute))
-        with django_assert_num_queries(10):
-            # the frame's four, spaces, page, is there more to sort, questions, votes, saved views
+        with django_assert_num_queries(11):
+            # the frame's four, spaces, page, is there more to sort, questions, votes, sources, saved views
             html_of(owner_client, "sort=saved")
         with django_assert_num_queries(8):
             # the frame's four, spaces, rows to search, those with the words, saved views

@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from contextopt.api.protocol.access import find_key
 from contextopt.models import ApiKey, Assembly, Space, Team
+from contextopt.people.keychecks import find_key
 from contextopt.people.ways import Way
 from dashboard.pages.connect.signal import read_signal
 from tests import factories

@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.api.protocol.access import find_key
 from contextopt.models import ApiKey, Invitation, Space, Team, User
 from contextopt.people.inputs import KeyIn
+from contextopt.people.keychecks import find_key
 from contextopt.people.keys import create_key
 from contextopt.search.vectors.fill import Work, choose_models, work_through
 from tests import factories

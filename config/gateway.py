@@ -1,0 +1,21 @@
+"""The gateway's process: an ASGI application of its own, so that it does not fall with the pages."""
+
+import os
+import sys
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup()
+
+from config.embedded.pulses import start_pulse  # noqa: E402
+from contextopt.gateway.app import Gateway  # noqa: E402
+from contextopt.telemetry.exporter import telemetry  # noqa: E402
+
+# Threads that decide on contexts give way to the loop that passes chunks on, more often than by default.
+sys.setswitchinterval(0.001)
+
+application = Gateway()
+# The first prompt does not wait for the libraries.
+telemetry()
+start_pulse()

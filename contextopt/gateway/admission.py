@@ -1,0 +1,185 @@
+"""Decides who may use the gateway, and which space a prompt belongs to.
+
+Valid keys are remembered for a few seconds, so most requests need no database. If the database cannot be
+reached, remembered keys stay valid for ten minutes.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import structlog
+from django.db import InterfaceError, OperationalError
+
+from contextopt.assemblies.candidates import SpaceInForce, load_space
+from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
+from contextopt.gateway.models import GatewayPolicy, Reason
+from contextopt.gateway.threads import in_thread
+from contextopt.people.keychecks import KEY_MAX, load_key
+from contextopt.people.logins import count_wrong_key_from
+from contextopt.people.models import ApiKey, Scope, hash_key
+from contextopt.people.rates import take_turn
+from contextopt.spaces.models import Space
+
+log = structlog.get_logger(__name__)
+
+FRESH_SECONDS = 5.0
+"""A revoked key works for at most this long, if the database answers."""
+GRACE_SECONDS = 600.0
+"""A remembered key works for this long without the database."""
+PATIENCE_SECONDS = 0.25
+REMEMBERED_MAX = 10_000
+THREADS = 4
+NONE: Literal[""] = ""
+
+type NoReason = Literal[""]
+type RefusalKind = Literal["unauthenticated", "forbidden", "too_many", "unavailable"]
+
+
+class Refused(Exception):
+    """The request is refused and does not go on."""
+
+    def __init__(self, kind: RefusalKind, status: int, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.status, self.message, self.retry_after = kind, status, message, retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A valid key with the space of the prompt, or the reason why there is none."""
+
+    key: ApiKey
+    space: SpaceInForce | None
+    policy: GatewayPolicy
+    reason: Reason | NoReason = NONE
+
+    @property
+    def actor(self) -> str:
+        return f"key:{self.key.name}"
+
+
+@dataclass(slots=True)
+class _Remembered:
+    admission: Admission
+    checked_at: float
+
+
+class Gate:
+    """Checks keys and finds spaces. It remembers valid keys by hash, never the keys."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
+        self._checks: dict[tuple[str, str], asyncio.Task[Admission | None]] = {}
+        self._pool = ThreadPoolExecutor(THREADS, "gateway-keys")
+
+    async def admit(self, secret: str, slug: str, address: Callable[[], str]) -> Admission:
+        """Return the admission of a request with this key, for the space that it names, if any.
+
+        Raises:
+            Refused: the key is missing, wrong, too weak or over its limit, or cannot be checked.
+        """
+        if not secret or len(secret) > KEY_MAX:
+            raise Refused("unauthenticated", 401, "Send a Contextopt API key in the header X-Contextopt-Key.")
+        found = await self._find(hash_key(secret), slug)
+        if found is None:
+            raise await self._wrong_key(address())
+        _check_use(found.key)
+        return found
+
+    async def _find(self, secret_hash: str, slug: str) -> Admission | None:
+        """Return a remembered admission if it is fresh, else a checked one.
+
+        A check that is slow or fails leaves a remembered one in force until its grace ends.
+        """
+        asked = (secret_hash, slug)
+        known = self._known.get(asked)
+        now = time.monotonic()
+        if known is not None and now - known.checked_at < FRESH_SECONDS:
+            return known.admission
+        check = self._checks.get(asked) or self._start_check(asked)
+        has_grace = known is not None and now - known.checked_at < GRACE_SECONDS
+        await asyncio.wait([check], timeout=PATIENCE_SECONDS if has_grace else None)
+        if check.done() and check.exception() is None:
+            return check.result()
+        if known is not None and has_grace and not known.admission.key.is_expired:
+            return known.admission
+        raise Refused("unavailable", 503, "The database cannot be reached to check the key.", 5)
+
+    def _start_check(self, asked: tuple[str, str]) -> asyncio.Task[Admission | None]:
+        check = asyncio.create_task(self._check(asked))
+        self._checks[asked] = check
+        check.add_done_callback(partial(self._end_check, asked))
+        return check
+
+    def _end_check(self, asked: tuple[str, str], check: asyncio.Task[Admission | None]) -> None:
+        del self._checks[asked]
+        if (error := check.exception()) is not None:
+            log.warning("gateway_key_check_failed", error=type(error).__name__)
+
+    async def _check(self, asked: tuple[str, str]) -> Admission | None:
+        """Raises: OperationalError, InterfaceError: the database does not answer."""
+        found = await in_thread(self._pool, load_admission, *asked)
+        self._known.pop(asked, None)
+        if found is not None:
+            self._known[asked] = _Remembered(found, time.monotonic())
+            while len(self._known) > REMEMBERED_MAX:
+                self._known.popitem(last=False)
+        return found
+
+    async def _wrong_key(self, address: str) -> Refused:
+        """Count a wrong key and return the refusal."""
+        try:
+            await in_thread(self._pool, count_wrong_key_from, address)
+        except TooManyAttempts as error:
+            return Refused("too_many", 429, str(error), error.seconds)
+        except (OperationalError, InterfaceError):
+            log.warning("gateway_wrong_key_not_counted")
+        return Refused("unauthenticated", 401, "X-Contextopt-Key is not a valid Contextopt API key.")
+
+
+def _check_use(key: ApiKey) -> None:
+    """Count the request. Raises: Refused."""
+    if key.is_expired:
+        raise Refused("unauthenticated", 401, "X-Contextopt-Key has expired.")
+    if not key.allows(Scope.WRITE):
+        message = f"The gateway needs a key with scope {Scope.WRITE.value}. Yours has scope {key.scope}."
+        raise Refused("forbidden", 403, message)
+    try:
+        take_turn(key)
+    except TooManyRequests as error:
+        raise Refused("too_many", 429, str(error), error.seconds) from error
+
+
+def load_admission(secret_hash: str, slug: str) -> Admission | None:
+    """Return the admission of a key's hash, or None if the key is not usable."""
+    key = load_key(secret_hash)
+    if key is None:
+        return None
+    key.touch()
+    chosen, reason = (slug, NONE) if slug else _only_space(key)
+    if chosen and key.is_limited and chosen not in key.space_slugs:
+        chosen, reason = "", Reason.UNKNOWN_SPACE
+    if not chosen:
+        return Admission(key, None, GatewayPolicy(), reason)
+    try:
+        space = load_space(key.team_id, chosen)
+    except NotFound:
+        return Admission(key, None, GatewayPolicy(), Reason.UNKNOWN_SPACE)
+    policy = GatewayPolicy.objects.filter(space=space.id).first()
+    return Admission(key, space, policy or GatewayPolicy(space_id=space.id))
+
+
+def _only_space(key: ApiKey) -> tuple[str, Reason | NoReason]:
+    """Return the one space that the key reaches, or the reason why there is no such."""
+    if key.is_limited:
+        slugs = key.space_slugs
+    else:
+        slugs = list(Space.objects.filter(team=key.team_id).order_by("pk").values_list("slug", flat=True)[:2])
+    if len(slugs) == 1:
+        return slugs[0], NONE
+    return "", Reason.UNNAMED_SPACE if slugs else Reason.NO_SPACE

@@ -1,0 +1,296 @@
+"""The gateway as an ASGI application. Prompts pass through it to their models, and answers back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+import httpx2
+import structlog
+from django.core.handlers.asgi import ASGIRequest
+
+from contextopt.gateway.admission import Gate, Refused
+from contextopt.gateway.log import Log
+from contextopt.gateway.models import Outcome, Protocol, Reason
+from contextopt.gateway.passages import Passage, RequestJob
+from contextopt.gateway.preparation import Preparation
+from contextopt.gateway.relay import (
+    Headers,
+    LoopError,
+    NoUpstreamError,
+    Relay,
+    forwarded_headers,
+    returned_headers,
+    upstream_url,
+)
+from contextopt.people.addresses import client_address
+from contextopt.telemetry.spans import begin_exchange
+
+type Scope = dict[str, Any]
+type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+READ_MAX_BYTES = 32 * 2**20
+PROTOCOLS = {
+    "/v1/chat/completions": Protocol.CHAT,
+    "/v1/responses": Protocol.RESPONSES,
+    "/v1/messages": Protocol.MESSAGES,
+}
+HEALTH_PATH = "/healthz"
+
+log = structlog.get_logger(__name__)
+
+
+class ClientGoneError(Exception):
+    """The client left before its request was complete."""
+
+
+@dataclass
+class Call:
+    """A request as it arrived, and the way to its client."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes] = field(init=False)
+    path: str = field(init=False)
+    # Set once the whole request was received. Only then can the client's leaving be seen.
+    is_received: asyncio.Event = field(default_factory=asyncio.Event)
+    _parts: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.headers = {name.lower(): value for name, value in self.scope["headers"]}
+        raw = self.scope.get("raw_path") or self.scope["path"].encode()
+        self.path = raw.decode("latin-1").partition("?")[0]
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name.encode(), b"").decode("latin-1").strip()
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol of a prompt, or None for every other request."""
+        return PROTOCOLS.get(self.path) if self.scope["method"] == "POST" else None
+
+    @property
+    def is_anthropic(self) -> bool:
+        return self.path.startswith("/v1/messages") or b"anthropic-version" in self.headers
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The caller's trace, which also goes upstream as it is."""
+        return {name: self.header(name) for name in ("traceparent", "tracestate") if self.header(name)}
+
+    @property
+    def has_body(self) -> bool:
+        return b"transfer-encoding" in self.headers or self.header("content-length") not in {"", "0"}
+
+    def address(self) -> str:
+        return client_address(ASGIRequest(self.scope, BytesIO()))
+
+    async def read(self) -> bytes | None:
+        """Return the body, or None if it is too long to be read. It can be streamed then."""
+        if int(self.header("content-length") or 0) > READ_MAX_BYTES:
+            return None
+        size = 0
+        async for part in self._receive_parts():
+            self._parts.append(part)
+            size += len(part)
+            if size > READ_MAX_BYTES:
+                return None
+        return b"".join(self._parts)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, what was read of it first."""
+        for part in self._parts:
+            yield part
+        self._parts = []
+        async for part in self._receive_parts():
+            yield part
+
+    async def _receive_parts(self) -> AsyncIterator[bytes]:
+        while not self.is_received.is_set():
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            if not message.get("more_body", False):
+                self.is_received.set()
+            if message.get("body"):
+                yield message["body"]
+
+    async def wait_for_departure(self) -> None:
+        """Return once the client is gone."""
+        if self.has_body:
+            await self.is_received.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, status: int, headers: Headers) -> None:
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def answer(self, status: int, value: object, headers: Headers | None = None) -> None:
+        """Send a whole answer in JSON."""
+        body = json.dumps(value).encode()
+        length = (b"content-length", str(len(body)).encode())
+        await self.start(status, [(b"content-type", b"application/json"), length, *(headers or [])])
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, status: int, kind: str, message: str, headers: Headers | None = None) -> None:
+        """Send an error in the form of the request's protocol."""
+        error: dict[str, object] = {"type": kind, "message": message}
+        if self.is_anthropic:
+            await self.answer(status, {"type": "error", "error": error}, headers)
+        else:
+            await self.answer(status, {"error": {**error, "param": None, "code": kind}}, headers)
+
+
+ERROR_KINDS = {
+    "unauthenticated": "authentication_error",
+    "forbidden": "permission_error",
+    "too_many": "rate_limit_error",
+    "unavailable": "api_error",
+}
+
+
+class Gateway:
+    """Serves all requests of this process."""
+
+    def __init__(self) -> None:
+        self._gate = Gate()
+        self._relay = Relay()
+        self._log = Log()
+        self._preparation = Preparation(self._log)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(Call(scope, receive, send))
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._log.start()
+                await self._preparation.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self._log.close()
+                await self._relay.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _serve(self, call: Call) -> None:
+        if call.path == HEALTH_PATH:
+            await call.answer(200, {"status": "ok"})
+            return
+        if not call.path.startswith("/v1/"):
+            await call.refuse(404, "not_found_error", "The gateway serves paths that begin with /v1/.")
+            return
+        try:
+            headers = forwarded_headers(call.scope["headers"])
+            url = upstream_url(call.path, call.scope["query_string"], is_anthropic=call.is_anthropic)
+            secret, slug = call.header("x-contextopt-key"), call.header("x-contextopt-space")
+            admission = await self._gate.admit(secret, slug, call.address)
+        except Refused as error:
+            after = [(b"retry-after", str(error.retry_after).encode())] if error.retry_after else []
+            await call.refuse(error.status, ERROR_KINDS[error.kind], error.message, after)
+        except LoopError as error:
+            await call.refuse(508, "api_error", str(error))
+        except NoUpstreamError as error:
+            await call.refuse(502, "api_error", str(error))
+        else:
+            if call.protocol is None:
+                await self._pass(call, url, headers, call.stream() if call.has_body else b"", None)
+            else:
+                await self._pass_prompt(call, url, headers, Passage(admission, call.protocol))
+
+    async def _pass_prompt(self, call: Call, url: str, headers: Headers, passage: Passage) -> None:
+        passage.url, passage.opened = url, begin_exchange(call.trace)
+        try:
+            body = await call.read()
+        except ClientGoneError:
+            return
+        passage.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
+        sent: bytes | AsyncIterator[bytes]
+        if body is None:
+            passage.reason, sent = Reason.TOO_LARGE, call.stream()
+        elif call.header("content-encoding").lower() not in {"", "identity"}:
+            passage.reason, sent = Reason.COMPRESSED, body
+        else:
+            sent = await self._preparation.prepare(passage, body, call.header("x-contextopt-conversation"))
+        passage.added_ms = passage.elapsed_ms()
+        try:
+            await self._pass(call, url, headers, sent, passage)
+        finally:
+            passage.total_ms = passage.elapsed_ms()
+            self._log.put(RequestJob(passage))
+
+    async def _pass(
+        self,
+        call: Call,
+        url: str,
+        headers: Headers,
+        body: bytes | AsyncIterator[bytes],
+        passage: Passage | None,
+    ) -> None:
+        """Send a request on, and its answer back, until one side leaves."""
+        exchange = asyncio.create_task(self._exchange(call, url, headers, body, passage))
+        departure = asyncio.create_task(call.wait_for_departure())
+        await asyncio.wait([exchange, departure], return_when=asyncio.FIRST_COMPLETED)
+        if not exchange.done():
+            exchange.cancel()
+            await asyncio.wait([exchange])
+            if passage is not None:
+                passage.outcome = Outcome.ABANDONED
+            return
+        departure.cancel()
+        exchange.result()
+
+    async def _exchange(
+        self,
+        call: Call,
+        url: str,
+        headers: Headers,
+        body: bytes | AsyncIterator[bytes],
+        passage: Passage | None,
+    ) -> None:
+        try:
+            response = await self._relay.send(call.scope["method"], url, headers, body)
+        except httpx2.TransportError as error:
+            message = f"The upstream cannot be reached ({type(error).__name__})."
+            await call.refuse(502, "api_error", message, _told(passage))
+            return
+        except ClientGoneError:
+            return
+        try:
+            await self._answer(call, response, passage)
+        finally:
+            await response.aclose()
+
+    async def _answer(self, call: Call, response: httpx2.Response, passage: Passage | None) -> None:
+        if passage is not None:
+            passage.begin_answer(response.status_code, response.headers)
+        await call.start(response.status_code, [*returned_headers(response.headers.raw), *_told(passage)])
+        try:
+            async for chunk in response.aiter_raw():
+                if passage is not None:
+                    passage.add(chunk)
+                await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except httpx2.TransportError:
+            # The server ends the connection of an answer that is not complete, so the client sees the same.
+            return
+        if passage is not None:
+            passage.outcome = Outcome.ANSWERED
+        await call.send({"type": "http.response.body", "body": b""})
+
+
+def _told(passage: Passage | None) -> Headers:
+    """Return the headers that tell the client what was done."""
+    if passage is None:
+        return []
+    told = [(b"x-contextopt-status", passage.status.encode())]
+    if passage.assembly_id is not None:
+        told.append((b"x-contextopt-assembly", str(passage.assembly_id).encode()))
+    return told

@@ -1,0 +1,35 @@
+"""Counts tokens in cl100k. A conversation's texts come again with each prompt, so counts are remembered."""
+
+import threading
+from collections import OrderedDict
+from hashlib import blake2b
+
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+
+ENCODING = "cl100k_base"
+REMEMBERED_MAX = 50_000
+# Counting a shorter text is as fast as looking it up.
+LEAST_CHARS = 200
+
+_counts: OrderedDict[bytes, int] = OrderedDict()
+_lock = threading.Lock()
+
+
+def count_tokens(text: str) -> int:
+    """Return the tokens of a text from a request, which may hold characters that UTF-8 can't."""
+    text = text.encode(errors="replace").decode() if not text.isascii() else text
+    tokenizer: Tokenizer = get_tokenizer(ENCODING)
+    if len(text) < LEAST_CHARS:
+        return tokenizer.count(text)
+    key = blake2b(text.encode(), digest_size=16).digest()
+    with _lock:
+        known = _counts.get(key)
+        if known is not None:
+            _counts.move_to_end(key)
+            return known
+    count = tokenizer.count(text)
+    with _lock:
+        _counts[key] = count
+        while len(_counts) > REMEMBERED_MAX:
+            _counts.popitem(last=False)
+    return count

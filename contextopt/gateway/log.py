@@ -1,0 +1,132 @@
+"""Writes what passed to the log, after the answer and in the background.
+
+The queue is bounded. What does not fit, or is refused for good, is counted and the count is stored, so that
+nothing is lost in silence. The database's outages are waited out.
+"""
+
+import asyncio
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+from django.db import InterfaceError, OperationalError
+
+from contextopt.gateway.models import GatewayGap
+from contextopt.gateway.threads import in_thread
+
+QUEUE_MAX = 10_000
+QUEUE_MAX_BYTES = 128 * 2**20
+RETRY_SECONDS = 1.0
+CLOSE_SECONDS = 4.0
+
+log = structlog.get_logger(__name__)
+
+
+class Job(Protocol):
+    """Something to write. A second try must not write it twice."""
+
+    @property
+    def team_id(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a request, which is counted if it is lost."""
+        ...
+
+    def write(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Queued:
+    job: Job
+    is_written: asyncio.Future[None]
+
+
+@dataclass
+class Log:
+    """The queue and the task that empties it, one job after another."""
+
+    queue: deque[_Queued] = field(default_factory=deque)
+    bytes_queued: int = 0
+    lost: dict[int, int] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-log"))
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._running = asyncio.create_task(self._run())
+
+    def put(self, job: Job) -> asyncio.Future[None]:
+        """Queue a job; return a future that ends once it is written or given up."""
+        queued = _Queued(job, asyncio.get_running_loop().create_future())
+        if len(self.queue) >= QUEUE_MAX or self.bytes_queued + job.size_bytes > QUEUE_MAX_BYTES:
+            self._lose(queued, "queue_full")
+            return queued.is_written
+        self.queue.append(queued)
+        self.bytes_queued += job.size_bytes
+        self._wake.set()
+        return queued.is_written
+
+    async def close(self) -> None:
+        """Write what is queued, for a few seconds at most."""
+        deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS
+        while self.queue and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.05)
+        if self._running is not None:
+            self._running.cancel()
+        if self.queue:
+            log.error("gateway_log_incomplete", requests=sum(one.job.counts for one in self.queue))
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            while self.queue:
+                await self._write(self.queue[0])
+                self.bytes_queued -= self.queue.popleft().job.size_bytes
+            self._wake.clear()
+            await self._store_lost()
+
+    async def _write(self, queued: _Queued) -> None:
+        """Write one job. It is tried again as long as the database is away."""
+        while True:
+            task = asyncio.create_task(in_thread(self._pool, queued.job.write))
+            await asyncio.wait([task])
+            error = task.exception()
+            if not isinstance(error, (OperationalError, InterfaceError)):
+                break
+            await asyncio.sleep(RETRY_SECONDS)
+        if error is None:
+            _end(queued)
+        else:
+            self._lose(queued, type(error).__name__, error)
+
+    def _lose(self, queued: _Queued, why: str, error: BaseException | None = None) -> None:
+        log.error("gateway_request_not_logged", reason=why, exc_info=error)
+        if queued.job.counts:
+            team = queued.job.team_id
+            self.lost[team] = self.lost.get(team, 0) + 1
+        _end(queued)
+
+    async def _store_lost(self) -> None:
+        if not self.lost:
+            return
+        lost, self.lost = self.lost, {}
+        task = asyncio.create_task(in_thread(self._pool, _store_gaps, lost))
+        await asyncio.wait([task])
+        if isinstance(task.exception(), (OperationalError, InterfaceError)):
+            self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
+
+
+def _end(queued: _Queued) -> None:
+    if not queued.is_written.done():
+        queued.is_written.set_result(None)
+
+
+def _store_gaps(lost: dict[int, int]) -> None:
+    for team_id, requests in lost.items():
+        GatewayGap.objects.create(team_id=team_id, requests=requests)

@@ -1,0 +1,259 @@
+"""A request on its way through the gateway, and how it is logged after its answer."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.utils import timezone
+
+from contextopt.assemblies.assemble import Decision
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.endpoint import ANSWER_MAX_CHARS, storable
+from contextopt.chat.models import MESSAGE_MAX
+from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.gateway.admission import Admission
+from contextopt.gateway.contexts import Sizes, Task, plan_of
+from contextopt.gateway.conversations import Conversation, Plan, place_of
+from contextopt.gateway.models import (
+    ANSWER_ID_MAX,
+    MODEL_MAX,
+    GatewayRequest,
+    Keep,
+    Mode,
+    Outcome,
+    Protocol,
+    Reason,
+)
+from contextopt.gateway.protocols.answers import Answer, read_answer
+from contextopt.gateway.protocols.prompts import Prompt
+from contextopt.gateway.traces import exchange_of
+from contextopt.locks import hold_space, unless_deleted
+from contextopt.telemetry.spans import OpenExchange, end_exchange, inside
+
+# Usage stands at an answer's beginning or end. What is between is not held for longer answers.
+HEAD_BYTES = 2**20
+TAIL_BYTES = 2**18
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy of an answer, to read its usage from: all of it, or its beginning and its end."""
+
+    size_bytes: int = 0
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+
+    def add(self, chunk: bytes) -> None:
+        self.size_bytes += len(chunk)
+        room = HEAD_BYTES - len(self.head)
+        self.head += chunk[:room]
+        self.tail += chunk[max(room, 0) :]
+        if len(self.tail) > 2 * TAIL_BYTES:
+            del self.tail[:-TAIL_BYTES]
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self.head + self.tail)
+
+
+@dataclass
+class Passage:
+    """One request: who sent it, what it asks, and what became of it."""
+
+    admission: Admission
+    protocol: Protocol
+    request_bytes: int = 0
+    started: float = field(default_factory=time.perf_counter)
+    created_at: datetime = field(default_factory=timezone.now)
+    uid: UUID = field(default_factory=uuid4)
+    prompt: Prompt | None = None
+    conversation: Conversation | None = None
+    mode: Mode = Mode.AUDIT
+    reason: Reason | None = None
+    plan: Plan | None = None
+    drawn_id: int | None = None
+    is_inserted: bool = False
+    is_new_question: bool = False
+    outcome: Outcome = Outcome.UNREACHABLE
+    status_code: int | None = None
+    encoding: str = ""
+    is_stream: bool = False
+    copy: Copy = field(default_factory=Copy)
+    added_ms: float = 0.0
+    first_byte_ms: float | None = None
+    total_ms: float = 0.0
+    url: str = ""
+    opened: OpenExchange | None = None
+
+    def arrive(self, size_bytes: int) -> None:
+        """Start the clock: the request is here."""
+        self.request_bytes, self.started = size_bytes, time.perf_counter()
+
+    def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status_code = status
+        self.encoding = headers.get("content-encoding", "")
+        self.is_stream = headers.get("content-type", "").startswith("text/event-stream")
+        self.outcome = Outcome.BROKEN
+
+    def add(self, chunk: bytes) -> None:
+        if self.first_byte_ms is None:
+            self.first_byte_ms = self.elapsed_ms()
+        self.copy.add(chunk)
+
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self.started) * 1_000
+
+    @property
+    def status(self) -> str:
+        """The value of X-Contextopt-Status."""
+        if self.is_inserted:
+            return "inserted"
+        return self.reason.value if self.reason else self.mode.value
+
+    @property
+    def assembly_id(self) -> int | None:
+        """The assembly that the answer names."""
+        return self.plan.assembly_id if self.plan else self.drawn_id
+
+
+@dataclass
+class ContextJob:
+    """Logs a context that was inserted, while its answer is still on its way."""
+
+    admission: Admission
+    decision: Decision
+    drawn_id: int
+    opened: OpenExchange | None = None
+    counts: bool = False
+    size_bytes: int = 50_000
+
+    @property
+    def team_id(self) -> int:
+        return self.admission.key.team_id
+
+    def write(self) -> None:
+        with unless_deleted(), inside(self.opened):
+            _log_once(self.decision, self.drawn_id)
+
+
+@dataclass
+class RequestJob:
+    """Logs a request after its answer. In audit mode, its context is decided only now."""
+
+    passage: Passage
+    counts: bool = True
+
+    @property
+    def team_id(self) -> int:
+        return self.passage.admission.key.team_id
+
+    @property
+    def size_bytes(self) -> int:
+        # The prompt's texts take about as much as its bytes.
+        return self.passage.request_bytes * (self.passage.prompt is not None) + len(self.passage.copy.head)
+
+    def write(self) -> None:
+        passage = self.passage
+        answer = self._read_answer()
+        with inside(passage.opened):
+            row = self._write(answer)
+        if passage.opened is not None and row is not None:
+            space = passage.admission.space
+            told = {"space": space.slug if space else "", "url": passage.url, "status": passage.status}
+            end_exchange(passage.opened, exchange_of(row, answer=answer, **told))
+
+    def _write(self, answer: Answer) -> GatewayRequest | None:
+        """Log the request and return its row, or None if its space was deleted meanwhile."""
+        row = None
+        if self.passage.mode == Mode.AUDIT and self.passage.drawn_id is not None:
+            self._foresee(self.passage.drawn_id)
+        with unless_deleted(), transaction.atomic():
+            if self.passage.admission.space is not None:
+                hold_space(self.passage.admission.space.id)
+            row = self._row(answer)
+            GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
+        return row
+
+    def _foresee(self, drawn_id: int) -> None:
+        """Decide on the context that would have been inserted, and log it."""
+        passage = self.passage
+        prompt, conversation = passage.prompt, passage.conversation
+        assert prompt is not None
+        assert conversation is not None
+        task = Task(passage.admission, prompt, conversation.name, conversation.plan, drawn_id)
+        if passage.plan is None and task.is_repeat:
+            passage.plan = conversation.plan
+        if passage.plan is not None or not passage.is_new_question:
+            return
+        try:
+            decision = task.decide()
+        except BudgetExceeded:
+            passage.reason = Reason.OVER_BUDGET
+            return
+        if not decision.result.outcome.stats.records_included:
+            passage.reason = Reason.EMPTY
+        _log_once(decision, drawn_id)
+        passage.plan = conversation.plan = plan_of(task, decision)
+
+    def _row(self, answer: Answer) -> GatewayRequest:
+        passage = self.passage
+        usage, prompt, plan = answer.usage, passage.prompt, passage.plan
+        keep = Keep(passage.admission.policy.keep)
+        space = passage.admission.space
+        place = plan.place if plan else place_of(prompt) if prompt and prompt.turns else None
+        return GatewayRequest(
+            uid=passage.uid,
+            team_id=self.team_id,
+            api_key_id=passage.admission.key.pk,
+            space_id=space.id if space else None,
+            assembly=Assembly.objects.filter(pk=plan.assembly_id).first() if plan else None,
+            protocol=passage.protocol,
+            model=storable(prompt.model)[:MODEL_MAX] if prompt else "",
+            is_streamed=prompt.is_streamed if prompt else passage.is_stream,
+            mode=passage.mode,
+            is_inserted=passage.is_inserted,
+            reason=passage.reason or "",
+            outcome=passage.outcome,
+            status_code=passage.status_code,
+            answer_id=storable(answer.id)[:ANSWER_ID_MAX],
+            conversation=passage.conversation.name if passage.conversation else "",
+            turn=place.turn if place else None,
+            question_hash=place.digest if place else "",
+            request_bytes=passage.request_bytes,
+            answer_bytes=passage.copy.size_bytes,
+            prompt_tokens=Sizes.of(prompt).all if prompt else None,
+            context_tokens=plan.tokens if plan else None,
+            input_tokens=usage.input,
+            cached_tokens=usage.cached,
+            cache_write_tokens=usage.cache_write,
+            output_tokens=usage.output,
+            added_ms=passage.added_ms,
+            first_byte_ms=passage.first_byte_ms,
+            total_ms=passage.total_ms,
+            question=_question(prompt) if keep != Keep.SIZES else "",
+            answer=storable(answer.text)[:ANSWER_MAX_CHARS] if keep == Keep.ALL else "",
+            created_at=passage.created_at,
+        )
+
+    def _read_answer(self) -> Answer:
+        passage = self.passage
+        return read_answer(
+            passage.protocol,
+            passage.copy.content,
+            passage.encoding,
+            is_stream=passage.is_stream,
+            wants_text=passage.admission.policy.keep == Keep.ALL,
+        )
+
+
+def _question(prompt: Prompt | None) -> str:
+    return storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""
+
+
+def _log_once(decision: Decision, drawn_id: int) -> None:
+    """Log a decision, unless an earlier try did although it seemed to fail."""
+    if not Assembly.objects.filter(pk=drawn_id).exists():
+        decision.log(drawn_id=drawn_id)

@@ -1,0 +1,180 @@
+"""Prepares a prompt for its way: reads it, finds its conversation, and puts a context in if it may.
+
+Nothing here raises and nothing takes long: a prompt that cannot be prepared goes on as it is.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import structlog
+
+from contextopt.assemblies.log import draw_ids
+from contextopt.gateway.contexts import Composed, Task, compose, reason_for, warm_up
+from contextopt.gateway.conversations import (
+    Conversation,
+    Conversations,
+    load_plan,
+    mode_of,
+    name_conversation,
+    place_of,
+)
+from contextopt.gateway.log import Log
+from contextopt.gateway.models import Mode, Reason
+from contextopt.gateway.passages import ContextJob, Passage
+from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
+from contextopt.gateway.protocols.reading import READERS
+from contextopt.gateway.threads import in_thread
+
+LIMIT_SECONDS = 0.15
+THREADS = 4
+# More prompts than this at once would only wait for the threads until their time is over.
+COMPOSING_MAX = 64
+# A smaller prompt is read at once: handing it to a thread takes as long.
+READ_AT_ONCE_BYTES = 100_000
+# Without the database, the gateway starts all the same.
+START_SECONDS = 10.0
+IDS_DRAWN = 200
+IDS_LEAST = 50
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Preparation:
+    """The conversations of this process, the ids drawn for their contexts, and the threads that decide."""
+
+    log: Log
+    conversations: Conversations = field(default_factory=Conversations)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "gateway-contexts"))
+    _ids: list[int] = field(default_factory=list)
+    _drawing: asyncio.Task[None] | None = None
+    _composing: int = 0
+
+    async def start(self) -> None:
+        """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
+        begun = [
+            asyncio.create_task(in_thread(self._pool, warm_up)),
+            asyncio.create_task(self._draw()),
+        ]
+        await asyncio.wait(begun, timeout=START_SECONDS)
+        for work in begun:
+            if not work.done() or work.exception() is not None:
+                log.warning("gateway_started_cold")
+
+    async def prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
+        """Return the bytes that go upstream, and note in the passage what was done."""
+        passage.prompt = await self._read(passage, body)
+        admission = passage.admission
+        if passage.prompt is None:
+            passage.reason = Reason.UNREADABLE
+        elif admission.space is None:
+            passage.reason = admission.reason or Reason.NO_SPACE
+        elif not passage.prompt.turns:
+            passage.reason = Reason.NO_QUESTION
+        else:
+            name = name_conversation(admission, conversation_name, passage.prompt)
+            passage.mode = mode_of(admission, name)
+            passage.conversation = self.conversations.find(name, passage.mode)
+            if passage.mode == Mode.INSERT:
+                return await self._insert(passage, passage.prompt, passage.conversation, body)
+            self._foresee(passage, passage.prompt, passage.conversation)
+        return body
+
+    async def _read(self, passage: Passage, body: bytes) -> Prompt | None:
+        reader = READERS[passage.protocol]
+        try:
+            if len(body) <= READ_AT_ONCE_BYTES:
+                return reader(body)
+            return await in_thread(self._pool, reader, body)
+        except UnreadablePromptError:
+            return None
+
+    def _foresee(self, passage: Passage, prompt: Prompt, conversation: Conversation) -> None:
+        """Name the context that would have been inserted: a new one, or that of the same question before."""
+        place = place_of(prompt)
+        if conversation.drawn is not None and conversation.drawn[0] == place:
+            passage.drawn_id = conversation.drawn[1]
+        elif prompt.ends_in_tool_results:
+            passage.reason = Reason.TOOL_RESULTS
+        else:
+            passage.drawn_id = self._take_id()
+            if passage.drawn_id is None:
+                passage.reason = Reason.UNAVAILABLE
+            else:
+                passage.is_new_question, conversation.drawn = True, (place, passage.drawn_id)
+
+    async def _insert(
+        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes
+    ) -> bytes:
+        if self._composing >= COMPOSING_MAX:
+            passage.reason = Reason.TIMEOUT
+            return body
+        self._composing += 1
+        work = asyncio.create_task(self._compose(passage, prompt, conversation, body))
+        work.add_done_callback(self._end_composing)
+        await asyncio.wait([work], timeout=LIMIT_SECONDS)
+        if not work.done():
+            # What has not begun is dropped. A thread at work goes on, and its context is not used.
+            work.cancel()
+            passage.reason = Reason.TIMEOUT
+            return body
+        if (error := work.exception()) is not None:
+            passage.reason = reason_for(error)
+            if passage.reason == Reason.FAILED:
+                log.error("gateway_context_failed", exc_info=error)
+            return body
+        return self._apply(passage, conversation, work.result())
+
+    def _end_composing(self, _work: asyncio.Task[Composed]) -> None:
+        self._composing -= 1
+
+    async def _compose(
+        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes
+    ) -> Composed:
+        if conversation.logged is not None:
+            await asyncio.wait([conversation.logged])
+        admission = passage.admission
+        if not conversation.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results):
+            conversation.plan = conversation.plan or await in_thread(
+                self._pool,
+                load_plan,
+                admission.key.team_id,
+                conversation.name,
+                conversation.mode,
+                admission.policy.placement,
+            )
+        conversation.is_loaded = True
+        drawn_id = self._take_id() or await self._draw_one()
+        task = Task(admission, prompt, conversation.name, conversation.plan, drawn_id)
+        return await in_thread(self._pool, compose, task, body)
+
+    def _apply(self, passage: Passage, conversation: Conversation, composed: Composed) -> bytes:
+        passage.reason, passage.is_inserted = composed.reason, composed.is_inserted
+        passage.plan = composed.plan
+        if composed.plan is not None:
+            conversation.plan = composed.plan
+        if composed.decision is not None and composed.plan is not None:
+            job = ContextJob(passage.admission, composed.decision, composed.plan.assembly_id, passage.opened)
+            conversation.logged = self.log.put(job)
+        return composed.body
+
+    def _take_id(self) -> int | None:
+        """Return a drawn id, or None if there is none just now. More are drawn in time."""
+        if len(self._ids) < IDS_LEAST and (self._drawing is None or self._drawing.done()):
+            self._drawing = asyncio.create_task(self._draw())
+        return self._ids.pop(0) if self._ids else None
+
+    async def _draw(self) -> None:
+        task = asyncio.create_task(in_thread(self._pool, draw_ids, IDS_DRAWN))
+        await asyncio.wait([task])
+        if task.exception() is None:
+            self._ids += task.result()
+
+    async def _draw_one(self) -> int:
+        """Wait for ids. Raises: OperationalError, InterfaceError: the database does not answer."""
+        if self._drawing is not None:
+            await asyncio.wait([self._drawing])
+        if not self._ids:
+            self._ids += await in_thread(self._pool, draw_ids, IDS_DRAWN)
+        return self._ids.pop(0)

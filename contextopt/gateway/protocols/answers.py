@@ -1,0 +1,185 @@
+"""Reads what a provider reports of an answer: usage, and the text if it is wanted.
+
+The bytes are a copy of what was passed on, so a fault here changes nothing for the client.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+COUNT_MAX = 2**53
+_LINE = re.compile(rb"\r\n|\n|\r")
+# A decoded answer of more bytes than this is cut.
+DECODED_MAX = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The provider's token counts. None where it reports none, which is not the same as 0.
+
+    `input` counts the whole prompt, what came from a cache or went into it included.
+    """
+
+    input: int | None = None
+    cached: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is read of an answer. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`."""
+
+    usage: Usage = Usage()
+    text: str = ""
+    id: str = ""
+    model: str = ""
+
+
+def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, wants_text: bool) -> Answer:
+    """Read an answer, whole or as a stream. Whatever cannot be read is left out."""
+    plain = _decode(body, encoding)
+    documents = list(_events(plain, wants_text=wants_text) if is_stream else _documents(plain))
+    usage: dict[str, Any] = {}
+    for document in documents:
+        usage |= {name: value for name, value in _usage_in(document).items() if value is not None}
+    text = "".join(_text_in(document) for document in documents) if wants_text else ""
+    named = documents[0] if documents else {}
+    return Answer(_READ_USAGE[protocol](usage), text, _name_in(named, "id"), _name_in(named, "model"))
+
+
+def _decode(body: bytes, encoding: str) -> bytes:
+    """Return the bytes as they were before compression; nothing if they can't be told."""
+    try:
+        match encoding.strip().lower():
+            case "" | "identity":
+                return body
+            case "gzip" | "x-gzip":
+                return zlib.decompressobj(31).decompress(body, DECODED_MAX)
+            case "deflate":
+                return zlib.decompressobj().decompress(body, DECODED_MAX)
+    except zlib.error:
+        pass
+    return b""
+
+
+def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
+    try:
+        value = from_json(body)
+    except ValueError:
+        return
+    if isinstance(value, dict):
+        yield value
+
+
+def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON of a stream's events.
+
+    Without the text, only the first matters, which names the answer, and those that may report usage.
+    """
+    data: list[bytes] = []
+    is_first = True
+    for line in [*_LINE.split(body), b""]:
+        if line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" "))
+        elif not line and data:
+            event = b"\n".join(data)
+            data = []
+            if is_first or wants_text or b'"usage"' in event:
+                yield from _documents(event)
+            is_first = False
+
+
+def _name_in(document: Mapping[str, Any], name: str) -> str:
+    """Return a name of the answer, from a document or from the answer within an event."""
+    for holder in (document.get("response"), document.get("message"), document):
+        if isinstance(holder, dict) and isinstance(holder.get(name), str):
+            return str(holder[name])
+    return ""
+
+
+def _usage_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the usage of a document, or of the answer within an event."""
+    for holder in (document, document.get("response"), document.get("message")):
+        usage = holder.get("usage") if isinstance(holder, dict) else None
+        if isinstance(usage, dict):
+            return usage
+    return {}
+
+
+def _chat_usage(usage: Mapping[str, Any]) -> Usage:
+    details = _inner(usage, "prompt_tokens_details")
+    cached = _count(details, "cached_tokens")
+    # DeepSeek reports it beside the others.
+    cached = _count(usage, "prompt_cache_hit_tokens") if cached is None else cached
+    return Usage(
+        _count(usage, "prompt_tokens"),
+        cached,
+        _count(details, "cache_write_tokens"),
+        _count(usage, "completion_tokens"),
+    )
+
+
+def _responses_usage(usage: Mapping[str, Any]) -> Usage:
+    details = _inner(usage, "input_tokens_details")
+    return Usage(
+        _count(usage, "input_tokens"),
+        _count(details, "cached_tokens"),
+        _count(details, "cache_write_tokens"),
+        _count(usage, "output_tokens"),
+    )
+
+
+def _messages_usage(usage: Mapping[str, Any]) -> Usage:
+    """Read Anthropic's usage, whose `input_tokens` are only those outside of the cache."""
+    fresh = _count(usage, "input_tokens")
+    read, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    whole = None if fresh is None else fresh + (read or 0) + (written or 0)
+    return Usage(whole, read, written, _count(usage, "output_tokens"))
+
+
+_READ_USAGE = {"chat": _chat_usage, "responses": _responses_usage, "messages": _messages_usage}
+
+
+def _inner(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    inner = value.get(name)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _count(value: Mapping[str, Any], name: str) -> int | None:
+    count = value.get(name)
+    is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= COUNT_MAX
+    return count if is_count else None
+
+
+def _text_in(document: Mapping[str, Any]) -> str:
+    """Return the text of a whole answer, or what one event of a stream adds to it."""
+    match document:
+        case {"choices": [{"message": {"content": str(text)}}, *_]}:
+            return text
+        case {"choices": [{"delta": {"content": str(text)}}, *_]}:
+            return text
+        case {"type": "response.output_text.delta", "delta": str(text)}:
+            return text
+        case {"type": "content_block_delta", "delta": {"text": str(text)}}:
+            return text
+        case {"object": "response", "output": list(output)}:
+            return "".join(_parts_text(item.get("content")) for item in output if isinstance(item, dict))
+        case {"type": "message", "content": list(content)}:
+            return _parts_text(content)
+    return ""
+
+
+def _parts_text(content: Any) -> str:
+    parts = content if isinstance(content, list) else []
+    return "".join(
+        part["text"]
+        for part in parts
+        if isinstance(part, dict)
+        and part.get("type") in {"text", "output_text"}
+        and isinstance(part.get("text"), str)
+    )

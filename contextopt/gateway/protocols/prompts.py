@@ -1,0 +1,132 @@
+"""A prompt, as far as the gateway reads it, in any protocol."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+from contextopt.gateway.protocols.spans import Span
+
+# What is under these names is no text for the model, or an image or a file of unknown size in tokens.
+_NO_TEXT = frozenset({
+    "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "data", "url", "image_url", "file_data",
+    "file_id", "signature", "encrypted_content", "media_type", "status", "detail", "format", "cache_control",
+})  # fmt: skip
+
+
+class UnreadablePromptError(Exception):
+    """The request is not the protocol's JSON. It passes as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a block can be spliced in, and the JSON around it there.
+
+    `gap` separates it from text before it, inside the same string.
+    """
+
+    at: int
+    before: bytes = b""
+    after: bytes = b""
+    gap: str = ""
+
+    def splice(self, block: str) -> "Splice":
+        text = self.gap + (block.rstrip("\n") if self.gap else block)
+        return Splice(self.at, self.before + json.dumps(text, ensure_ascii=False)[1:-1].encode() + self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """Bytes to put in front of the byte at `at`."""
+
+    at: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user's text, the place for a block before it, and the item of the prompt that it is in."""
+
+    text: str
+    slot: Slot
+    item: int
+
+    @property
+    def digest(self) -> str:
+        return blake2b(self.text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A message or another entry of the prompt's list, with the texts that the model reads."""
+
+    span: Span
+    text: str
+    is_system: bool = False
+    is_tool_result: bool = False
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt: its settings, the system prompt, and everything said, oldest first.
+
+    `system` and `tools` are texts outside of the items. `system_slot` is None where nothing can be put into
+    the system prompt. A prompt that continues a stored answer shows none of the earlier turns.
+    """
+
+    model: str
+    is_streamed: bool
+    system: str
+    tools: str
+    system_slot: Slot | None
+    items: tuple[Item, ...]
+    turns: tuple[Turn, ...]
+    continues: bool = False
+
+    @cached_property
+    def ends_in_tool_results(self) -> bool:
+        """Whether the model called tools since the last user text, and this prompt brings their results."""
+        last = self.turns[-1].item if self.turns else -1
+        return any(item.is_tool_result for item in self.items[last + 1 :])
+
+    @cached_property
+    def system_text(self) -> str:
+        """Everything that instructs the model, to recognise a conversation by."""
+        return "\n".join([self.system, *(item.text for item in self.items if item.is_system)])
+
+    @cached_property
+    def first_text(self) -> str:
+        """The text of the first message with a user's text."""
+        return self.items[self.turns[0].item].text if self.turns and self.items else ""
+
+
+def text_in(value: Any) -> str:
+    """Return the texts in a part of a prompt that the model reads, one a line."""
+    return "\n".join(_texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            yield from _all(value)
+        case dict():
+            yield from _all(inner for name, inner in value.items() if name not in _NO_TEXT)
+
+
+def _all(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        yield from _texts(value)
+
+
+def as_text(value: Any) -> str:
+    """Return the value if it is a text."""
+    return value if isinstance(value, str) else ""
+
+
+def as_json(request: Mapping[str, Any], name: str) -> str:
+    """Return a part as the JSON that its tokens are counted in, or nothing without it."""
+    return json.dumps(request[name], ensure_ascii=False) if request.get(name) else ""

@@ -1,0 +1,120 @@
+"""The gateway's figures for Prometheus, and histograms in its form."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+
+from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
+
+# Histograms double from edge to edge; the pages' own have six steps between.
+_STEPS = 6
+_SUMMED = (
+    "requests", "inserted", "failed", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",
+)  # fmt: skip
+_TOTALS = f"""
+SELECT mode, reason, {", ".join(f"sum({name})" for name in _SUMMED)}, vector_send(sum(added_histogram))
+  FROM dashboard_trafficquarter WHERE start >= %s AND start < %s GROUP BY mode, reason
+"""
+_TOKENS = {
+    "input_tokens": "input", "output_tokens": "output", "cached_tokens": "cached",
+    "cache_write_tokens": "cache_write",
+}  # fmt: skip
+
+type Totals = dict[tuple[str, str], tuple[Floats, Floats]]
+
+
+def gateway_metrics() -> Iterator[Metric]:
+    totals = _read_totals()
+    modes = sorted({mode for mode, _ in totals})
+    for name, text, column in (
+        ("contextopt_gateway_requests", "Prompts that passed the gateway.", "requests"),
+        ("contextopt_gateway_inserted", "Prompts that got a context.", "inserted"),
+        ("contextopt_gateway_failed", "Prompts without an answer, or with the provider's error.", "failed"),
+    ):
+        family = CounterMetricFamily(name, text, labels=["mode"])
+        for mode in modes:
+            family.add_metric([mode], _sum(totals, column, mode=mode))
+        yield family
+    without = CounterMetricFamily(
+        "contextopt_gateway_without_context", "Prompts that went on without a context.", labels=["reason"]
+    )
+    for reason in sorted({reason for _, reason in totals if reason}):
+        without.add_metric([reason], _sum(totals, "requests", reason=reason))
+    yield without
+    tokens = CounterMetricFamily("contextopt_gateway_tokens", "The providers' figures.", labels=["type"])
+    for column, kind in _TOKENS.items():
+        tokens.add_metric([kind], _sum(totals, column))
+    yield tokens
+    yield _added(totals, modes)
+
+
+def _added(totals: Totals, modes: list[str]) -> Metric:
+    family = HistogramMetricFamily(
+        "contextopt_gateway_added_seconds",
+        "Time that the gateway added. The sum is estimated from buckets 12 % wide.",
+        labels=["mode"],
+    )
+    for mode in modes:
+        counts = np.sum([added for (name, _), (_, added) in totals.items() if name == mode], axis=0)
+        family.add_metric([mode], doubling_buckets(counts), estimated_seconds(counts))
+    return family
+
+
+def _sum(totals: Totals, column: str, **labels: str) -> float:
+    at = _SUMMED.index(column)
+    return float(
+        sum(
+            sums[at]
+            for (mode, reason), (sums, _) in totals.items()
+            if labels.get("mode", mode) == mode and labels.get("reason", reason) == reason
+        )
+    )
+
+
+def _read_totals() -> Totals:
+    """Add up everything. All but the last two days is read once a day by each process."""
+    today = timezone.now().date()
+    totals: Totals = dict(read_past(today))
+    for key, (sums, added) in _read(today - timedelta(days=1), date.max).items():
+        before = totals.get(key)
+        totals[key] = (sums, added) if before is None else (before[0] + sums, before[1] + added)
+    return totals
+
+
+@lru_cache(1)
+def read_past(today: date) -> Totals:
+    return _read(date(2000, 1, 1), today - timedelta(days=1))
+
+
+def _read(first: date, end: date) -> Totals:
+    bounds = [datetime.combine(day, time(), UTC) for day in (first, end)]
+    with connection.cursor() as cursor:
+        cursor.execute(_TOTALS, bounds)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return {
+        (mode, reason): (
+            np.array([float(value) for value in sums]),
+            read_vectors([bytes(added)], ASSEMBLY_MS.size)[0],
+        )
+        for mode, reason, *sums, added in rows
+    }
+
+
+def doubling_buckets(counts: Floats) -> list[tuple[str, float]]:
+    """Return cumulative counts of a histogram of milliseconds, by upper edge in seconds."""
+    upto = counts.cumsum()
+    edges = ASSEMBLY_MS.edges
+    shown = [(str(edges[n] / 1_000), float(upto[n])) for n in range(0, len(edges), _STEPS)]
+    return [*shown, ("+Inf", float(upto[-1]))]
+
+
+def estimated_seconds(counts: Floats) -> float:
+    """Return the sum of a histogram of milliseconds, in seconds, as if each value were in mid-bucket."""
+    middles = [sum(ASSEMBLY_MS.bounds(bucket)) / 2 for bucket in range(ASSEMBLY_MS.size)]
+    return float(counts @ middles) / 1_000

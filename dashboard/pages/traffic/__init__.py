@@ -1,0 +1,1 @@
+"""The page Traffic: prompts that pass the gateway."""

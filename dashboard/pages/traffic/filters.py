@@ -1,0 +1,166 @@
+"""The filters of the page Traffic, and of the list of prompts behind its figures."""
+
+from datetime import datetime
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.db.models import Q, QuerySet
+
+from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
+from contextopt.models import ApiKey, Space, Team
+from dashboard.kit.filters import MODEL_MAX, FilterForm, MomentField, PeriodForm
+from dashboard.kit.paging import cursor_moment
+from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
+
+# Stands for prompts without a space, without a key, or that name no model.
+NONE = "-"
+KEYS_OFFERED = 200
+CACHED = [
+    ("", "Cached tokens: all"),
+    ("reported", "Cached tokens reported"),
+    ("not", "Cached tokens not reported"),
+]
+CONTEXTS = [
+    ("", "With and without context"),
+    ("inserted", "Context inserted"),
+    ("without", "Without context"),
+]
+FAILED = "failed"
+OUTCOMES = [("", "All answers"), (FAILED, "Failed"), *Outcome.choices]
+# The rows of each figure, as `dashboard.rollups.traffic.HOLDS` says it of quarters.
+CONDITIONS = {
+    "inserted": Q(is_inserted=True),
+    "without": ~Q(reason=""),
+    "failed": ~Q(outcome=Outcome.ANSWERED) | Q(status_code__gte=400),
+    "reported": Q(cached_tokens__isnull=False),
+    "not": Q(cached_tokens__isnull=True),
+}
+_COLUMNS = {"key_id": "api_key"}
+
+
+class _Narrowed(FilterForm):
+    """The filters that figures and lists share."""
+
+    chip_names: ClassVar[tuple[str, ...]] = ("space", "key", "model", "mode", "reason")
+    space = forms.ChoiceField(required=False)
+    key = forms.ChoiceField(required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    mode = forms.ChoiceField(choices=[("", "All modes"), *Mode.choices], required=False)
+    reason = forms.ChoiceField(
+        choices=[("", "All reasons"), *Reason.choices], required=False, label="Without context because"
+    )
+
+    def offer(self, team: Team) -> None:
+        """Fill in the team's spaces and keys."""
+        self.team_spaces = {space.slug: space for space in Space.objects.of(team)}
+        keys = ApiKey.objects.filter(team=team).order_by("-id")
+        self.team_keys = dict(keys.values_list("pk", "name")[:KEYS_OFFERED])
+        named = [(slug, space.name) for slug, space in self.team_spaces.items()]
+        self._choices("space", [("", "All spaces"), *named])
+        self._choices("key", [("", "All keys"), *((str(pk), name) for pk, name in self.team_keys.items())])
+
+    def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
+        cast(forms.ChoiceField, self.fields[name]).choices = choices
+
+    @property
+    def space_id(self) -> int | None:
+        chosen = self.team_spaces.get(self.cleaned_data.get("space", ""))
+        return chosen.pk if chosen else None
+
+    @property
+    def key_id(self) -> int | None:
+        """The chosen key; a choice that is not offered is an error, so this is a number."""
+        key = self.cleaned_data.get("key")
+        return int(key) if key else None
+
+
+class TrafficForm(_Narrowed, PeriodForm):
+    """The filters of the figures."""
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data, team=team)
+        self.offer(team)
+
+    def to_filter(self, now: datetime) -> TrafficFilter:
+        """Return the filter; invalid fields are ignored."""
+        given = self.cleaned_data
+        return TrafficFilter(
+            team_id=self.team.pk,
+            period=self.period(now),
+            space_id=self.space_id,
+            key_id=self.key_id,
+            model=given.get("model") or None,
+            mode=given.get("mode") or None,
+            reason=given.get("reason") or None,
+        )
+
+    @property
+    def kept(self) -> dict[str, object]:
+        """The valid filters, which the list has too."""
+        names = ("space", "key", "model", "mode", "reason")
+        return {name: self.cleaned_data.get(name) or None for name in names}
+
+
+class PromptsForm(_Narrowed):
+    """The filters of the list. An empty model, space or key is asked for as `-`."""
+
+    chip_names: ClassVar[tuple[str, ...]] = (
+        "space", "key", "model", "mode", "reason", "context", "outcome", "cached", "start", "end",
+    )  # fmt: skip
+    context = forms.ChoiceField(choices=CONTEXTS, required=False)
+    outcome = forms.ChoiceField(choices=OUTCOMES, required=False, label="Answer")
+    cached = forms.ChoiceField(choices=CACHED, required=False, label="Cached")
+    start = MomentField(required=False, max_length=40, label="From")
+    end = MomentField(required=False, max_length=40, label="To")
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+        self.offer(team)
+        for name, label in (("space", "No space"), ("key", "A deleted key")):
+            field = cast(forms.ChoiceField, self.fields[name])
+            field.choices = [*field.choices, (NONE, label)]  # type: ignore[misc]
+
+    def select(self, cursor: str = "") -> QuerySet[GatewayRequest]:
+        """Return the team's matching prompts, if they are many only those near the cursor's page.
+
+        An invalid filter matches nothing.
+        """
+        rows = GatewayRequest.objects.of(self.team).defer("question", "answer")
+        if not self.is_valid():
+            return rows.none()
+        given = self.cleaned_data
+        same, figures = self._dimensions(), self._holds()
+        bounds = {"created_at__gte": given["start"], "created_at__lt": given["end"]}
+        rows = rows.filter(**{name: value for name, value in bounds.items() if value})
+        rows = rows.filter(**{_COLUMNS.get(name, name): value for name, value in same.items()})
+        for name in figures:
+            rows = rows.filter(CONDITIONS[name])
+        if outcome := self._outcome():
+            rows = rows.filter(outcome=outcome)
+        if not same and not figures:
+            return rows
+        before = cursor_moment(cursor) or given["end"]
+        return rows.filter(narrow_prompts(self.team.pk, before, given["start"], same, figures))
+
+    def _dimensions(self) -> dict[str, Any]:
+        """Return the values that rollups distinguish, by their names there."""
+        given = self.cleaned_data
+        found: dict[str, Any] = {name: given[name] for name in ("mode", "reason") if given[name]}
+        if given["model"]:
+            found["model"] = "" if given["model"] == NONE else given["model"]
+        if given["space"]:
+            found["space_id"] = None if given["space"] == NONE else self.space_id
+        if given["key"]:
+            found["key_id"] = None if given["key"] == NONE else self.key_id
+        return found
+
+    def _holds(self) -> list[str]:
+        given = self.cleaned_data
+        # What broke off is among the failed, so quarters without any can be skipped.
+        failed = "failed" if given["outcome"] not in {"", Outcome.ANSWERED} else ""
+        return [name for name in (given["context"], given["cached"], failed) if name]
+
+    def _outcome(self) -> str:
+        outcome: str = self.cleaned_data["outcome"]
+        return "" if outcome == FAILED else outcome

@@ -1,0 +1,112 @@
+"""How the gateway treats prompts of a space: audit or insert, for which share, and what is kept."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from contextopt.gateway.models import PLACEMENT_CHOICES, GatewayPolicy, Keep, Mode
+from contextopt.gateway.policies import (
+    CHANGED,
+    PolicyPatch,
+    change_policy,
+    last_change,
+    policy_values,
+    read_policy,
+)
+from contextopt.models import AuditEvent, Role, Space
+from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_space, require_role, team_page
+from dashboard.kit.forms import InputForm
+from dashboard.kit.pages import render_page
+
+TEMPLATE = "dashboard/traffic_policy.html"
+
+
+class PolicyForm(InputForm):
+    input_type = PolicyPatch
+    mode = forms.ChoiceField(
+        choices=[
+            (Mode.AUDIT, "Audit: prompts pass unchanged; see what insertion would do"),
+            (Mode.INSERT, "Insert: contexts go into the prompts"),
+        ],
+        widget=forms.RadioSelect,
+    )
+    insert_percent = forms.IntegerField(
+        label="Share of conversations (%)",
+        help_text="In insert mode. The other conversations are audited, and a conversation stays as it is.",
+        widget=forms.NumberInput(attrs={"min": 0, "max": 100}),
+    )
+    placement = forms.ChoiceField(
+        choices=PLACEMENT_CHOICES, help_text="Where the context goes in the prompt."
+    )
+    keep = forms.ChoiceField(
+        choices=Keep.choices,
+        label="Keep",
+        help_text="Texts that are kept can be read by everyone in the team. Answers are needed for review.",
+    )
+    history_tokens = forms.IntegerField(
+        required=False,
+        label="Cut history beyond (tokens)",
+        help_text="Leave blank to never cut. Whole turns are cut, the oldest first.",
+        widget=forms.NumberInput(attrs={"min": 1}),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
+    """Show a space's policy; a POST changes it."""
+    space = get_space(request, slug)
+    policy = read_policy(space)
+    if request.method == "GET":
+        return _render(request, space, policy, PolicyForm(initial=dict(policy_values(policy))))
+    require_role(request, Role.ADMIN)
+    form = PolicyForm(request.POST)
+    if not form.is_valid():
+        return _render(request, space, policy, form, status=422)
+    assert isinstance(form.value, PolicyPatch)
+    before = policy_values(policy)
+    changed = change_policy(space=space, changes=form.value, actor=request.actor)
+    if policy_values(changed) == before:
+        messages.info(request, "Nothing was changed.")
+        return redirect("dashboard:traffic_policy", slug)
+    _tell(request, space, changed)
+    return redirect("dashboard:traffic")
+
+
+@require_POST
+@team_page
+def traffic_policy_undo(request: TeamRequest, slug: str, event_id: int) -> HttpResponse:
+    """Give a space's policy the values from before a change, unless it has been changed again since."""
+    space = get_space(request, slug)
+    require_role(request, Role.ADMIN)
+    rows = AuditEvent.objects.of(request.team).filter(action=CHANGED, subject=space.slug)
+    event = rows.filter(pk=min(event_id, BIGINT_MAX)).first()
+    if event is None:
+        raise Http404("No such change.")
+    if event != last_change(space):
+        messages.error(request, "Not undone. The settings were changed again in the meantime.")
+    else:
+        change_policy(space=space, changes=PolicyPatch(**event.before), actor=request.actor)
+        messages.success(request, f"Change undone for {space.name}.")
+    return redirect("dashboard:traffic")
+
+
+def _tell(request: TeamRequest, space: Space, policy: GatewayPolicy) -> None:
+    event = last_change(space)
+    words = "Prompts are audited."
+    if policy.mode == Mode.INSERT:
+        words = f"Contexts go into {policy.insert_percent} % of conversations."
+    undo = reverse("dashboard:traffic_policy_undo", args=[space.slug, event.pk]) if event else ""
+    messages.success(request, f"{space.name}: {words}", extra_tags=undo)
+
+
+def _render(
+    request: TeamRequest, space: Space, policy: GatewayPolicy, form: PolicyForm, status: int = 200
+) -> HttpResponse:
+    context: dict[str, Any] = {"space": space, "policy": policy, "form": form}
+    return render_page(request, TEMPLATE, context, status=status)

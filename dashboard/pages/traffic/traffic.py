@@ -1,0 +1,172 @@
+"""The page Traffic, and the list of prompts behind its figures."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Sum
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
+from contextopt.models import Space
+from dashboard.kit.access import TeamRequest, team_page
+from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
+from dashboard.kit.exports import stream_csv
+from dashboard.kit.pages import STOP_POLLING, render_page
+from dashboard.kit.paging import newest_page
+from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficChart, TrafficData
+from dashboard.pages.traffic.figures import (
+    Links,
+    build_groups,
+    build_reasons,
+    build_tiles,
+    describe_effects,
+)
+from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
+from dashboard.rollups.traffic import TrafficFilter, read_buckets, read_groups, read_prices
+
+TEMPLATE = "dashboard/traffic.html"
+PROMPTS_TEMPLATE = "dashboard/prompts.html"
+# An hour of polls. Then the page says that it has stopped.
+MAX_POLLS = 120
+SPACES_SHOWN = 50
+
+
+@require_GET
+@team_page
+def traffic(request: TeamRequest) -> HttpResponse:
+    form = TrafficForm(request.GET, team=request.team)
+    form.is_valid()
+    polls = _polls(request)
+    context = {
+        **_frame(form),
+        **_figures(request, form),
+        **_connection(request),
+        "policies": _policies(form),
+        "first_space": next(iter(form.team_spaces), ""),
+        "polls": polls + 1,
+        "is_polling": polls < MAX_POLLS,
+    }
+    status = 200 if polls < MAX_POLLS else STOP_POLLING
+    response = render_page(request, TEMPLATE, context, partials=("traffic", "figures"), status=status)
+    if request.htmx and request.htmx.target == "traffic":
+        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
+    return response
+
+
+def _polls(request: TeamRequest) -> int:
+    text = request.GET.get("polls", "0")
+    return int(text) if text.isdecimal() and len(text) < 6 else 0
+
+
+def _frame(form: TrafficForm) -> dict[str, Any]:
+    return {
+        "form": form,
+        "query": form.query(),
+        "ranges": form.ranges(),
+        "is_custom": form.is_custom,
+        "chips": form.chips(),
+        "query_without_chips": form.query_without_chips(),
+    }
+
+
+def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
+    """Return the period's figures. The number of queries is the same for any number of prompts."""
+    now = timezone.now()
+    wanted = form.to_filter(now)
+    prices, links = read_prices(wanted), Links.of(form, wanted)
+    groups = read_groups(wanted, prices)
+    before = read_groups(_before(wanted), prices).total
+    total, period = groups.total, wanted.period
+    spaces = {space.pk: (slug, space.name) for slug, space in form.team_spaces.items()}
+    found: dict[str, Any] = {"total": total, "period": period, "prompts_url": links.to()}
+    if not total.requests:
+        return {**found, "has_any": GatewayRequest.objects.of(request.team).exists()}
+    urls = [links.bucket(bucket) for bucket in period.buckets]
+    data = TrafficData(period, read_buckets(wanted, prices), urls)
+    gaps = GatewayGap.objects.filter(
+        team=request.team, created_at__gte=period.start, created_at__lt=period.until
+    )
+    return {
+        **found,
+        "tiles": build_tiles(total, before, links),
+        "effects": describe_effects(groups, links),
+        "groups": build_groups(groups, links, spaces, form.team_keys),
+        "reasons": build_reasons(groups, links),
+        "panels": [_panel(chart, data) for chart in TRAFFIC_CHARTS.values()],
+        "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
+        "not_logged": gaps.aggregate(found=Sum("requests"))["found"],
+    }
+
+
+def _before(wanted: TrafficFilter) -> TrafficFilter:
+    return wanted.over(wanted.period.before())
+
+
+def _connection(request: TeamRequest) -> dict[str, Any]:
+    """Return the gateway's address, which is empty if it is off."""
+    port = settings.GATEWAY_PORT
+    host = settings.GATEWAY_HOST
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
+        host = request.get_host().rpartition(":")[0] or request.get_host()
+    return {"gateway": f"http://{host}:{port}" if port else ""}
+
+
+def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:
+    """Return the policies of the first spaces by name, the defaults for those without one."""
+    spaces = sorted(form.team_spaces.values(), key=lambda space: space.name.casefold())[:SPACES_SHOWN]
+    found = GatewayPolicy.objects.in_bulk([space.pk for space in spaces])
+    return [(space, found.get(space.pk) or GatewayPolicy(space=space)) for space in spaces]
+
+
+def _panel(chart: TrafficChart, data: TrafficData) -> ChartPanel:
+    rows = [
+        TableRow(
+            bucket_label(bucket, data.period),
+            url if point.requests else "",
+            tuple(column.show(column.pick(point)) for column in chart.columns),
+            bucket.end > data.period.until,
+        )
+        for bucket, point, url in zip(data.period.buckets, data.points, data.links, strict=True)
+    ]
+    table = ChartTable(tuple(column.name for column in chart.columns), rows)
+    return ChartPanel(chart.slug, chart.title, chart.note, table)
+
+
+@require_GET
+@team_page
+def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
+    if slug not in TRAFFIC_CHARTS:
+        raise Http404("No such chart.")
+    form = TrafficForm(request.GET, team=request.team)
+    form.is_valid()
+    wanted = form.to_filter(timezone.now())
+    data = TrafficData(wanted.period, read_buckets(wanted, ()), [])
+    header = ["start", "end", "prompts", *(column.name for column in TRAFFIC_CHARTS[slug].columns)]
+    return stream_csv(f"contextopt-traffic-{slug}", header, _csv_rows(TRAFFIC_CHARTS[slug], data))
+
+
+def _csv_rows(chart: TrafficChart, data: TrafficData) -> Iterator[list[Any]]:
+    zone = data.period.zone
+    for bucket, point in zip(data.period.buckets, data.points, strict=True):
+        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
+        yield [*ends, point.requests, *(column.pick(point) for column in chart.columns)]
+
+
+@require_GET
+@team_page
+def traffic_prompts(request: TeamRequest) -> HttpResponse:
+    """Show the prompts behind a figure, newest first."""
+    form = PromptsForm(request.GET, team=request.team)
+    cursor = request.GET.get("before", "")
+    rows = form.select(cursor).select_related("space", "api_key")
+    context = {
+        "form": form,
+        "query": form.query(),
+        "chips": form.chips(),
+        "query_without_chips": form.query_without_chips(),
+        "page": newest_page(rows, "created_at", cursor),
+    }
+    return render_page(request, PROMPTS_TEMPLATE, context, partials=("prompts",))

@@ -1,0 +1,283 @@
+"""Reads the figures of prompts that passed the gateway, for a period and by group, from their quarters."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+from django.db import connection
+from django.db.models import Q
+
+from contextopt.assemblies.placement.prices import list_price
+from dashboard.kit.periods import Period
+from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
+from dashboard.rollups.models import ModelPrice
+from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
+
+type Grouping = Literal["model", "key_id", "space_id", "mode", "reason"]
+GROUPINGS: tuple[Grouping, ...] = ("model", "key_id", "space_id", "mode", "reason")
+# Groups beyond these are added up as one.
+GROUPS_SHOWN = 50
+_ALWAYS = (datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficFilter:
+    """The prompts that figures cover; None means any."""
+
+    team_id: int
+    period: Period
+    space_id: int | None = None
+    key_id: int | None = None
+    model: str | None = None
+    mode: str | None = None
+    reason: str | None = None
+
+    def over(self, period: Period) -> "TrafficFilter":
+        return replace(self, period=period)
+
+    def parameters(self) -> dict[str, Any]:
+        given: dict[str, Any] = {name: getattr(self, name) for name in GROUPINGS}
+        return {"team_id": self.team_id, "start": self.period.start, "until": self.period.until, **given}
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Figures of some prompts. `cost` is the price of the input of `priced` of them, in dollars."""
+
+    requests: int = 0
+    inserted: int = 0
+    failed: int = 0
+    without: int = 0
+    prompt_tokens: int = 0
+    context_tokens: int = 0
+    saved_tokens: int = 0
+    with_usage: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    with_cached: int = 0
+    cached_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    priced: int = 0
+    cost: float = 0.0
+    added: Floats | None = None
+    first_byte: Floats | None = None
+
+    @property
+    def cached_share(self) -> float | None:
+        """The share of the input that came from the cache, of prompts with a count; None without any."""
+        if not self.with_cached or not self.cached_input_tokens:
+            return None
+        return self.cached_tokens / self.cached_input_tokens
+
+    @property
+    def dollars(self) -> float | None:
+        return self.cost if self.priced else None
+
+    def added_ms(self, share: float) -> float | None:
+        return None if self.added is None else ASSEMBLY_MS.percentile(self.added.tolist(), share)
+
+    def first_byte_ms(self, share: float) -> float | None:
+        return None if self.first_byte is None else ASSEMBLY_MS.percentile(self.first_byte.tolist(), share)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSpan:
+    """A model's input prices in dollars per million tokens, from a moment until another."""
+
+    model: str
+    start: datetime
+    until: datetime
+    full: Decimal
+    read: Decimal
+    write: Decimal
+
+
+_SUMS = tuple(
+    field.name
+    for field in fields(Traffic)
+    if field.name not in {"without", "priced", "cost", "added", "first_byte"}
+)
+_CONDITIONS = " ".join(
+    f"AND (%({name})s::{kind} IS NULL OR t.{name} = %({name})s)"
+    for name, kind in (
+        ("space_id", "bigint"), ("key_id", "bigint"), ("model", "text"), ("mode", "text"), ("reason", "text"),
+    )
+)  # fmt: skip
+_SCOPE = f"t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(until)s {_CONDITIONS}"
+_MODELS = f"SELECT DISTINCT t.model FROM dashboard_trafficquarter t WHERE {_SCOPE} AND t.with_usage > 0"
+# What the provider did not report as cached is priced in full.
+_COST = """
+    ((t.input_tokens - t.cached_tokens - t.cache_write_tokens) * price.full_price
+     + t.cached_tokens * price.read_price + t.cache_write_tokens * price.write_price) / 1e6
+"""
+_PRICED = """
+    LEFT JOIN unnest(%(models)s::text[], %(starts)s::timestamptz[], %(untils)s::timestamptz[],
+                     %(fulls)s::float8[], %(reads)s::float8[], %(writes)s::float8[])
+           AS price (model, start, until, full_price, read_price, write_price)
+      ON price.model = t.model AND t.start >= price.start AND t.start < price.until
+"""
+_FIGURES = f"""
+    {", ".join(f"sum(t.{name}) AS {name}" for name in _SUMS)},
+    coalesce(sum(t.requests) FILTER (WHERE t.reason <> ''), 0) AS without,
+    coalesce(sum(t.with_usage) FILTER (WHERE price.model IS NOT NULL), 0) AS priced,
+    coalesce(sum({_COST}), 0)::float8 AS cost,
+    vector_send(sum(t.added_histogram)) AS added,
+    vector_send(sum(t.first_byte_histogram)) AS first_byte
+"""
+_GROUPS = f"""
+SELECT grouping({", ".join(f"t.{name}" for name in GROUPINGS)}) AS level,
+       {", ".join(f"t.{name}" for name in GROUPINGS)}, {_FIGURES}
+  FROM dashboard_trafficquarter t {_PRICED}
+ WHERE {_SCOPE}
+ GROUP BY GROUPING SETS ((), {", ".join(f"(t.{name})" for name in GROUPINGS)})
+"""
+_BUCKETS = f"""
+SELECT width_bucket(t.start, %(edges)s::timestamptz[]) - 1 AS bucket, {_FIGURES}
+  FROM dashboard_trafficquarter t {_PRICED}
+ WHERE {_SCOPE}
+ GROUP BY 1
+"""
+# grouping() has a bit for each column, which is 0 for the column that is grouped by.
+_ALL = 2 ** len(GROUPINGS) - 1
+_LEVELS = {_ALL ^ (1 << (len(GROUPINGS) - 1 - at)): name for at, name in enumerate(GROUPINGS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A period's figures: all of it, and by each dimension, the most prompts first."""
+
+    total: Traffic
+    by: Mapping[Grouping, list[tuple[Any, Traffic]]]
+
+
+def read_groups(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Groups:
+    total = Traffic()
+    by: dict[Grouping, list[tuple[Any, Traffic]]] = {name: [] for name in GROUPINGS}
+    for row in _rows(_GROUPS, {**wanted.parameters(), **_arrays(prices)}):
+        if row["requests"] is None:
+            continue
+        if row["level"] == _ALL:
+            total = _traffic(row)
+        else:
+            name = _LEVELS[row["level"]]
+            by[name].append((row[name], _traffic(row)))
+    for rows in by.values():
+        rows.sort(key=lambda group: (-group[1].requests, str(group[0])))
+        del rows[GROUPS_SHOWN:]
+    return Groups(total, by)
+
+
+def read_buckets(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> list[Traffic]:
+    """Return the figures of each bucket of the period."""
+    edges = list(wanted.period.edges)
+    found = [Traffic()] * (len(edges) - 1)
+    for row in _rows(_BUCKETS, {**wanted.parameters(), **_arrays(prices), "edges": edges}):
+        if 0 <= row["bucket"] < len(found):
+            found[row["bucket"]] = _traffic(row)
+    return found
+
+
+def read_prices(wanted: TrafficFilter) -> list[PriceSpan]:
+    """Return the input prices of the models in use: those entered, or else those of genai-prices."""
+    models = [row["model"] for row in _rows(_MODELS, wanted.parameters())]
+    entered: dict[str, list[ModelPrice]] = {}
+    for price in ModelPrice.objects.filter(model__in=models).order_by("model", "effective_from"):
+        entered.setdefault(price.model, []).append(price)
+    return [span for model in models for span in _spans(model, entered.get(model, []))]
+
+
+def _spans(model: str, entered: list[ModelPrice]) -> Iterable[PriceSpan]:
+    listed = list_price(model) if model else None
+    if not entered and listed:
+        yield PriceSpan(
+            model, *_ALWAYS, listed.input, _or(listed.cached_read, listed.input),
+            _or(listed.cache_write, listed.input),
+        )  # fmt: skip
+    ends = [_midnight(price.effective_from) for price in entered[1:]]
+    for price, until in zip(entered, [*ends, _ALWAYS[1]], strict=True) if entered else ():
+        full = price.dollars_per_million
+        read, write = price.cached_read_dollars, price.cache_write_dollars
+        if read is None and listed and listed.cached_read is not None and listed.input:
+            read = full * listed.cached_read / listed.input
+        yield PriceSpan(
+            model, _midnight(price.effective_from), until, full, _or(read, full), _or(write, full)
+        )
+
+
+def _or(price: Decimal | None, full: Decimal) -> Decimal:
+    return full if price is None else price
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _arrays(prices: Iterable[PriceSpan]) -> dict[str, Any]:
+    spans = list(prices)
+    return {
+        "models": [span.model for span in spans],
+        "starts": [span.start for span in spans],
+        "untils": [span.until for span in spans],
+        "fulls": [float(span.full) for span in spans],
+        "reads": [float(span.read) for span in spans],
+        "writes": [float(span.write) for span in spans],
+    }
+
+
+# A list's figures → the condition under which a quarter holds such prompts.
+HOLDS = {
+    "inserted": "t.inserted > 0",
+    "without": "t.reason <> ''",
+    "failed": "t.failed > 0",
+    "reported": "t.with_cached > 0",
+    "not": "t.with_cached < t.requests",
+}
+_QUARTERS = """
+SELECT DISTINCT t.start FROM dashboard_trafficquarter t
+ WHERE t.team_id = %(team_id)s AND t.start <= %(before)s AND t.start > %(since)s - interval '15 minutes'
+       {conditions}
+ ORDER BY t.start DESC LIMIT %(needed)s
+"""
+
+
+def narrow_prompts(
+    team_id: int,
+    before: datetime | None,
+    since: datetime | None,
+    same: Mapping[str, Any],
+    holds: Iterable[str],
+) -> Q:
+    """Return the times of a list's next prompts as a filter: those of quarters that hold some.
+
+    `same` gives dimensions their values, which may be None; `holds` names figures that are not 0.
+    """
+    conditions = [f"AND t.{name} IS NOT DISTINCT FROM %({name})s" for name in same]
+    conditions += [f"AND {HOLDS[name]}" for name in holds]
+    parameters = {
+        **same, "team_id": team_id, "before": before or _ALWAYS[1], "since": since or _ALWAYS[0],
+        "needed": QUARTERS_NEEDED,
+    }  # fmt: skip
+    found = _rows(_QUARTERS.format(conditions=" ".join(conditions)), parameters)
+    return within(list(join_quarters(row["start"] for row in found)))
+
+
+def _rows(query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _traffic(row: Mapping[str, Any]) -> Traffic:
+    counted: dict[str, Any] = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
+    added, first_byte = _vector(row["added"]), _vector(row["first_byte"])
+    return Traffic(**counted, cost=row["cost"], added=added, first_byte=first_byte)
+
+
+def _vector(sent: bytes) -> Floats | None:
+    counts = read_vectors([bytes(sent)], ASSEMBLY_MS.size)[0]
+    return counts if np.any(counts) else None

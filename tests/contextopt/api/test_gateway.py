@@ -1,0 +1,76 @@
+"""The policies of the gateway."""
+
+import pytest
+
+from contextopt.models import AuditEvent, GatewayPolicy
+from tests import factories
+from tests.contextopt.api.conftest import fields_of
+
+GATEWAY = "/spaces/support/gateway"
+DEFAULTS = {
+    "mode": "audit", "insert_percent": 100, "placement": "auto", "keep": "sizes", "history_tokens": None,
+}  # fmt: skip
+
+
+def test_a_space_is_audited_until_somebody_changes_it(api, space, django_assert_num_queries):
+    api.get(GATEWAY)
+    with django_assert_num_queries(3):  # the key, the space, the policy
+        assert api.get(GATEWAY).json() == DEFAULTS
+    assert not GatewayPolicy.objects.exists()
+
+
+def test_only_given_fields_change(api, space):
+    changed = api.patch(GATEWAY, {"mode": "insert", "insert_percent": 10, "history_tokens": 8_000}).json()
+    assert changed == {**DEFAULTS, "mode": "insert", "insert_percent": 10, "history_tokens": 8_000}
+    assert api.patch(GATEWAY, {"keep": "all"}).json() == {**changed, "keep": "all"}
+    assert api.patch(GATEWAY, {"history_tokens": None}).json()["history_tokens"] is None
+    assert api.get(GATEWAY).json()["keep"] == "all"
+
+
+def test_each_change_is_logged_with_what_differs(api, space):
+    api.patch(GATEWAY, {"mode": "insert"})
+    api.patch(GATEWAY, {"mode": "insert"})
+    [event] = AuditEvent.objects.filter(action="gateway.changed")
+    assert (event.subject, event.actor) == ("support", "key:admin-key")
+    assert (event.before, event.after) == ({"mode": "audit"}, {"mode": "insert"})
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"mode": "off"}, "mode"),
+        ({"mode": None}, "mode"),
+        ({"insert_percent": 101}, "insert_percent"),
+        ({"insert_percent": -1}, "insert_percent"),
+        ({"insert_percent": None}, "insert_percent"),
+        ({"placement": "middle"}, "placement"),
+        ({"keep": "everything"}, "keep"),
+        ({"history_tokens": 0}, "history_tokens"),
+        ({"history_tokens": 200_001}, "history_tokens"),
+        ({"share": 5}, "share"),
+    ],
+)
+def test_bad_input_names_the_field_and_changes_nothing(api, space, data, field):
+    response = api.patch(GATEWAY, data)
+    assert response.status_code == 422
+    assert fields_of(response) == {field}
+    assert api.get(GATEWAY).json() == DEFAULTS
+
+
+def test_changing_needs_an_admins_key(reader, writer, space):
+    for caller in (reader, writer):
+        assert caller.get(GATEWAY).json() == DEFAULTS
+        assert caller.patch(GATEWAY, {"mode": "insert"}).status_code == 403
+    assert not GatewayPolicy.objects.exists()
+
+
+def test_another_teams_space_is_not_found(stranger, space):
+    assert stranger.get(GATEWAY).status_code == 404
+    assert stranger.patch(GATEWAY, {"mode": "insert"}).status_code == 404
+
+
+def test_each_space_has_a_policy_of_its_own(api, team, space):
+    factories.make_space(team, "sales")
+    api.patch("/spaces/sales/gateway", {"mode": "insert"})
+    assert api.get("/spaces/sales/gateway").json()["mode"] == "insert"
+    assert api.get(GATEWAY).json()["mode"] == "audit"

@@ -1,0 +1,73 @@
+"""What is read from answers: the provider's usage, and the text where it is kept."""
+
+import gzip
+import random
+import zlib
+
+import pytest
+
+from contextopt.gateway.protocols.answers import Answer, Usage, read_answer
+from tests.gateway_upstream import (
+    chat_answer,
+    chat_events,
+    messages_answer,
+    messages_events,
+    responses_answer,
+    responses_events,
+    whole,
+)
+
+TEXT = "Restart the worker."
+EXPECTED = {
+    "chat": Usage(40, 16, None, 9),
+    "responses": Usage(50, 0, None, 7),
+    "messages": Usage(47, 30, 5, 7),
+}
+ANSWERS = {
+    "chat": (chat_answer(TEXT), chat_events(TEXT)),
+    "responses": (responses_answer(TEXT), responses_events(TEXT)),
+    "messages": (messages_answer(TEXT), messages_events(TEXT)),
+}
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip", "deflate"])
+@pytest.mark.parametrize("protocol", ANSWERS)
+def test_whole_and_streamed(protocol: str, encoding: str) -> None:
+    pack = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}[encoding]
+    one, events = ANSWERS[protocol]
+    for body, is_stream in ((whole(one).content, False), (b"".join(events), True)):
+        for wants_text in (True, False):
+            answer = read_answer(protocol, pack(body), encoding, is_stream=is_stream, wants_text=wants_text)
+            assert answer.usage == EXPECTED[protocol]
+            assert answer.text.replace(" ", "") == (TEXT.replace(" ", "") if wants_text else "")
+
+
+def test_line_breaks_of_every_kind() -> None:
+    body = b"".join(chat_events(TEXT)).replace(b"\n", b"\r\n")
+    assert read_answer("chat", body, "", is_stream=True, wants_text=True) == Answer(EXPECTED["chat"], TEXT)
+
+
+def test_no_report_is_not_zero() -> None:
+    body = b"".join(chat_events(TEXT, has_usage=False))
+    assert read_answer("chat", body, "", is_stream=True, wants_text=False).usage == Usage()
+
+
+@pytest.mark.parametrize("protocol", ANSWERS)
+def test_cut_and_broken_answers(protocol: str) -> None:
+    """No bytes whatever raise, and an answer that broke off still tells what it told."""
+    body = b"".join(ANSWERS[protocol][1])
+    rng = random.Random(1)
+    for _ in range(50):
+        cut = body[: rng.randrange(len(body))]
+        torn = bytes(rng.randrange(256) if rng.random() < 0.05 else byte for byte in cut)
+        for encoding in ("", "gzip", "br"):
+            read_answer(protocol, torn, encoding, is_stream=True, wants_text=True)
+            read_answer(protocol, torn, encoding, is_stream=False, wants_text=True)
+    begun = read_answer("messages", messages_events()[0], "", is_stream=True, wants_text=False).usage
+    assert begun == Usage(47, 30, 5, 1)
+
+
+@pytest.mark.parametrize("count", [-1, True, 1.5, "7", None, 2**60])
+def test_wrong_counts_are_left_out(count: object) -> None:
+    body = whole({"usage": {"prompt_tokens": count, "completion_tokens": 3}}).content
+    assert read_answer("chat", body, "", is_stream=False, wants_text=False).usage == Usage(output=3)

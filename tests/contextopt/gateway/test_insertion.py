@@ -1,0 +1,258 @@
+"""Contexts go into the original bytes and come out again without a trace."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextopt.gateway.insertion import cut_history, cut_spans, frame_block, splice
+from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, UnreadablePromptError
+from contextopt.gateway.protocols.reading import READERS
+from contextopt.gateway.protocols.spans import Span, elements, members, whole
+
+BLOCK = 'Space: Support\n\n- [note] Queue "stuck" \\ \u2028 ✓ (2026-03-02)\n'
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+text_parts = st.fixed_dictionaries({"type": st.just("text"), "text": texts})
+input_parts = st.fixed_dictionaries({"type": st.just("input_text"), "text": texts})
+other_parts = st.fixed_dictionaries({"type": st.sampled_from(["image", "image_url"]), "data": texts})
+result_parts = st.fixed_dictionaries(
+    {
+        "type": st.just("tool_result"),
+        "tool_use_id": texts,
+        "content": texts | st.lists(text_parts, max_size=2),
+    }
+)
+
+
+def messages(part: Any, roles: list[str]) -> Any:
+    content = texts | st.lists(part | other_parts, max_size=3)
+    message = st.fixed_dictionaries({"role": st.sampled_from(roles), "content": content})
+    return st.lists(message | json_values, max_size=5)
+
+
+requests = {
+    "chat": st.fixed_dictionaries(
+        {
+            "model": texts,
+            "messages": messages(text_parts, ["system", "developer", "user", "assistant", "tool"]),
+        }
+    ),
+    "responses": st.fixed_dictionaries(
+        {"input": texts | messages(input_parts, ["system", "user", "assistant"])},
+        optional={"instructions": texts | st.none(), "previous_response_id": texts},
+    ),
+    "messages": st.fixed_dictionaries(
+        {"messages": messages(text_parts | result_parts, ["user", "assistant"])},
+        optional={"system": texts | st.none() | st.lists(text_parts, max_size=2)},
+    ),
+}
+indents = st.sampled_from([None, 0, 3])
+
+
+def dump(request: Any, extra: Any, indent: int | None, *, is_ascii: bool) -> bytes:
+    text = json.dumps({"x": extra, **request}, indent=indent, ensure_ascii=is_ascii)
+    return f" \n{text}\t".encode()
+
+
+def slots(prompt: Prompt) -> list[Slot]:
+    found = [turn.slot for turn in prompt.turns]
+    return [*found, *([prompt.system_slot] if prompt.system_slot else [])]
+
+
+def take_out(body: bytes, splices: list[Splice]) -> bytes:
+    """Remove what was spliced in, from the last to the first."""
+    ordered = sorted(splices, key=lambda one: one.at)
+    shifts = [sum(len(before.data) for before in ordered[:at]) for at in range(len(ordered))]
+    for one, shift in reversed(list(zip(ordered, shifts, strict=True))):
+        start = one.at + shift
+        assert body[start : start + len(one.data)] == one.data
+        body = body[:start] + body[start + len(one.data) :]
+    return body
+
+
+@given(json_values, indents, st.booleans())
+def test_spans_are_those_of_the_values(value: Any, indent: int | None, is_ascii: bool) -> None:
+    body = f"  {json.dumps(value, indent=indent, ensure_ascii=is_ascii)} ".encode()
+    _compare(body, whole(body), value)
+
+
+def _compare(body: bytes, span: Span, value: Any) -> None:
+    assert json.loads(span.of(body)) == value
+    if isinstance(value, dict):
+        places = members(body, span)
+        assert places.keys() == value.keys()
+        for name, inner in value.items():
+            _compare(body, places[name], inner)
+    elif isinstance(value, list):
+        for place, inner in zip(elements(body, span), value, strict=True):
+            _compare(body, place, inner)
+
+
+def test_the_last_of_a_repeated_name_counts() -> None:
+    body = b'{"a": 1, "\\u0061": {"b": "]}\\""}, "c": []}'
+    places = members(body, whole(body))
+    assert (places["a"].of(body), places["c"].of(body)) == (b'{"b": "]}\\""}', b"[]")
+
+
+@pytest.mark.parametrize("protocol", requests)
+@given(data=st.data())
+def test_taking_it_out_restores_the_bytes(protocol: str, data: st.DataObject) -> None:
+    request = data.draw(requests[protocol])
+    body = dump(request, data.draw(json_values), data.draw(indents), is_ascii=data.draw(st.booleans()))
+    prompt = READERS[protocol](body)
+    splices = [slot.splice(frame_block(BLOCK, "a1b2")) for slot in slots(prompt)]
+    changed = splice(body, splices)
+    assert take_out(changed, splices) == body
+    # It is valid JSON, and the block is in it as often as it was put in.
+    assert json.dumps(json.loads(changed)).count("END RECORDS a1b2\\n") >= len(prompt.turns)
+
+
+@pytest.mark.parametrize("protocol", requests)
+@given(data=st.data())
+def test_blocks_stand_before_their_texts(protocol: str, data: st.DataObject) -> None:
+    body = dump(data.draw(requests[protocol]), None, data.draw(indents), is_ascii=False)
+    prompt = READERS[protocol](body)
+    for turn in prompt.turns:
+        changed = READERS[protocol](splice(body, [turn.slot.splice(BLOCK)]))
+        [again] = [one for one in changed.turns if one.item == turn.item]
+        assert again.text in {turn.text, BLOCK + turn.text}
+        assert BLOCK in changed.items[turn.item].text
+
+
+def test_chat_positions() -> None:
+    request = {
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "Q1"}, {"type": "image_url", "image_url": {}}],
+            },
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "42"},
+            {"role": "user", "content": "Q2"},
+        ]
+    }
+    body = json.dumps(request).encode()
+    prompt = READERS["chat"](body)
+    assert prompt.system_slot is not None
+    changed = json.loads(splice(body, [slot.splice("B\n") for slot in slots(prompt)]))["messages"]
+    assert changed[1] == {"role": "system", "content": "B\n"}
+    assert changed[2]["content"][:2] == [{"type": "text", "text": "B\n"}, {"type": "text", "text": "Q1"}]
+    assert changed[5]["content"] == "B\nQ2"
+    assert not prompt.ends_in_tool_results
+
+
+def test_without_a_system_message_one_is_added() -> None:
+    body = b'{"messages":[{"role":"user","content":"Q"}]}'
+    slot = READERS["chat"](body).system_slot
+    assert slot is not None
+    changed = json.loads(splice(body, [slot.splice("B")]))
+    assert changed["messages"][0] == {"role": "system", "content": "B"}
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        ("Be brief.", "Be brief.\n\nB"),
+        ("", "B\n"),
+        ([{"type": "text", "text": "A"}], [{"type": "text", "text": "A"}, {"type": "text", "text": "B\n"}]),
+        ([], [{"type": "text", "text": "B\n"}]),
+    ],
+)
+def test_messages_system(system: Any, expected: Any) -> None:
+    body = json.dumps({"system": system, "messages": [{"role": "user", "content": "Q"}]}).encode()
+    slot = READERS["messages"](body).system_slot
+    assert slot is not None
+    assert json.loads(splice(body, [slot.splice("B\n")]))["system"] == expected
+
+
+@pytest.mark.parametrize(("protocol", "name"), [("messages", "system"), ("responses", "instructions")])
+def test_a_missing_system_prompt_is_added(protocol: str, name: str) -> None:
+    item = {"role": "user", "content": "Q"}
+    body = json.dumps({"messages": [item], "input": [item]}).encode()
+    slot = READERS[protocol](body).system_slot
+    assert slot is not None
+    assert json.loads(splice(body, [slot.splice("B\n")]))[name] == "B\n"
+
+
+def test_messages_after_tool_results() -> None:
+    content = [
+        {"type": "tool_result", "tool_use_id": "t", "content": "42"},
+        {"type": "text", "text": "And now?"},
+    ]
+    body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+    prompt = READERS["messages"](body)
+    changed = json.loads(splice(body, [prompt.turns[-1].slot.splice("B")]))["messages"][0]["content"]
+    assert [part.get("text", part["type"]) for part in changed] == ["tool_result", "B", "And now?"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "request_"),
+    [
+        ("chat", {"messages": [{"role": "user", "content": "Q"}, {"role": "tool", "content": "42"}]}),
+        ("responses", {"input": [{"role": "user", "content": "Q"}, {"type": "function_call_output"}]}),
+        (
+            "messages",
+            {
+                "messages": [
+                    {"role": "user", "content": "Q"},
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "t"}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]},
+                ]
+            },
+        ),
+    ],
+)
+def test_turns_that_end_in_tool_results(protocol: str, request_: Any) -> None:
+    prompt = READERS[protocol](json.dumps(request_).encode())
+    assert prompt.ends_in_tool_results
+    assert [turn.text for turn in prompt.turns] == ["Q"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"3", b'{"messages": {}}', b"\xff\xfe{", b'{"a": "\xff"}'])
+def test_other_bytes_are_unreadable(body: bytes) -> None:
+    with pytest.raises(UnreadablePromptError):
+        READERS["chat"](body)
+
+
+def test_deep_nesting_is_no_fault() -> None:
+    body = b'{"x":' + b"[" * 100 + b"]" * 100 + b',"messages":[{"role":"user","content":"Q"}]}'
+    assert READERS["chat"](body).turns[0].text == "Q"
+
+
+def _conversation() -> bytes:
+    call = {"role": "assistant", "tool_calls": [{"function": {"arguments": "one two three"}}]}
+    said = [
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "one two three four"},
+        call,
+        {"role": "tool", "content": "five six seven"},
+        {"role": "developer", "content": "D"},
+        {"role": "user", "content": "eight nine"},
+        {"role": "assistant", "content": "ten"},
+        {"role": "user", "content": "last"},
+    ]
+    return json.dumps({"messages": said}).encode()
+
+
+@pytest.mark.parametrize(("limit", "left"), [(100, 8), (10, 5), (3, 5), (2, 3), (0, 3)])
+def test_history_is_cut_at_turn_borders(limit: int, left: int) -> None:
+    body = _conversation()
+    prompt = READERS["chat"](body)
+    dropped = cut_history(prompt, limit, lambda text: len(text.split()))
+    assert prompt.system_slot is not None
+    changed = splice(body, [prompt.system_slot.splice("B")], cut_spans(prompt.items, dropped))
+    said = json.loads(changed)["messages"]
+    assert len(said) == left + 1
+    assert [one["content"] for one in said if one["role"] in {"system", "developer"}] == ["S", "D", "B"]
+    assert said[-1]["content"] == "last"
+    tools = [one["role"] for one in said if one["role"] == "tool" or "tool_calls" in one]
+    assert tools in ([], ["assistant", "tool"])

@@ -1,0 +1,87 @@
+import pytest
+
+from contextopt.models import AuditEvent, GatewayPolicy
+
+URL = "/traffic/spaces/support/"
+INSERT = {
+    "mode": "insert", "insert_percent": "25", "placement": "tail", "keep": "question",
+    "history_tokens": "9000",
+}  # fmt: skip
+
+
+def test_everyone_reads_and_only_admins_have_a_button(owner_client, teammate_client, space):
+    assert "Save…" in owner_client.get(URL).content.decode()
+    html = teammate_client.get(URL).content.decode()
+    assert "Save…" not in html
+    assert "Your role is viewer" in html
+
+
+def test_switching_to_insert(owner_client, space):
+    response = owner_client.post(URL, INSERT, follow=True)
+    assert response.redirect_chain == [("/traffic/", 302)]
+    policy = GatewayPolicy.objects.get(space=space)
+    assert (policy.mode, policy.insert_percent, policy.placement) == ("insert", 25, "tail")
+    assert (policy.keep, policy.history_tokens) == ("question", 9_000)
+    html = response.content.decode()
+    assert "Contexts go into 25 % of conversations." in html
+    [event] = AuditEvent.objects.filter(action="gateway.changed")
+    assert (event.actor, event.before["mode"], event.after["mode"]) == ("user:olga", "audit", "insert")
+    assert f"{URL}undo/{event.pk}" in html
+
+
+def test_undo_gives_the_values_from_before(owner_client, space):
+    owner_client.post(URL, INSERT)
+    event = AuditEvent.objects.get(action="gateway.changed")
+    response = owner_client.post(f"{URL}undo/{event.pk}", follow=True)
+    assert "Change undone" in response.content.decode()
+    policy = GatewayPolicy.objects.get(space=space)
+    assert (policy.mode, policy.insert_percent, policy.keep) == ("audit", 100, "sizes")
+    assert policy.history_tokens is None
+    assert AuditEvent.objects.filter(action="gateway.changed").count() == 2
+
+
+def test_undo_does_not_undo_what_came_after(owner_client, space):
+    owner_client.post(URL, INSERT)
+    event = AuditEvent.objects.get(action="gateway.changed")
+    owner_client.post(URL, {**INSERT, "insert_percent": "50"})
+    response = owner_client.post(f"{URL}undo/{event.pk}", follow=True)
+    assert "changed again in the meantime" in response.content.decode()
+    assert GatewayPolicy.objects.get(space=space).insert_percent == 50
+
+
+def test_saving_the_same_changes_nothing(owner_client, space):
+    owner_client.post(URL, INSERT)
+    response = owner_client.post(URL, INSERT, follow=True)
+    assert "Nothing was changed." in response.content.decode()
+    assert AuditEvent.objects.filter(action="gateway.changed").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("insert_percent", "101"),
+        ("insert_percent", ""),
+        ("mode", "off"),
+        ("keep", ""),
+        ("history_tokens", "0"),
+    ],
+)
+def test_bad_input_is_said_at_its_field(owner_client, space, field, value):
+    response = owner_client.post(URL, {**INSERT, field: value})
+    assert response.status_code == 422
+    assert f'id="id_{field}_error"' in response.content.decode()
+    assert not GatewayPolicy.objects.filter(mode="insert").exists()
+
+
+def test_others_may_not_change_it(teammate_client, editor_client, outsider_client, client, space):
+    assert teammate_client.post(URL, INSERT).status_code == 403
+    assert editor_client.post(URL, INSERT).status_code == 403
+    assert outsider_client.post(URL, INSERT).status_code == 404
+    assert outsider_client.get(URL).status_code == 404
+    assert client.post(URL, INSERT).status_code == 302
+    assert editor_client.post(f"{URL}undo/1").status_code == 403
+    assert not GatewayPolicy.objects.exists()
+
+
+def test_an_unknown_change_cannot_be_undone(owner_client, space):
+    assert owner_client.post(f"{URL}undo/1").status_code == 404

@@ -1,0 +1,242 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from contextopt.models import Assembly, GatewayGap, GatewayRequest, Space
+from dashboard.pages.traffic.charts import TRAFFIC_CHARTS
+from tests import factories
+from tests.dashboard.conftest import figures_of
+
+URL, PROMPTS = "/traffic/", "/traffic/prompts/"
+
+
+def make(space: Space, **values: Any) -> GatewayRequest:
+    return factories.make_gateway_request(
+        space, **{"created_at": timezone.now() - timedelta(hours=1), **values}
+    )
+
+
+def page(client: Client, url: str = URL, **query: str) -> str:
+    response = client.get(url, query)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def rows(html: str) -> int:
+    """Return how many prompts the list shows."""
+    return html.split('id="prompts"')[1].split("</section>")[0].count('<tr><th scope="row"')
+
+
+def tile(html: str, slug: str) -> str:
+    return html.split(f'id="tile-{slug}"')[1].split("</article>")[0]
+
+
+def test_an_empty_page_tells_how_to_begin(owner_client, space, settings):
+    settings.GATEWAY_HOST, settings.GATEWAY_PORT = "127.0.0.1", 8010
+    html = page(owner_client)
+    assert "No prompts have passed yet" in html
+    assert '<pre id="openai-url">http://127.0.0.1:8010/v1</pre>' in html
+    assert '<pre id="anthropic-url">http://127.0.0.1:8010</pre>' in html
+    assert html.count("data-copy") >= 4
+    assert "X-Contextopt-Space: support" in html
+
+
+def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
+    settings.GATEWAY_HOST, settings.GATEWAY_PORT = "0.0.0.0", 9000
+    assert "http://testserver:9000/v1" in page(owner_client)
+
+
+def test_a_gateway_that_is_off_says_so(owner_client, space, settings):
+    settings.GATEWAY_PORT = None
+    assert "The gateway is off" in page(owner_client)
+
+
+def test_the_figures_are_the_prompts(owner_client, team, space):
+    key, _ = factories.make_key(team, name="chatbot")
+    make(space, api_key=key, input_tokens=1_000, cached_tokens=250)
+    make(space, api_key=key, input_tokens=500, output_tokens=7, mode="insert", is_inserted=True)
+    make(space, model="other", outcome="broken", reason="timeout", input_tokens=None)
+    html = page(owner_client)
+    assert ">3<" in tile(html, "prompts").replace(" ", "")
+    assert "1 failed" in tile(html, "prompts")
+    assert "25 <small>%" in tile(html, "cached")
+    assert "reported for 1 of 3" in tile(html, "cached")
+    assert "33 % of prompts" in tile(html, "without")
+    for name in ("chatbot", "Support notes", "gpt-4o-mini", "other", "The context took longer than 150 ms"):
+        assert name in html
+    figures = figures_of(html)
+    assert set(figures) == set(TRAFFIC_CHARTS)
+    assert sum(sum(filter(None, trace["y"])) for trace in figures["prompts"]["data"]) == 3
+
+
+def test_no_report_of_cached_tokens_is_not_0_percent(owner_client, space):
+    make(space)
+    html = page(owner_client)
+    assert "no provider reported it" in tile(html, "cached")
+    assert "not reported" in html
+    assert "0 %" not in tile(html, "cached")
+
+
+def test_money_only_with_a_price(owner_client, space):
+    make(space, model="nobody-knows-this-model")
+    assert "no price is known" in tile(page(owner_client), "cost")
+    make(space, model="gpt-4o-mini", input_tokens=2_000_000)
+    assert "$0.30" in tile(page(owner_client), "cost")
+
+
+def test_what_insertion_would_have_done(owner_client, space):
+    factories.make_record(space)
+    made = factories.make_assembly(space)
+    assembly = Assembly.objects.get(pk=made.id)
+    make(space, assembly=assembly, context_tokens=120)
+    html = page(owner_client)
+    assert "1 prompt would have got a context of 120 tokens on average" in html
+    assert "than the last 10 records" in html
+
+
+def test_prompts_that_could_not_be_logged_are_said(owner_client, team, space):
+    make(space)
+    GatewayGap.objects.create(team=team, requests=7)
+    assert "7 prompts passed but could not be logged" in page(owner_client)
+
+
+def test_each_figure_opens_its_rows(owner_client, space):
+    make(space, cached_tokens=3)
+    make(space, outcome="unreachable", status_code=None, reason="empty", model="other")
+    html = page(owner_client)
+    links = {part.split('"')[0].replace("&amp;", "&") for part in html.split('href="')[1:]}
+    counted = {url: rows(owner_client.get(url).content.decode()) for url in links if PROMPTS in url}
+    assert len(counted) > 8
+
+    def by(text: str) -> set[int]:
+        return {count for url, count in counted.items() if text in url}
+
+    assert by("cached=reported") == {1}
+    assert by("context=without") == {1}
+    assert by("outcome=failed") == {1}
+    assert by("reason=empty") == {1}
+    assert by("model=other") == {1}
+    plain = [count for url, count in counted.items() if url.count("=") == 2]
+    assert 2 in plain
+
+
+def test_filters_narrow_and_have_chips(owner_client, team, space):
+    other = factories.make_space(team, "sales", name="Sales notes")
+    make(space)
+    make(other, model="other")
+    html = page(owner_client, space="sales")
+    assert ">1<" in tile(html, "prompts").replace(" ", "")
+    assert "Sales notes</strong>" in html
+    assert "No prompts in this period" in page(owner_client, model="missing")
+
+
+def test_the_list_shows_each_prompt_and_leads_to_its_context(owner_client, space):
+    factories.make_record(space)
+    made = factories.make_assembly(space)
+    assembly = Assembly.objects.get(pk=made.id)
+    make(space, assembly=assembly, mode="insert", is_inserted=True, context_tokens=77)
+    html = page(owner_client, PROMPTS)
+    assert reverse("dashboard:assembly", args=[assembly.pk]) in html
+    assert "inserted" in html
+    assert "not reported" in html
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, 4),
+        ({"context": "inserted"}, 1),
+        ({"context": "without"}, 1),
+        ({"outcome": "failed"}, 2),
+        ({"outcome": "broken"}, 1),
+        ({"outcome": "answered"}, 3),
+        ({"cached": "reported"}, 1),
+        ({"cached": "not"}, 3),
+        ({"model": "-"}, 1),
+        ({"reason": "empty"}, 1),
+        ({"mode": "insert"}, 1),
+        ({"space": "support", "mode": "audit"}, 3),
+        ({"space": "-"}, 0),
+        ({"start": "2030-01-01"}, 0),
+        ({"end": "2020-01-01"}, 0),
+        ({"reason": "nonsense"}, 0),
+        ({"start": "not a day"}, 0),
+    ],
+)
+def test_the_list_is_filtered(owner_client, space, query, expected):
+    make(space, mode="insert", is_inserted=True)
+    make(space, reason="empty", status_code=429)
+    make(space, outcome="broken", cached_tokens=0)
+    make(space, model="")
+    assert rows(page(owner_client, PROMPTS, **query)) == expected
+
+
+def test_the_list_has_pages(owner_client, space, settings):
+    for minute in range(53):
+        make(space, created_at=timezone.now() - timedelta(minutes=minute * 20), reason="empty")
+    first = page(owner_client, PROMPTS, reason="empty")
+    assert first.count("data-row") == 0
+    older = first.split("before=")[1].split('"')[0]
+    second = page(owner_client, PROMPTS, reason="empty", before=older)
+    assert (rows(first), rows(second)) == (50, 3)
+
+
+def test_a_chart_has_a_csv(owner_client, space):
+    make(space)
+    body = b"".join(owner_client.get("/traffic/charts/prompts.csv").streaming_content).decode()
+    assert body.splitlines()[0].lstrip("\ufeff") == "start,end,prompts,Inserted,Audited,Without context"
+    assert owner_client.get("/traffic/charts/nothing.csv").status_code == 404
+
+
+def test_another_team_sees_nothing(outsider_client, space):
+    make(space)
+    assert "No prompts have passed yet" in page(outsider_client)
+    assert "Support notes" not in page(outsider_client, PROMPTS)
+
+
+def test_a_stranger_is_asked_to_log_in(client, space):
+    for url in (URL, PROMPTS):
+        assert client.get(url).status_code == 302
+
+
+def test_the_figures_alone(partial, space):
+    make(space)
+    html = partial(f"{URL}?polls=3", "figures")
+    assert "polls=4" in html
+    assert 'data-live="traffic"' in html
+
+
+def test_polling_stops_after_an_hour(owner_client, space):
+    headers = {"HX-Request": "true", "HX-Target": "figures"}
+    response = owner_client.get(f"{URL}?polls=120", headers=headers)
+    assert response.status_code == 286
+    assert b"data-live" not in response.content
+
+
+@pytest.mark.parametrize("url", [URL, PROMPTS])
+def test_the_number_of_queries_does_not_grow(owner_client, team, space, url, django_assert_max_num_queries):
+    for number in range(20):
+        other = factories.make_space(team, f"space-{number}")
+        key, _ = factories.make_key(team, name=f"key {number}")
+        make(other, api_key=key, model=f"model {number}")
+    # The frame takes 4. The page: spaces, keys, models, prices, groups twice, buckets, gaps, policies.
+    with django_assert_max_num_queries(13):
+        owner_client.get(url)
+
+
+@pytest.mark.parametrize(
+    "query", ["range=custom&first=2026-02-30", "space=nope", "key=x", "mode=off", "polls=x"]
+)
+def test_bad_filters_are_said_and_ignored(owner_client, space, query):
+    make(space)
+    assert owner_client.get(f"{URL}?{query}").status_code == 200
+
+
+def test_user_text_is_text(owner_client, team, space):
+    make(space, model="<script>alert(1)</script>")
+    for url in (URL, PROMPTS):
+        assert "<script>alert(1)" not in page(owner_client, url)
