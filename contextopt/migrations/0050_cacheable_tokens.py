@@ -16,7 +16,7 @@ ALTER TABLE contextopt_assembly ENABLE TRIGGER USER;
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0046_placement")]
+    dependencies: ClassVar = [("contextopt", "0049_gateway_answers")]
 
     operations: ClassVar = [
         migrations.RemoveConstraint("assembly", "assembly_prefix"),

@@ -76,8 +76,8 @@ DROP FUNCTION dashboard_one_of_ms(double precision);
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0049_gateway_answers'),
-        ('dashboard', '0010_cache_prices'),
+        ('contextopt', '0051_reported_cache'),
+        ('dashboard', '0011_prompt_tokens'),
     ]
 
     operations = [
