@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
+from django.urls import get_resolver
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -29,7 +30,16 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def loaded_site() -> None:
+    """Load all pages and the API, as a server does before it listens.
+
+    Otherwise the first test's first page waits for it, on a busy machine for longer than its timeout.
+    """
+    assert get_resolver().url_patterns
+
+
+@pytest.fixture(scope="session")
+def browser(loaded_site: None) -> Iterator[Browser]:
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
