@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
-from dashboard.kit import navigation
+from dashboard.kit.frame import navigation
 from memory.models import ReviewItem, ReviewSlot
 from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import fill_queue, rules_of, set_rules
