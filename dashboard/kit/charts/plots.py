@@ -92,7 +92,9 @@ def bare_layout(muted: str) -> Json:
 def stacked(plot: Plot) -> Plot:
     """Stack the bars and add a legend: bars have no end to write a name at."""
     legend = {
-        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
+        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
+        # Two names fit side by side on a phone. By itself, Plotly would put each on a line of its own.
+        "font": {"color": "var(--ink-2)", "size": 11}, "entrywidth": 66,
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip
     plot.update_layout(barmode="relative", showlegend=True, legend=legend, margin={"t": 34})
