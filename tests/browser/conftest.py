@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -112,6 +113,12 @@ def _note_failure(request: Request, faults: list[str]) -> None:
 def _check_host(url: str, own: str, faults: list[str]) -> None:
     if not url.startswith((own, "data:", "blob:")):
         faults.append(f"another host: {url}")
+
+
+def take(page: Page, name: str) -> None:
+    """Take a picture to look at, if the variable PICTURES names a folder for them."""
+    if folder := os.environ.get("PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def choose_filter(page: Page, name: str, value: str) -> None:
