@@ -11,9 +11,11 @@ import django  # noqa: E402
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
+# The first page should not wait until all pages and the API are imported.
+import config.urls  # noqa: E402, F401
 from config.embedded.pulses import start_pulse  # noqa: E402
 from config.site import Receive, Scope, Send, Site  # noqa: E402
-from dashboard.kit.events import EVENTS_PATH, serve_events  # noqa: E402
+from dashboard.kit.frame.events import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
 _site = Site()

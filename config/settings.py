@@ -140,9 +140,9 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.kit.errors.NotAllowedPageMiddleware",
-    "dashboard.kit.errors.DeletedMeanwhileMiddleware",
-    "dashboard.kit.errors.TooManyAttemptsMiddleware",
+    "dashboard.kit.frame.errors.NotAllowedPageMiddleware",
+    "dashboard.kit.frame.errors.DeletedMeanwhileMiddleware",
+    "dashboard.kit.frame.errors.TooManyAttemptsMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -159,7 +159,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.kit.navigation.navigation",
+                "dashboard.kit.frame.navigation.navigation",
             ],
         },
     },
@@ -284,7 +284,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-CSRF_FAILURE_VIEW = "dashboard.kit.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "dashboard.kit.frame.errors.csrf_failure"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -23,6 +23,6 @@ urlpatterns = [
     path("", include("dashboard.urls")),
 ]
 
-handler403 = "dashboard.kit.errors.forbidden"
-handler404 = "dashboard.kit.errors.not_found"
-handler500 = "dashboard.kit.errors.server_error"
+handler403 = "dashboard.kit.frame.errors.forbidden"
+handler404 = "dashboard.kit.frame.errors.not_found"
+handler500 = "dashboard.kit.frame.errors.server_error"

@@ -10,6 +10,9 @@ from config.embedded.pulses import start_pulse  # noqa: E402
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
+# The first page should not wait until all pages and the API are imported.
+import config.urls  # noqa: E402, F401
+
 # Imported objects live as long as the process, so the collector need not visit them again.
 gc.collect()
 gc.freeze()

@@ -1,8 +1,8 @@
 """The filters in the pages' query strings, validated."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from typing import Any, ClassVar, cast
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -43,9 +43,14 @@ class FilterForm(forms.Form):
 
     chip_names: ClassVar[tuple[str, ...]] = ()
 
+    @cached_property
+    def _values(self) -> dict[str, object]:
+        """The values as given, whether or not they are valid."""
+        return {name: self[name].value() for name in self.fields}
+
     def query(self, **changes: object) -> str:
         """Return the filters as a query string, without empty ones."""
-        values: Mapping[str, object] = {name: self[name].value() for name in self.fields} | changes
+        values = self._values | changes
         given = {name: value for name, value in values.items() if value not in (None, "", False)}
         return urlencode({name: "on" if value is True else value for name, value in given.items()})
 
@@ -53,12 +58,12 @@ class FilterForm(forms.Form):
         return [
             Chip(str(self[name].label), self._shown(name), self.query(**{name: None}))
             for name in self.chip_names
-            if self[name].value()
+            if self._values[name]
         ]
 
     def _shown(self, name: str) -> str:
         """Return a chosen value as the form's options name it."""
-        value = str(self[name].value())
+        value = str(self._values[name])
         if name == "config":
             return f"v{value}"
         choices = cast(list[tuple[str, str]], getattr(self.fields[name], "choices", []))

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Role, Space, Team
 from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.navigation import NAVIGATION
+from dashboard.kit.frame.navigation import NAVIGATION
 from dashboard.pages.assemblies.filters import find_assemblies
 
 TYPED_MAX = 100

@@ -13,8 +13,8 @@ from contextopt.models import Role, Space
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.frame.start import IS_OVER, read_step
 from dashboard.kit.pages import STOP_POLLING
-from dashboard.kit.start import IS_OVER, read_step
 
 QUESTION = "Why did the queue get stuck after the deploy?"
 # Title, age in days, and notes.

@@ -26,7 +26,7 @@ def _counted(histogram: Histogram, value: str) -> str:
     return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
 
 
-# Column → its expression over the rows `a` of the log, of the same type as in rollups: pages read both together,
+# Column → its expression over the rows `a` of the log. Its type is that of rollups: pages read both together,
 # and converting takes a quarter of the query's time.
 MEASURED = {
     "assemblies": "count(*)::integer",

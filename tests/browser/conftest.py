@@ -5,10 +5,12 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
+from django.urls import get_resolver
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -29,7 +31,16 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def loaded_site() -> None:
+    """Load all pages and the API, as a server does before it listens.
+
+    Otherwise the first test's first page waits for it, on a busy machine for longer than its timeout.
+    """
+    assert get_resolver().url_patterns
+
+
+@pytest.fixture(scope="session")
+def browser(loaded_site: None) -> Iterator[Browser]:
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -102,6 +113,12 @@ def _note_failure(request: Request, faults: list[str]) -> None:
 def _check_host(url: str, own: str, faults: list[str]) -> None:
     if not url.startswith((own, "data:", "blob:")):
         faults.append(f"another host: {url}")
+
+
+def take(page: Page, name: str) -> None:
+    """Take a picture to look at, if the variable PICTURES names a folder for them."""
+    if folder := os.environ.get("PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def choose_filter(page: Page, name: str, value: str) -> None:

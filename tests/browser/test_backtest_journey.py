@@ -1,8 +1,6 @@
 """From a downvoted answer to the record that was missing, to a draft, its backtest, and its publication."""
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,18 +8,12 @@ from playwright.sync_api import Page, expect
 from contextopt.models import Space, Team
 from contextopt.spaces.configs import publish_settings
 from tests import factories
+from tests.browser.conftest import take
 from tests.memory.backtests.conftest import ask_all
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
 
 PET = ASKED[0][1]
-# A folder for pictures to look at.
-PICTURES = os.environ.get("PICTURES", "")
-
-
-def take(page: Page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """From a downvoted answer to a question in a set, to its evaluation, to the settings that it lets pass."""
 
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,17 +10,11 @@ from contextopt.models import Space, Team
 from memory.models import Question, QuestionSet
 from memory.questions.growth import SET_NAME
 from tests import factories
+from tests.browser.conftest import take
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
 
 PET = ASKED[0][1]
-# A folder for pictures to look at.
-PICTURES = os.environ.get("PICTURES", "")
-
-
-def take(page: Page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
 
 
 @pytest.fixture

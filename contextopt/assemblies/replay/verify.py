@@ -2,21 +2,14 @@
 
 from collections.abc import Iterator
 
-from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.replay.selection import last_contexts, read_contexts
 from contextopt.assemblies.verify import Difference
-
-CHUNK = 200
 
 
 def replay_last(team_id: int, last: int) -> Iterator[Replay]:
     """Yield the replays of the team's last contexts of spaces, newest first, under their own settings."""
-    contexts = Assembly.objects.filter(team_id=team_id, kind=Kind.SPACE, space__isnull=False)
-    ids = list(contexts.newest_first().values_list("pk", flat=True)[:last])
-    rows = Assembly.objects.select_related("payload", "space", "config", "team")
-    for start in range(0, len(ids), CHUNK):
-        found = rows.in_bulk(ids[start : start + CHUNK])
-        yield from (replay_assembly(found[one]) for one in ids[start : start + CHUNK] if one in found)
+    yield from map(replay_assembly, read_contexts(team_id, last_contexts(team_id, last)))
 
 
 def differences_of(again: Replay) -> Iterator[Difference]:

@@ -1,6 +1,6 @@
 """`manage.py replay ASSEMBLY…`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -8,15 +8,15 @@ from pydantic import ValidationError
 
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.replay.selection import last_contexts, read_contexts
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
-from contextopt.models import Assembly, Kind, Team
+from contextopt.models import Assembly, Team
 from contextopt.spaces.inputs import SettingsIn
 
 LAST_MAX = 100_000
-CHUNK = 200
 
 
 class Command(ReportingCommand):
@@ -49,7 +49,7 @@ class Command(ReportingCommand):
         ids = _choose(team, options)
         progress = Progress(self.stderr)
         failed = 0
-        for assembly in _load(team, ids):
+        for assembly in read_contexts(team.pk, ids):
             try:
                 again = replay_assembly(assembly, data)
             except (ContextoptError, EngineError) as error:
@@ -106,25 +106,16 @@ def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
     last: int | None = options["last"]
     if bool(ids) == (last is not None):
         raise InvalidInput.of("ASSEMBLY", "give ids of assemblies or --last N")
-    mine = Assembly.objects.of(team)
     if last is not None:
         if not 1 <= last <= LAST_MAX:
             raise InvalidInput.of("--last", f"must be from 1 to {LAST_MAX:,}")
-        newest = mine.filter(kind=Kind.SPACE, space__isnull=False).newest_first()
-        return list(newest.values_list("pk", flat=True)[:last])
-    known = set(mine.filter(pk__in=[one for one in ids if one < 2**63]).values_list("pk", flat=True))
+        return last_contexts(team.pk, last)
+    storable = [one for one in ids if one < 2**63]
+    known = set(Assembly.objects.of(team).filter(pk__in=storable).values_list("pk", flat=True))
     for one in ids:
         if one not in known:
             raise NotFound(f"There is no assembly {one}.")
     return ids
-
-
-def _load(team: Team, ids: list[int]) -> Iterator[Assembly]:
-    rows = Assembly.objects.of(team).select_related("payload", "space", "config", "team")
-    for start in range(0, len(ids), CHUNK):
-        chunk = ids[start : start + CHUNK]
-        found = rows.in_bulk(chunk)
-        yield from (found[one] for one in chunk if one in found)
 
 
 def describe(again: Replay) -> str:

@@ -97,7 +97,9 @@ def stacked(plot: Plot) -> Plot:
 
 def with_legend(plot: Plot) -> Plot:
     legend = {
-        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "var(--ink-2)"},
+        "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
+        # Two names fit side by side on a phone. By itself, Plotly would put each on a line of its own.
+        "font": {"color": "var(--ink-2)", "size": 11}, "entrywidth": 66,
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip
     plot.update_layout(showlegend=True, legend=legend, margin={"t": 34})

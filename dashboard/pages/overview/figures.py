@@ -300,7 +300,7 @@ def _fetch(query: str, wanted: FigureFilter, prices: PriceList, **values: object
         covered = itemgetter(*(places[name] for name in _COVERED))
         counts = itemgetter(*(places[name] for name in _COUNTS))
         found = [
-            _Row(*covered(row), Figures(*figures(row)), *counts(row))
+            _Row._make((*covered(row), Figures._make(figures(row)), *counts(row)))
             for row in cursor.fetchall()
             if row[places["assemblies"]]
         ]

@@ -1,9 +1,12 @@
 """The filters of the Overview."""
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django import forms
+from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.models import Kind, Space, Team
@@ -43,11 +46,20 @@ class OverviewForm(PeriodForm):
     def is_apart(self) -> bool:
         return self.cleaned_data.get("kinds") == APART
 
-    @property
+    @cached_property
     def kept(self) -> dict[str, object]:
         """The valid filters that the list of assemblies has too."""
         names = ("space", "stage", "kind", "phase", "config", "model")
         return {name: self.cleaned_data.get(name) or None for name in names}
+
+    def rows_url(self, **more: str) -> str:
+        """Return the URL of the assemblies that pass the filters and `more`; a bucket's query may follow."""
+        query = urlencode({name: value for name, value in (self.kept | more).items() if value})
+        return f"{self._list_url}?{query}{'&' if query else ''}"
+
+    @cached_property
+    def _list_url(self) -> str:
+        return reverse("dashboard:assemblies")
 
     def to_filter(self, now: datetime) -> FigureFilter:
         """Return the filter; invalid fields are ignored."""

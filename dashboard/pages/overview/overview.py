@@ -82,7 +82,7 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
     narrowed = dict(parse_qsl(CHARTS[slug].rows)) if slug in CHARTS else {}
-    panel = replace(_panel(slug), table=_table(columns, series, _address(form, **narrowed)))
+    panel = replace(_panel(slug), table=_table(columns, series, form.rows_url(**narrowed)))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
     template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
     return render_page(request, template, {**context, "query": form.query()})
@@ -205,9 +205,9 @@ def _data(
     votes: Feedback | None,
     changes: list[PeriodChange],
 ) -> ChartData:
-    kinds = {kind: _address(form, kind=kind) for kind in series.kinds}
+    kinds = {kind: form.rows_url(kind=kind) for kind in series.kinds}
     marks = [Mark(change.at, change.mark) for change in changes]
-    return ChartData(series, before, _address(form), kinds, votes.points if votes else {}, marks)
+    return ChartData(series, before, form.rows_url(), kinds, votes.points if votes else {}, marks)
 
 
 def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
@@ -251,16 +251,10 @@ def _panel(slug: str) -> ChartPanel:
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 
 
-def _address(form: OverviewForm, **more: str) -> str:
-    """Return the URL of the assemblies that pass the filters and more. A bucket's query is yet to follow."""
-    query = urlencode({name: value for name, value in (form.kept | more).items() if value})
-    return f"{reverse('dashboard:assemblies')}?{query}{'&' if query else ''}"
-
-
 def _rows(form: OverviewForm, series: Series) -> Rows:
     """Return a function that maps additional filters to the URL of the whole period's assemblies."""
     whole = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
-    return lambda more: f"{_address(form, **more)}{whole}"
+    return lambda more: f"{form.rows_url(**more)}{whole}"
 
 
 def _table(columns: list[Cells], series: Series, address: str) -> ChartTable:

@@ -8,6 +8,7 @@ from contextopt.models import ContextConfig
 from contextopt.spaces.configs import settings_of
 from dashboard.kit.proportions import Proportion
 from dashboard.rollups.sources import FigureFilter
+from memory.models import QuestionSet
 from memory.questions.evaluations import settings_key
 
 
@@ -56,6 +57,8 @@ def read_recall(wanted: FigureFilter) -> tuple[Recall, Recall] | None:
     """Return the recall by the end of the period and by its beginning; None if other filters are set."""
     if any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
         return None
+    if not QuestionSet.objects.filter(space__team=wanted.team_id).exists():
+        return Recall(), Recall()
     active = ContextConfig.objects.active().filter(
         space__team=wanted.team_id, space__question_sets__isnull=False
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from django.contrib import messages
@@ -14,10 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict, FieldProblem
 from contextopt.models import Role
 from contextopt.spaces.configs import settings_of
-from contextopt.spaces.importing import ImportReport, UnusableSource, open_input, read_file
+from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
+from dashboard.kit.uploads import open_upload
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
 from memory.questions.evaluations import last_evaluation, newest_first, request_and_begin, settings_key
@@ -247,19 +247,12 @@ def set_import(request: TeamRequest, set_id: int) -> HttpResponse:
 
 def _import(request: TeamRequest, found: QuestionSet, form: QuestionsUploadForm) -> dict[str, Any] | None:
     """Import the file's questions; return None, with an error in the form, if it cannot be read at all."""
-    upload = form.cleaned_data["file"]
-    report = ImportReport()
-    with NamedTemporaryFile() as file:
-        for chunk in upload.chunks():
-            file.write(chunk)
-        file.flush()
-        try:
-            with open_input(file.name) as stream:
-                rows = read_file(stream, upload.name, format="jsonl")
-                ignored = import_questions(question_set=found, rows=rows, actor=request.actor, report=report)
-        except UnusableSource as error:
-            form.add_error("file", str(error).replace(file.name, "The file"))
-            return None
+    report, ignored = ImportReport(), set[str]()
+    with open_upload(form) as stream:
+        rows = read_file(stream, form.cleaned_data["file"].name, format="jsonl")
+        ignored |= import_questions(question_set=found, rows=rows, actor=request.actor, report=report)
+    if form.errors:
+        return None
     shown = report.to_json()["rejected"][:REJECTIONS_SHOWN]
     counts = {"rejected_count": report.rejected_count, "ignored": sorted(ignored)}
     return {**report.to_json(), "rejected": shown, **counts}

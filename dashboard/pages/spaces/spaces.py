@@ -1,6 +1,5 @@
 """Spaces: what may enter a prompt, and what would."""
 
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from django.contrib import messages
@@ -13,7 +12,7 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, FieldProblem
 from contextopt.models import Role, Space
-from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, open_input, read_file
+from contextopt.spaces.importing import ImportReport, import_rows, read_file
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
@@ -22,6 +21,7 @@ from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
+from dashboard.kit.uploads import open_upload
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
 from dashboard.pages.start import QUESTION
@@ -183,17 +183,8 @@ def _report_json(report: ImportReport) -> dict[str, Any]:
 
 def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:
     """Import the file's rows; return None, with an error in the form, if the file cannot be read at all."""
-    upload = form.cleaned_data["file"]
     report = ImportReport()
-    with NamedTemporaryFile() as file:
-        for chunk in upload.chunks():
-            file.write(chunk)
-        file.flush()
-        try:
-            with open_input(file.name) as stream:
-                rows = read_file(stream, upload.name)
-                import_rows(space=found, rows=rows, actor=request.actor, report=report)
-        except UnusableSource as error:
-            form.add_error("file", str(error).replace(file.name, "The file"))
-            return None
-    return report
+    with open_upload(form) as stream:
+        rows = read_file(stream, form.cleaned_data["file"].name)
+        import_rows(space=found, rows=rows, actor=request.actor, report=report)
+    return None if form.errors else report

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from importlib import import_module
-from math import ceil
 from time import monotonic, sleep
-from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
-import time_machine
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -25,7 +21,6 @@ from psycopg.conninfo import make_conninfo
 from contextopt.locks import Lock, take_for_session
 from contextopt.models import Assembly, Space, Team
 from contextopt.spaces.spaces import delete_space
-from dashboard.kit.periods import custom_period
 from dashboard.models import (
     DayRollup,
     DaySummary,
@@ -36,13 +31,11 @@ from dashboard.models import (
     UnfoldedAssembly,
 )
 from dashboard.pages.overview.figures import read_series
-from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild, summarise, take_zone
-from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, TOKENS, Histogram
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild
 from tests.dashboard.pages.overview.test_figures import log_row
+from tests.dashboard.rollups.compared import OSLO, assert_figures_are_those_of_the_rows, stored, whole
 from tests.factories import NOW, make_space, make_team
 
-OSLO = "Europe/Oslo"
 ROW = """
 INSERT INTO contextopt_assembly (
     team_id, space_id, kind, stage, phase, model, conversation, actor, as_of, created_at, records_filtered,
@@ -82,73 +75,6 @@ def other_session() -> Iterator[psycopg.Connection]:
         yield session
 
 
-def whole(team: Team, zone: str = "UTC") -> FigureFilter:
-    last = NOW.astimezone(ZoneInfo(zone)).date()
-    period = custom_period(last - timedelta(days=6), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
-    return FigureFilter(team.pk, period)
-
-
-def hourly(team: Team, zone: str = "UTC") -> FigureFilter:
-    """Return a filter of the last two days, in hours."""
-    last = NOW.astimezone(ZoneInfo(zone)).date()
-    period = custom_period(last - timedelta(days=1), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
-    return FigureFilter(team.pk, period)
-
-
-def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
-    """Compare the figures of all spaces, which come from summaries, and of each space, which don't."""
-    for wanted in (whole(team, zone), hourly(team, zone)):
-        start, until = wanted.period.start, wanted.period.until
-        log = list(Assembly.objects.of(team).filter(created_at__gte=start, created_at__lt=until))
-        assert_figures(wanted, log)
-        for space in Space.objects.of(team):
-            assert_figures(replace(wanted, space_id=space.pk), [row for row in log if row.space == space])
-
-
-def assert_figures(wanted: FigureFilter, log: list[Assembly]) -> None:
-    series = read_series(wanted)
-    for figures, part in [
-        (series.total, log),
-        *(
-            (point, [row for row in log if bucket.start <= row.created_at < bucket.end])
-            for bucket, point in series.rows
-        ),
-    ]:
-        assert figures.assemblies == len(part)
-        if not part:
-            continue
-        compared = [row for row in part if row.saving_counts]
-        contexts = [row for row in part if row.kind == "space"]
-        assert figures.tokens_after == sum(row.tokens_after for row in part)
-        assert figures.tokens_before == sum(row.tokens_before for row in compared)
-        assert figures.tokens_saved == sum(row.tokens_saved for row in compared)
-        assert figures.truncation_rate == pytest.approx(sum(row.truncated for row in part) / len(part))
-        assert (figures.contexts, figures.empties) == (len(contexts), sum(row.is_empty for row in part))
-        if contexts:
-            included = sum(row.records_included for row in contexts)
-            assert figures.records_included == pytest.approx(included / len(contexts))
-        assert_average(figures.ratio, [row.compression_ratio for row in part])
-        assert_average(figures.utilisation, [row.utilisation for row in part])
-        for share, found in ((0.5, figures.p50_ms), (0.95, figures.p95_ms), (0.99, figures.p99_ms)):
-            assert_in_bucket(ASSEMBLY_MS, found, [row.assembly_ms for row in part], share)
-    for stage in series.stages:
-        tokens = [row.tokens_after for row in log if row.stage == stage.stage]
-        assert_in_bucket(TOKENS, stage.median_tokens, tokens, 0.5)
-
-
-def assert_average(found: float | None, values: list[float | None]) -> None:
-    known = [value for value in values if value is not None]
-    assert found == (pytest.approx(sum(known) / len(known)) if known else None)
-
-
-def assert_in_bucket(histogram: Histogram, found: float | None, values: list[float], share: float) -> None:
-    """Check that the bucket is the nearest-rank percentile's. The last bucket has no width."""
-    exact = sorted(values)[max(1, ceil(share * len(values))) - 1]
-    low, high = histogram.bounds(histogram.bucket_of(exact))
-    assert found is not None
-    assert low <= found <= high
-
-
 @pytest.mark.django_db(transaction=True)
 @hypothesis_settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -183,19 +109,6 @@ def test_commits_out_of_order_are_all_counted_once(
     assert_figures_are_those_of_the_rows(team, OSLO)
     list(rebuild(team))
     assert_figures_are_those_of_the_rows(team, OSLO)
-
-
-def stored() -> list[tuple[object, ...]]:
-    kept = ("start", "stage", "assemblies", "empties", "tokens_after", "ratios", "ms_histogram")
-    tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
-    return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))
-
-
-@pytest.fixture
-def logged(space: Space) -> Space:
-    for hours in range(0, 60, 5):
-        log_row(space, NOW - timedelta(hours=hours), stage=3 + hours % 2, assembly_ms=float(hours + 1))
-    return space
 
 
 def test_folding_again_changes_nothing(logged: Space) -> None:
@@ -319,92 +232,6 @@ def test_only_one_folds_at_a_time_and_whoever_embeds_is_no_hindrance() -> None:
     assert folded == 1
 
 
-def test_another_time_zone_is_right_at_once_and_fast_after_the_job(logged: Space) -> None:
-    team = logged.team
-    keep_rollups()
-    Team.objects.filter(pk=team.pk).update(time_zone="Asia/Kathmandu")
-    assert_figures_are_those_of_the_rows(team, "Asia/Kathmandu")
-    keep_rollups()
-    assert RollupZone.objects.get(team=team).time_zone == "Asia/Kathmandu"
-    first = DayRollup.objects.order_by("start").first()
-    # Midnight in Kathmandu is 18:15 UTC.
-    assert (first.start.astimezone(UTC).hour, first.start.minute) == (18, 15)
-    assert_figures_are_those_of_the_rows(team, "Asia/Kathmandu")
-    before = stored()
-    take_zone(team)
-    assert stored() == before
-
-
-def test_summaries_add_up_all_spaces(logged: Space) -> None:
-    other = make_space(logged.team, "other")
-    log_row(logged, NOW, model="large")
-    log_row(other, NOW, model="large")
-    keep_rollups()
-    assert QuarterRollup.objects.filter(model="large").count() == 2
-    summary = DaySummary.objects.get(model="large")
-    assert (summary.assemblies, summary.stage, summary.tokens_after) == (2, 4, 800)
-    assert sum(summary.ms_histogram) == 2
-    assert_figures_are_those_of_the_rows(logged.team)
-
-
-def test_summaries_are_read(logged: Space) -> None:
-    keep_rollups()
-    QuarterRollup.objects.filter(start__lt=NOW.replace(minute=0)).delete()
-    DayRollup.objects.all().delete()
-    assert_figures(whole(logged.team), list(Assembly.objects.of(logged.team)))
-
-
-def test_summaries_are_made_again_the_newest_first(team: Team) -> None:
-    space, gone = make_space(team), make_space(team, "gone")
-    for days in range(0, 80, 4):
-        log_row(space, NOW - timedelta(days=days))
-        log_row(gone, NOW - timedelta(days=days))
-    keep_rollups()
-    delete_space(space=gone)
-    with time_machine.travel(NOW, tick=False):
-        assert not summarise(team)
-        since = RollupZone.objects.get().summarised_since
-        assert since == (NOW - timedelta(days=30)).replace(hour=0, minute=0, second=0, microsecond=0)
-        assert set(DaySummary.objects.filter(start__gte=since).values_list("assemblies", flat=True)) == {1}
-        assert set(DaySummary.objects.filter(start__lt=since).values_list("assemblies", flat=True)) == {2}
-        for days in (7, 80):
-            first, until = NOW.date() - timedelta(days=days - 1), NOW + timedelta(minutes=1)
-            period = custom_period(first, NOW.date(), until, ZoneInfo("UTC"))
-            log = Assembly.objects.of(team).filter(created_at__gte=period.start)
-            assert_figures(FigureFilter(team.pk, period), list(log))
-        assert not summarise(team)
-        assert summarise(team)
-    assert set(DaySummary.objects.values_list("assemblies", flat=True)) == {1}
-    assert not RollupZone.objects.exclude(summarised_since=ALWAYS[0]).exists()
-
-
-def test_hours_that_an_edge_divides_are_read_by_quarters(team: Team) -> None:
-    """On Lord Howe Island the clock goes forward by half an hour; hours are counted from midnight."""
-    place = "Australia/Lord_Howe"
-    Team.objects.filter(pk=team.pk).update(time_zone=place)
-    space, change = make_space(team), datetime(2026, 10, 3, 15, 30, tzinfo=UTC)
-    for minutes in range(-60, 180, 20):
-        log_row(space, change + timedelta(minutes=minutes))
-    keep_rollups()
-    day = change.astimezone(ZoneInfo(place)).date()
-    period = custom_period(day, day, change + timedelta(days=1), ZoneInfo(place))
-    wanted = FigureFilter(team.pk, period)
-    log = Assembly.objects.of(team).filter(created_at__gte=period.start)
-    assert_figures(wanted, list(log))
-
-
-def test_an_hour_that_the_clock_repeats_is_two_hours(team: Team) -> None:
-    Team.objects.filter(pk=team.pk).update(time_zone=OSLO)
-    space, change = make_space(team), datetime(2026, 10, 25, 1, tzinfo=UTC)
-    for minutes in range(-90, 120, 30):
-        log_row(space, change + timedelta(minutes=minutes))
-    keep_rollups()
-    day = change.astimezone(ZoneInfo(OSLO)).date()
-    wanted = FigureFilter(team.pk, custom_period(day, day, change + timedelta(days=1), ZoneInfo(OSLO)))
-    assert HourSummary.objects.count() == 4
-    assert_figures(wanted, list(Assembly.objects.of(team)))
-
-
 def test_an_idle_run_costs_one_query(team: Team) -> None:
     with CaptureQueriesContext(connection) as queries:
         keep_rollups()
@@ -426,27 +253,3 @@ def test_the_command_makes_them_again(logged: Space, capsys: pytest.CaptureFixtu
     call_command("rebuild_rollups", team=logged.team.slug)
     assert "3 days made again, 12 rollups." in capsys.readouterr().out
     assert_figures_are_those_of_the_rows(logged.team)
-
-
-@pytest.mark.parametrize("histogram", HISTOGRAMS, ids=lambda histogram: histogram.name)
-@given(values=st.lists(st.floats(0, 1e6), min_size=1), share=st.floats(0.01, 1))
-def test_a_percentile_is_in_the_bucket_of_the_values_percentile(
-    histogram: Histogram, values: list[float], share: float
-) -> None:
-    counts = [0.0] * histogram.size
-    for value in values:
-        counts[histogram.bucket_of(value)] += 1
-    assert_in_bucket(histogram, histogram.percentile(counts, share), values, share)
-
-
-def test_nothing_has_no_percentile() -> None:
-    assert ASSEMBLY_MS.percentile([0.0] * ASSEMBLY_MS.size, 0.5) is None
-
-
-def test_buckets_are_the_databases(space: Space) -> None:
-    for value in (0.0, 0.5, 0.49, 5.0, 8_192.0, 1e9, *ASSEMBLY_MS.edges[::7]):
-        Assembly.objects.all().delete()
-        log_row(space, datetime(2026, 6, 1, tzinfo=UTC), assembly_ms=value)
-        list(rebuild(space.team))
-        counts = QuarterRollup.objects.get().ms_histogram
-        assert [n for n, count in enumerate(counts) if count] == [ASSEMBLY_MS.bucket_of(value)]

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
-from dashboard.kit import navigation
+from dashboard.kit.frame import navigation
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import ReviewItem, ReviewSlot

@@ -221,10 +221,10 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
     for _ in range(2):
-        with django_assert_num_queries(19):
+        with django_assert_num_queries(18):
             # the frame's four, spaces, prices, figures of the period, of the period before,
             # votes, changes of settings, new models, verdicts and tasks of both periods,
-            # of the month, spread of scores, is folding behind, saved views, choices
+            # question sets, of the month, spread of scores, is folding behind, saved views, choices
             html_of(owner_client)
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))

@@ -145,8 +145,8 @@ def test_strangers_get_nothing(team: Team, owner: User) -> None:
 
 
 def test_who_leaves_the_team_hears_no_more(space: Space, owner: User, monkeypatch) -> None:
-    monkeypatch.setattr("dashboard.kit.events.HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr("dashboard.kit.events.RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr("dashboard.kit.frame.events.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("dashboard.kit.frame.events.RECHECK_SECONDS", 0.1)
 
     async def story() -> None:
         page = await open_page(owner)

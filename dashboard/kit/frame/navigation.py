@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils.functional import SimpleLazyObject
 
 from contextopt.models import Membership, Role, Team
-from dashboard.kit.events import EVENTS_PATH
-from dashboard.kit.start import read_step
+from dashboard.kit.frame.events import EVENTS_PATH
+from dashboard.kit.frame.start import read_step
 from memory.models import ItemState, ReviewItem
 
 COUNTED_MAX = 99
@@ -115,16 +115,23 @@ def _group(
     links: tuple[tuple[str, str, tuple[str, ...]], ...],
 ) -> NavGroup:
     here = request.resolver_match.url_name or "" if request.resolver_match else ""
+    addresses = _addresses(get_script_prefix())
     waiting = {}
     if membership.allows(Role.REVIEWER):
         waiting["dashboard:reviews"] = partial(count_waiting, membership.team)
     return NavGroup(
         heading,
         tuple(
-            NavLink(label, reverse(name), here.startswith(starts), waiting.get(name))
+            NavLink(label, addresses[name], here.startswith(starts), waiting.get(name))
             for label, name, starts in links
         ),
     )
+
+
+@lru_cache(maxsize=8)
+def _addresses(_prefix: str) -> dict[str, str]:
+    """Return the addresses of the navigation, which are the same for every page under a prefix."""
+    return {name: reverse(name) for _, links in NAVIGATION for _, name, _ in links}
 
 
 def count_waiting(team: Team) -> str:

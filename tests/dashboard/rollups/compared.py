@@ -1,0 +1,96 @@
+"""Compares figures with the rows of the log that they were made of."""
+
+from dataclasses import replace
+from datetime import timedelta
+from math import ceil
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from contextopt.models import Assembly, Space, Team
+from dashboard.kit.periods import custom_period
+from dashboard.models import (
+    DayRollup,
+    DaySummary,
+    HourSummary,
+    QuarterRollup,
+)
+from dashboard.pages.overview.figures import read_series
+from dashboard.rollups.histograms import ASSEMBLY_MS, TOKENS, Histogram
+from dashboard.rollups.sources import FigureFilter
+from tests.factories import NOW
+
+OSLO = "Europe/Oslo"
+
+
+def whole(team: Team, zone: str = "UTC") -> FigureFilter:
+    last = NOW.astimezone(ZoneInfo(zone)).date()
+    period = custom_period(last - timedelta(days=6), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
+    return FigureFilter(team.pk, period)
+
+
+def hourly(team: Team, zone: str = "UTC") -> FigureFilter:
+    """Return a filter of the last two days, in hours."""
+    last = NOW.astimezone(ZoneInfo(zone)).date()
+    period = custom_period(last - timedelta(days=1), last, NOW + timedelta(minutes=1), ZoneInfo(zone))
+    return FigureFilter(team.pk, period)
+
+
+def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
+    """Compare the figures of all spaces, which come from summaries, and of each space, which don't."""
+    for wanted in (whole(team, zone), hourly(team, zone)):
+        start, until = wanted.period.start, wanted.period.until
+        log = list(Assembly.objects.of(team).filter(created_at__gte=start, created_at__lt=until))
+        assert_figures(wanted, log)
+        for space in Space.objects.of(team):
+            assert_figures(replace(wanted, space_id=space.pk), [row for row in log if row.space == space])
+
+
+def assert_figures(wanted: FigureFilter, log: list[Assembly]) -> None:
+    series = read_series(wanted)
+    for figures, part in [
+        (series.total, log),
+        *(
+            (point, [row for row in log if bucket.start <= row.created_at < bucket.end])
+            for bucket, point in series.rows
+        ),
+    ]:
+        assert figures.assemblies == len(part)
+        if not part:
+            continue
+        compared = [row for row in part if row.saving_counts]
+        contexts = [row for row in part if row.kind == "space"]
+        assert figures.tokens_after == sum(row.tokens_after for row in part)
+        assert figures.tokens_before == sum(row.tokens_before for row in compared)
+        assert figures.tokens_saved == sum(row.tokens_saved for row in compared)
+        assert figures.truncation_rate == pytest.approx(sum(row.truncated for row in part) / len(part))
+        assert (figures.contexts, figures.empties) == (len(contexts), sum(row.is_empty for row in part))
+        if contexts:
+            included = sum(row.records_included for row in contexts)
+            assert figures.records_included == pytest.approx(included / len(contexts))
+        assert_average(figures.ratio, [row.compression_ratio for row in part])
+        assert_average(figures.utilisation, [row.utilisation for row in part])
+        for share, found in ((0.5, figures.p50_ms), (0.95, figures.p95_ms), (0.99, figures.p99_ms)):
+            assert_in_bucket(ASSEMBLY_MS, found, [row.assembly_ms for row in part], share)
+    for stage in series.stages:
+        tokens = [row.tokens_after for row in log if row.stage == stage.stage]
+        assert_in_bucket(TOKENS, stage.median_tokens, tokens, 0.5)
+
+
+def assert_average(found: float | None, values: list[float | None]) -> None:
+    known = [value for value in values if value is not None]
+    assert found == (pytest.approx(sum(known) / len(known)) if known else None)
+
+
+def assert_in_bucket(histogram: Histogram, found: float | None, values: list[float], share: float) -> None:
+    """Check that the bucket is the nearest-rank percentile's. The last bucket has no width."""
+    exact = sorted(values)[max(1, ceil(share * len(values))) - 1]
+    low, high = histogram.bounds(histogram.bucket_of(exact))
+    assert found is not None
+    assert low <= found <= high
+
+
+def stored() -> list[tuple[object, ...]]:
+    kept = ("start", "stage", "assemblies", "empties", "tokens_after", "ratios", "ms_histogram")
+    tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
+    return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))
