@@ -60,7 +60,9 @@ class _Entered(NamedTuple):
     cache_write_dollars: Any
 
     def to_entered(self) -> EnteredPrice:
+        assert self.effective_from is not None
         return ModelPrice(
+            effective_from=self.effective_from,
             dollars_per_million=self.dollars_per_million,
             cached_read_dollars=self.cached_read_dollars,
             cache_write_dollars=self.cache_write_dollars,
