@@ -35,7 +35,7 @@ DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
 """The cost of the prompts in a row."""
 DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
                    + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
-"""What the same prompts would have cost if each had begun with something new."""
+"""The cost of the same prompts if each had begun with something new."""
 
 # The index of day summaries alone answers. Models of the last seconds are not in them yet, unless they have a
 # price of their own.

@@ -1,4 +1,4 @@
-"""What a backtest's prompts cost after the provider's cache, at the prices of their days."""
+"""The cost of a backtest's prompts after the provider's cache, at the prices of their days."""
 
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""What the provider's cache does with the prompts of a backtest."""
+"""Columns for what the provider's cache does with the prompts of a backtest."""
 
 from typing import ClassVar
 

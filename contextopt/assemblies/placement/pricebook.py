@@ -9,7 +9,7 @@ from contextopt.engine.placement.prices import CachePrices
 
 @dataclass(frozen=True, slots=True)
 class EnteredPrice:
-    """What a team entered for a model from a day on. `cache` is None if it has no price of cached reads."""
+    """A price that a team entered, from a day on. `cache` is None if it has no price of cached reads."""
 
     since: date
     dollars_per_million: float

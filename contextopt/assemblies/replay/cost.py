@@ -1,4 +1,4 @@
-"""What a logged prompt and its replay cost after the provider's cache."""
+"""The cost of a logged prompt and of its replay after the provider's cache."""
 
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
