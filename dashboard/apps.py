@@ -7,6 +7,6 @@ class DashboardConfig(AppConfig):
     name = "dashboard"
 
     def ready(self) -> None:
-        from dashboard.rollups.models import own_price  # models exist only once the apps are loaded
+        from dashboard.rollups.models import own_prices  # models exist only once the apps are loaded
 
-        register_prices(own_price)
+        register_prices(own_prices)

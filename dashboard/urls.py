@@ -137,6 +137,7 @@ urlpatterns = [
     path("assemblies/<int:assembly_id>/question", questions.assembly_question, name="assembly_question"),
     path("backtests/", backtests.backtests, name="backtests"),
     path("backtests/<int:backtest_id>/", backtests.backtest, name="backtest"),
+    path("backtests/<int:backtest_id>/rows.csv", backtests.backtest_csv, name="backtest_csv"),
     path("backtests/<int:backtest_id>/cancel", backtests.backtest_cancel, name="backtest_cancel"),
     path("backtests/<int:backtest_id>/publish", backtests.backtest_publish, name="backtest_publish"),
     path("questions/", sets.question_sets, name="question_sets"),

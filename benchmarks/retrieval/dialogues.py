@@ -10,7 +10,7 @@ from pathlib import Path
 
 from contextopt.engine.quality.evidence import line_frame
 from contextopt.engine.text.cleaning import unbroken
-from memory.questions.dialogues import TURN_TYPE, SpokenDialogue, parse_dialogues
+from contextopt.spaces.importing.dialogues import TURN_TYPE, SpokenDialogue, parse_dialogues
 
 _LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 

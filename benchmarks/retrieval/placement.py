@@ -12,8 +12,8 @@ from benchmarks.retrieval.dialogues import Dialogue, Question, load_dialogues
 from benchmarks.retrieval.evidence import Context, measure_context
 from benchmarks.retrieval.recall import row_of, use_model
 from benchmarks.spaces import say
-from contextopt.assemblies.placement.dialogues import QuestionIn, Script
 from contextopt.assemblies.placement.rehearsal import Outcome, Rehearsal, load_rehearsal, rehearse
+from contextopt.assemblies.placement.scripts import QuestionIn, Script
 from contextopt.engine.placement.choice import AUTO, SYSTEM
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.models import Space, Team

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Literal, cast
 
 import structlog
@@ -168,16 +169,23 @@ def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, ac
 def _choose_history(
     conversation: Conversation, text: str, budget_tokens: int, tokenizer: Tokenizer
 ) -> list[Message]:
-    """Return the latest answered turns that fit beside the new message, oldest first. Turns stay whole."""
-    asked = conversation.messages.asked().filter(state=MessageState.ANSWERED)
+    """Return the answered turns that go along with a new message, oldest first. Turns stay whole.
+
+    As long as they fit, they are those of the last message and its own turn, so that the prompt begins as the
+    last one did and the provider's cache holds it. When they no longer fit, they are cut down to half.
+    """
+    asked = conversation.messages.asked()
+    last = asked.order_by("-id").first()
+    since = last.history_ids[0] if last and last.history_ids else 0
+    answered = asked.filter(state=MessageState.ANSWERED, id__gte=since).order_by("-id")
+    turns = list(answered[: HISTORY_TURNS_MAX + 1])
     left = budget_tokens - tokenizer.count(text)
-    chosen: list[Message] = []
-    for message in asked.order_by("-id")[:HISTORY_TURNS_MAX]:
-        left -= tokenizer.count(f"{message.text}\n{message.answer.text}\n")
-        if left < 0:
-            break
-        chosen += [message.answer, message]
-    return chosen[::-1]
+    sizes = [tokenizer.count(f"{turn.text}\n{turn.answer.text}\n") for turn in turns]
+    if len(turns) > HISTORY_TURNS_MAX or sum(sizes) > left:
+        bound = min(left, budget_tokens // 2)
+        fitting = sum(size <= bound for size in accumulate(sizes))
+        turns = turns[: min(fitting, HISTORY_TURNS_MAX // 2)]
+    return [message for turn in reversed(turns) for message in (turn, turn.answer)]
 
 
 def free_lost_messages() -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 from django.utils import timezone
 
-from contextopt.assemblies.placement.prices import token_price
+from contextopt.assemblies.placement.prices import PriceBook
 from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.prices import Split
 from contextopt.sql import fetch_rows
@@ -57,9 +57,8 @@ class _Logged(NamedTuple):
     cached: int
     cacheable: int
 
-    @property
-    def dollars(self) -> float | None:
-        price = token_price(self.model, self.day)
+    def dollars(self, book: PriceBook) -> float | None:
+        price = book.price(self.model, self.day)
         rest = self.tokens - self.cached - self.cacheable
         return None if price is None else price.dollars(Split(self.cached, self.cacheable, rest))
 
@@ -83,11 +82,11 @@ def verify_costs(team_id: int) -> CostCheck:
     values = {"team": team_id, "zone": zone, **read_prices(FigureFilter(team_id, period)).parameters()}
     shown = {(row.day, row.model): row.dollars for row in fetch_rows(_Shown, _SHOWN, values)}
     stale = _stale_days(values)
-    check = CostCheck()
+    check, book = CostCheck(), PriceBook()
     for row in fetch_rows(_Logged, _LOGGED, values):
         if row.day not in stale:
             check.checked += 1
-            check.differences += _compare(row, shown.get((row.day, row.model)))
+            check.differences += _compare(row, row.dollars(book), shown.get((row.day, row.model)))
     return check
 
 
@@ -97,8 +96,7 @@ def _stale_days(values: dict[str, Any]) -> set[date]:
         return {day for (day,) in cursor.fetchall()}
 
 
-def _compare(row: _Logged, shown: float | None) -> Iterator[tuple[str, Difference]]:
-    cost = row.dollars
+def _compare(row: _Logged, cost: float | None, shown: float | None) -> Iterator[tuple[str, Difference]]:
     is_same = cost == shown if cost is None or shown is None else isclose(cost, shown, rel_tol=TOLERANCE)
     if not is_same:
         yield f"of {row.day} ({row.model or 'no model'})", Difference("dollars", shown, cost)

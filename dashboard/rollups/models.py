@@ -225,7 +225,7 @@ class ModelPrice(models.Model):
         return self.model or "requests that name no model"
 
     def to_entered(self) -> EnteredPrice:
-        return EnteredPrice(float(self.dollars_per_million), self._cache_prices())
+        return EnteredPrice(self.effective_from, float(self.dollars_per_million), self._cache_prices())
 
     def _cache_prices(self) -> CachePrices | None:
         """Return the prices as shares of the input price; None without a price of cached reads."""
@@ -241,11 +241,9 @@ class ModelPrice(models.Model):
         )
 
 
-def own_price(model: str, day: date) -> EnteredPrice | None:
-    """Return the prices entered for the model that hold on that day."""
-    rows = ModelPrice.objects.filter(model=model, effective_from__lte=day)
-    price = rows.order_by("-effective_from").first()
-    return price.to_entered() if price else None
+def own_prices(model: str) -> list[EnteredPrice]:
+    """Return the prices entered for the model."""
+    return [price.to_entered() for price in ModelPrice.objects.filter(model=model)]
 
 
 # The dimensions that distinguish prompts of the gateway, in the order of the unique index.

@@ -35,7 +35,7 @@ DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
 """The cost of the prompts in a row."""
 DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
                    + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
-"""What the same prompts would have cost if each had begun with something new."""
+"""The cost of the same prompts if each had begun with something new."""
 
 # The index of day summaries alone answers. Models of the last seconds are not in them yet, unless they have a
 # price of their own.
@@ -60,7 +60,9 @@ class _Entered(NamedTuple):
     cache_write_dollars: Any
 
     def to_entered(self) -> EnteredPrice:
+        assert self.effective_from is not None
         return ModelPrice(
+            effective_from=self.effective_from,
             dollars_per_million=self.dollars_per_million,
             cached_read_dollars=self.cached_read_dollars,
             cache_write_dollars=self.cache_write_dollars,

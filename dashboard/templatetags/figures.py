@@ -26,6 +26,7 @@ register.filter("reason_words", formats.reason_words)
 register.filter("code_words", formats.code_words)
 register.filter("cost_words", formats.cost_words)
 register.filter("fewer_words", formats.fewer_words)
+register.filter("money", formats.money)
 register.filter("markdown", render_markdown)
 
 

@@ -8,6 +8,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
+from contextopt.assemblies.replay.cost import replayed_sizes
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.engine.text.errors import EngineError
@@ -35,7 +36,8 @@ REFUSED = "refused"
 UNAVAILABLE = "unavailable"
 WRITTEN = (
     "is_done", "tokens_after", "change", "empty_after", "is_reconstructed", "added", "removed", "evidence",
-    "evidence_before", "evidence_after", "lost", "gained", "reason", "message",
+    "evidence_before", "evidence_after", "lost", "gained", "prompt_after", "cached_after", "cacheable_after",
+    "reason", "message",
 )  # fmt: skip
 
 log = structlog.get_logger(__name__)
@@ -174,7 +176,7 @@ def _fill(row: BacktestRow, asked: ReplayIn, evidence: frozenset[int]) -> None:
     except (ContextoptError, EngineError) as error:
         row.reason, row.message = REFUSED, str(error)
     else:
-        for name, value in _outcome(row, again, evidence).items():
+        for name, value in {**_outcome(row, again, evidence), **_sizes(again, asked)}.items():
             setattr(row, name, value)
 
 
@@ -196,6 +198,19 @@ def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[
         "evidence_after": len(evidence & after),
         "lost": sorted((evidence & before) - after),
         "gained": sorted((evidence & after) - before),
+    }
+
+
+def _sizes(again: Replay, asked: ReplayIn) -> dict[str, int]:
+    """Return what the provider's cache would do with the prompt; nothing outside of a conversation."""
+    sizes = replayed_sizes(again, asked)
+    if sizes is None or sizes.split is None:
+        return {}
+    split = sizes.split
+    return {
+        "prompt_after": sizes.prompt_tokens,
+        "cached_after": split.cached,
+        "cacheable_after": split.cacheable,
     }
 
 

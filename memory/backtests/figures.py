@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Aggregate, Count, F, FloatField, Q, Sum
 from django.db.models.functions import Coalesce
 
 from memory.backtests.models import Backtest, BacktestRow
@@ -39,6 +39,9 @@ class BacktestFigures:
     evidence_kept: int = 0
     lost: int = 0
     gained: int = 0
+    # Of a context's tokens.
+    median_before: float | None = None
+    median_after: float | None = None
 
     @property
     def replayed(self) -> int:
@@ -56,6 +59,12 @@ class BacktestFigures:
     def share(self) -> float | None:
         """The change in tokens as a share of those before, negative if fewer."""
         return self.tokens_after / self.tokens_before - 1 if self.tokens_before else None
+
+
+class _Median(Aggregate):
+    function = "percentile_cont"
+    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = FloatField()
 
 
 def _sum(name: str) -> Coalesce:
@@ -77,6 +86,8 @@ _COUNTED: Mapping[str, Any] = {
     "kept_after": _sum("evidence_after"),
     "lost_in": Count("pk", filter=~Q(lost=[])),
     "gained_in": Count("pk", filter=~Q(gained=[])),
+    "median_before": _Median("tokens_before", filter=REPLAYED),
+    "median_after": _Median("tokens_after", filter=REPLAYED),
 }
 # An annotation must not have the name of a field.
 _NAMES = {

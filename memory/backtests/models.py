@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from contextopt.engine.placement.prices import Split
 from contextopt.models import Assembly, ContextConfig, Space, Team
 
 REASON_MAX = 32
@@ -101,6 +102,12 @@ class BacktestRow(models.Model):
     evidence_after = models.PositiveIntegerField(default=0, help_text="evidence in the new context")
     lost = ArrayField(models.BigIntegerField(), default=list)
     gained = ArrayField(models.BigIntegerField(), default=list)
+    # How the provider's cache would divide the prompt. None outside of a conversation.
+    prompt_after = models.PositiveIntegerField(
+        null=True, help_text="tokens of the prompt with the new context"
+    )
+    cached_after = models.PositiveIntegerField(null=True)
+    cacheable_after = models.PositiveIntegerField(null=True)
     reason = models.CharField(max_length=REASON_MAX, blank=True)
     message = models.TextField(blank=True)
 
@@ -130,3 +137,11 @@ class BacktestRow(models.Model):
     def difference(self) -> int | None:
         """Tokens more than before, negative if fewer."""
         return None if self.tokens_after is None else self.tokens_after - self.tokens_before
+
+    @property
+    def split_after(self) -> Split | None:
+        """The prompt's tokens by what the provider's cache would do with them."""
+        if self.prompt_after is None or self.cached_after is None or self.cacheable_after is None:
+            return None
+        rest = self.prompt_after - self.cached_after - self.cacheable_after
+        return Split(self.cached_after, self.cacheable_after, rest)

@@ -180,8 +180,10 @@ function hideColumns() {
   const table = picker?.closest("section").querySelector("table");
   if (!table) return;
   const key = `columns:${picker.dataset.columns}`;
-  const hidden = new Set(JSON.parse(localStorage.getItem(key) ?? "[]"));
   const heads = [...table.querySelectorAll("thead th")];
+  // Some columns are hidden until somebody chooses.
+  const atFirst = heads.filter((head) => "onDemand" in head.dataset).map((head) => head.dataset.column);
+  const hidden = new Set(JSON.parse(localStorage.getItem(key)) ?? atFirst);
   const show = () => {
     for (const [place, head] of heads.entries()) {
       const isHidden = hidden.has(head.dataset.column);

@@ -150,10 +150,50 @@ def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes
 
     None if the conversation is unknown, or logged before this could be verified.
     """
+    logged = logged_prompt(payload, tokenizer)
+    if logged is None:
+        return None
+    if payload.purged_at is not None or logged.is_purged:
+        return PromptSizes(logged.prompt_tokens(payload.assembly.new_tokens))
+    return logged.measure(payload.text, payload.assembly.new_tokens, tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedPrompt:
+    """A logged prompt without its context: the conversation before it, its place, and how many of the earlier
+    blocks it kept. `last_id` is the assembly of the last prompt; it `is_purged` if a text of it was.
+    """
+
+    conversation: Conversation
+    placement: Placement
+    kept: int
+    prices: CachePrices
+    last_id: int | None
+    is_purged: bool
+
+    def prompt_tokens(self, new_tokens: int) -> int:
+        return self.conversation.prompt_tokens(self.kept, new_tokens)
+
+    def measure(self, text: str, new_tokens: int, tokenizer: Tokenizer) -> PromptSizes:
+        """Return the sizes of the prompt with this context."""
+        tokens, prefix = self.prompt_tokens(new_tokens), partial(shared_prefix, tokenizer, after=text)
+        shared = min(tokens, self.conversation.shared_tokens(self.placement, self.kept, prefix))
+        idle = self.conversation.idle_seconds
+        return PromptSizes(tokens, shared, self.prices.split(tokens, shared, idle_seconds=idle))
+
+    def after(self, last_text: str) -> "LoggedPrompt":
+        """Return the same prompt, if the last one had had this context."""
+        last = self.conversation.last
+        changed = replace(last, text=last_text) if last else None
+        return replace(self, conversation=replace(self.conversation, last=changed), is_purged=False)
+
+
+def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPrompt | None:
+    """Return what was known of the prompt; None outside of a conversation."""
     told = payload.ledger.get("prompt")
     if told is None:
         return None
-    row, kept = payload.assembly, len(payload.ledger.get("carried", []))
+    row = payload.assembly
     blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
     rows = AssemblyPayload.objects.select_related("assembly").filter(assembly__team=row.team_id)
     last = rows.filter(assembly=told["last"]).first() if told["last"] is not None else None
@@ -164,13 +204,14 @@ def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes
         blocks,
         _to_last_prompt(last, told["idle_seconds"]) if last else None,
     )
-    tokens = conversation.prompt_tokens(kept, row.new_tokens)
-    if any(one and one.purged_at is not None for one in (payload, last)):
-        return PromptSizes(tokens)
-    prefix = partial(shared_prefix, tokenizer, after=payload.text)
-    shared = min(tokens, conversation.shared_tokens(_placement_of(row), kept, prefix))
-    prices = CachePrices(minimum_tokens=told["minimum_tokens"], lifetime_seconds=told["lifetime_seconds"])
-    return PromptSizes(tokens, shared, prices.split(tokens, shared, idle_seconds=told["idle_seconds"]))
+    return LoggedPrompt(
+        conversation,
+        _placement_of(row),
+        len(payload.ledger.get("carried", [])),
+        CachePrices(minimum_tokens=told["minimum_tokens"], lifetime_seconds=told["lifetime_seconds"]),
+        told["last"],
+        last is not None and last.purged_at is not None,
+    )
 
 
 def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:

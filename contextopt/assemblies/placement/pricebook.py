@@ -1,6 +1,6 @@
 """The sources of prices that a team entered itself. Other apps register theirs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -9,22 +9,23 @@ from contextopt.engine.placement.prices import CachePrices
 
 @dataclass(frozen=True, slots=True)
 class EnteredPrice:
-    """What a team entered for a model. `cache` is None if it has no price of cached reads."""
+    """A price that a team entered, from a day on. `cache` is None if it has no price of cached reads."""
 
+    since: date
     dollars_per_million: float
     cache: CachePrices | None
 
 
-type Source = Callable[[str, date], EnteredPrice | None]
+type Source = Callable[[str], Sequence[EnteredPrice]]
 
 _sources: list[Source] = []
 
 
 def register_prices(source: Source) -> None:
-    """Ask this source for a model's prices of a day."""
+    """Ask this source for the prices of a model, oldest first."""
     _sources.append(source)
 
 
-def entered_price(model: str, day: date) -> EnteredPrice | None:
-    """Return the price of the first source that has one."""
-    return next((price for source in _sources if (price := source(model, day)) is not None), None)
+def entered_prices(model: str) -> list[EnteredPrice]:
+    """Return all prices that were entered for the model, oldest first."""
+    return sorted((price for source in _sources for price in source(model)), key=lambda price: price.since)

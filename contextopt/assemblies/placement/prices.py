@@ -2,13 +2,13 @@
 `genai-prices`. A prompt takes the prices of its day.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_price
+from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_prices
 from contextopt.engine.placement.prices import (
     LIFETIME_SECONDS,
     MINIMUM_TOKENS,
@@ -52,9 +52,23 @@ class TokenPrice:
         return self.cache.cost_of(split) * self.dollars_per_million / 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class PriceBook:
+    """Looks prices up, and asks for each model's once."""
+
+    _entered: dict[str, list[EnteredPrice]] = field(default_factory=dict)
+
+    def price(self, model: str, day: date) -> TokenPrice | None:
+        """Return what the model charged on that day; None if nobody knows."""
+        if model not in self._entered:
+            self._entered[model] = entered_prices(model)
+        held = [price for price in self._entered[model] if price.since <= day]
+        return resolve_price(model, held[-1] if held else None)
+
+
 def token_price(model: str, day: date) -> TokenPrice | None:
     """Return what the model charged on that day; None if nobody knows."""
-    return resolve_price(model, entered_price(model, day))
+    return PriceBook().price(model, day)
 
 
 def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None:

@@ -14,7 +14,7 @@ from contextopt.assemblies.assemble import (
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.conversations import shared_prefix
-from contextopt.assemblies.placement.dialogues import QuestionIn, Script
+from contextopt.assemblies.placement.scripts import QuestionIn, Script
 from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.placement.sight import NOTHING

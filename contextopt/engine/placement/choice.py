@@ -73,11 +73,14 @@ class Conversation:
     def shared_tokens(self, placement: Placement, kept: int, text_prefix: "TextPrefix") -> int:
         """Return the tokens of the beginning that the next prompt shares with the last one.
 
-        A system prompt of the same size counts as the same, and history that did not shrink as grown.
+        A system prompt of the same size counts as the same, and history that did not shrink as grown. If it
+        shrank, it was cut at its beginning.
         """
         last = self.last
         if last is None or last.system_tokens != self.system_tokens:
             return 0
+        if self.history_tokens < last.history_tokens and SYSTEM not in {placement, last.placement}:
+            return self.system_tokens
         if SYSTEM in {placement, last.placement}:
             if placement != last.placement:
                 return self.system_tokens

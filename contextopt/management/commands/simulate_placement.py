@@ -9,7 +9,6 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from contextopt.assemblies.placement.dialogues import Script, parse_scripts
 from contextopt.assemblies.placement.prices import cache_prices
 from contextopt.assemblies.placement.rehearsal import (
     Rehearsal,
@@ -17,6 +16,7 @@ from contextopt.assemblies.placement.rehearsal import (
     recall_by_id,
     rehearse,
 )
+from contextopt.assemblies.placement.scripts import Script, parse_scripts
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput

@@ -13,6 +13,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.assemblies.models import Kind
+from contextopt.assemblies.placement.prices import PriceBook
+from contextopt.assemblies.replay.cost import PromptCost, cost_of, logged_split, replayed_sizes
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.verify import read_config
@@ -99,15 +101,16 @@ def _outcome(tried: Tried, request: TeamRequest) -> dict[str, Any]:
     if tried.form.is_bound and not tried.form.is_valid():
         return {"refused": "Correct the settings to see the context under them."}
     try:
-        again = replay_assembly(tried.assembly, tried.form.to_request(tried.version))
+        data = tried.form.to_request(tried.version)
+        again = replay_assembly(tried.assembly, data)
     except (ContextoptError, EngineError) as error:
         return {"refused": str(error)}
     if again.result is None:
         return {"replay": again}
-    return {"replay": again, **_comparison(again, request)}
+    return {"replay": again, **_comparison(again, data, request)}
 
 
-def _comparison(again: Replay, request: TeamRequest) -> dict[str, Any]:
+def _comparison(again: Replay, data: ReplayIn | None, request: TeamRequest) -> dict[str, Any]:
     assert again.result is not None
     assert again.config is not None
     row, result = again.assembly, again.result
@@ -134,8 +137,17 @@ def _comparison(again: Replay, request: TeamRequest) -> dict[str, Any]:
         ),
         "moved": list(_moved(again, before, after, titles)),
         "parts": part_legend(after[0]["parts"] if after else ()),
+        "costs": _costs(again, data),
         "saved_tokens": row.tokens_after - result.certificate.total_tokens,
     }
+
+
+def _costs(again: Replay, data: ReplayIn | None) -> tuple[PromptCost, PromptCost] | None:
+    """Return what the prompt cost and would cost after the provider's cache, if its conversation is known."""
+    book, sizes = PriceBook(), replayed_sizes(again, data)
+    before = cost_of(again.assembly, logged_split(again.assembly), book)
+    after = cost_of(again.assembly, sizes.split if sizes else None, book)
+    return (before, after) if before and after else None
 
 
 def _moved(

@@ -1,26 +1,31 @@
 """Backtests: the team's, one with its figures and rows, and publishing what was tested."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from django.contrib import messages
 from django.db.models import F, Q
 from django.db.models.fields.json import KeyTextTransform
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRefresh
 
+from contextopt.assemblies.placement.prices import PriceBook
+from contextopt.assemblies.replay.cost import logged_split
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.exports import stream_csv
 from dashboard.kit.pages import render_page
 from dashboard.pages.backtests.charts import TokenPair, tokens_figure
 from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.budgets import changes_between
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.costs import read_costs, row_dollars
 from memory.backtests.figures import BacktestFigures, figures_of, read_figures
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.rows import BY_CHANGE
@@ -42,6 +47,17 @@ TABS = {
     "empty": ("Newly empty", REPLAYED & Q(empty_before=False, empty_after=True)),
     "skipped": ("Not replayed", ~Q(reason="")),
 }
+
+
+CSV_CHUNK = 500
+CSV_FIGURES = (
+    "tokens_before", "tokens_after", "empty_before", "empty_after", "evidence_before", "evidence_after",
+)  # fmt: skip
+CSV_COLUMNS = (
+    "assembly_id", "model", *CSV_FIGURES, "added", "removed", "evidence", "lost", "gained",
+    "prompt_tokens_before", "prompt_tokens_after", "cached_tokens_before", "cached_tokens_after",
+    "dollars_before", "dollars_after", "reason",
+)  # fmt: skip
 
 
 @as_404()
@@ -107,7 +123,7 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
         "backtest": found,
         "figures": figures,
         "headline": headline(figures),
-        "tiles": tiles_of(figures),
+        "tiles": tiles_of(figures, read_costs(found)),
     }
     if not request.htmx:
         context |= _rows(request, found) | {
@@ -140,12 +156,17 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
         key = BY_CHANGE.decode(request.GET["after"]) if "after" in request.GET else None
     except InvalidInput:
         key = None
-    shown, after = BY_CHANGE.page(rows, key, ROWS_SHOWN)
-    questions = _questions(shown)
+    shown, after = BY_CHANGE.page(rows.select_related("assembly__team"), key, ROWS_SHOWN)
+    questions, book = _questions(shown), PriceBook()
+    dollars = [row_dollars(row, book) for row in shown]
     return {
         "tabs": [(name, label, name == tab) for name, (label, _) in TABS.items()],
         "tab": tab,
-        "rows": [(row, questions.get(row.assembly_id, ""), _what_if(found, row)) for row in shown],
+        "rows": [
+            (row, questions.get(row.assembly_id, ""), _what_if(found, row), cost)
+            for row, cost in zip(shown, dollars, strict=True)
+        ],
+        "has_costs": any(cost != (None, None) for cost in dollars),
         "after": after,
         "is_first": key is None,
     }
@@ -155,6 +176,26 @@ def _questions(rows: Sequence[BacktestRow]) -> dict[int, str]:
     payloads = AssemblyPayload.objects.filter(pk__in=[row.assembly_id for row in rows])
     asked = payloads.annotate(question=KeyTextTransform("query", "request")).values_list("pk", "question")
     return {pk: question or "" for pk, question in asked}
+
+
+@require_GET
+@team_page
+def backtest_csv(request: TeamRequest, backtest_id: int) -> StreamingHttpResponse:
+    """Send every context of the backtest, the newest first."""
+    found = get_backtest(request, backtest_id)
+    return stream_csv(f"contextopt-backtest-{found.pk}", CSV_COLUMNS, _csv_rows(found))
+
+
+def _csv_rows(found: Backtest) -> Iterator[list[Any]]:
+    rows, book = found.rows.select_related("assembly__team").order_by("-assembly_id"), PriceBook()
+    for row in rows.iterator(chunk_size=CSV_CHUNK):
+        before, again = logged_split(row.assembly), row.split_after
+        figures = [getattr(row, name) for name in CSV_FIGURES]
+        records = [len(row.added), len(row.removed), len(row.evidence), len(row.lost), len(row.gained)]
+        prompts = [split and split.tokens for split in (before, again)]
+        cached = [split and split.cached for split in (before, again)]
+        yield [row.assembly_id, row.assembly.model, *figures, *records, *prompts, *cached,
+               *row_dollars(row, book), row.reason]  # fmt: skip
 
 
 @require_POST

@@ -1,7 +1,8 @@
 """The headline and the tiles of a backtest, from its figures."""
 
 from dashboard.kit.charts.tiles import Change, Tile
-from dashboard.kit.formats import percent, whole
+from dashboard.kit.formats import NONE, money, percent, whole
+from memory.backtests.costs import BacktestCosts
 from memory.backtests.figures import BacktestFigures
 
 # Changes below half a per cent are none.
@@ -31,7 +32,7 @@ def _evidence(figures: BacktestFigures) -> str:
     return ", and more of the evidence kept" if gained > 0 else ", but less of the evidence kept"
 
 
-def tiles_of(figures: BacktestFigures) -> list[Tile]:
+def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
     """Return the tiles, each with the change from the logged contexts."""
     gained = figures.evidence_kept - figures.evidence_before
     emptied = figures.empty_after - figures.empty_before
@@ -39,8 +40,10 @@ def tiles_of(figures: BacktestFigures) -> list[Tile]:
         Tile(
             "tokens", "Tokens per context", whole(figures.mean_after), "",
             _change(figures.tokens_after - figures.tokens_before, percent(abs(figures.share or 0.0))),
-            f"from {whole(figures.mean_before)}",
+            f"from {whole(figures.mean_before)}; median {whole(figures.median_after)}, "
+            f"from {whole(figures.median_before)}",
         ),
+        _cost_tile(costs),
         Tile(
             "evidence", "Evidence kept", whole(figures.evidence_kept), f"of {whole(figures.evidence)}",
             _change(gained, whole(abs(gained)), good="▲"),
@@ -61,6 +64,24 @@ def tiles_of(figures: BacktestFigures) -> list[Tile]:
             link="?show=skipped#rows" if figures.not_replayable else "",
         ),
     ]  # fmt: skip
+
+
+def _cost_tile(costs: BacktestCosts) -> Tile:
+    """Return what the prompts with a known conversation and price would cost after the provider's cache."""
+    label, unknown = "Input cost after the cache", Change("", "")
+    if not costs.priced:
+        fact = "no context names a conversation" if not costs.prompts else "no price is known"
+        return Tile("cost", label, NONE, "", unknown, fact)
+    return Tile(
+        "cost", label, money(costs.after), "",
+        _change(_cents(costs.after - costs.before), percent(abs(costs.share or 0.0))),
+        f"from {money(costs.before)}, for {_contexts(costs.priced)} with a price",
+    )  # fmt: skip
+
+
+def _cents(dollars: float) -> int:
+    """Return the sign of an amount, in millionths so that a small one is not nothing."""
+    return round(dollars * 1_000_000)
 
 
 def _contexts(count: int) -> str:

@@ -1,4 +1,4 @@
-"""What prompts cost after the provider's cache, and why fewer tokens can cost more."""
+"""The cost of prompts after the provider's cache, and why fewer tokens can cost more."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ NOTABLE = 0.005
 
 
 class Reported(NamedTuple):
-    """What endpoints reported of their cache with the chat's answers. An absent report does not count."""
+    """The cached tokens that endpoints reported with the chat's answers. An absent report does not count."""
 
     answers: int = 0
     prompt_tokens: int = 0

@@ -18,8 +18,8 @@ from contextopt.spaces.importing import (
     import_rows,
     open_input,
 )
+from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
 from contextopt.spaces.inputs import SpaceIn
-from memory.questions.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
 from memory.questions.importing import import_questions
 from memory.questions.sets import ensure_set
 

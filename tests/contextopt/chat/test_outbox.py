@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 from threading import Thread
 from typing import Any
 
@@ -33,9 +34,11 @@ from contextopt.chat.prompts import build_prompt
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Assembly, Author, Conversation, Message, MessageState, Space
+from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.spaces import delete_space
 from tests import factories
 from tests.concurrency import before_statement
+from tests.contextopt.engine.factories import TOKENIZER
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, completion, refused
 
 
@@ -122,6 +125,31 @@ def test_what_was_said_goes_along_and_is_counted(llm: ModelServer, conversation:
         ("user", "Second?"), ("assistant", "An answer."), ("user", "Third?"),
     ]  # fmt: skip
     assert third.assembly.payload.request["history_tokens"] > 5
+
+
+def test_prompts_begin_as_the_last_one_until_the_history_is_cut_to_half(
+    llm: ModelServer, conversation: Conversation
+) -> None:
+    publish_settings(space=conversation.space, history_tokens=200, created_by="test")
+    conversation.model = "claude-sonnet-4-5"
+    conversation.save()
+    questions = [f"Question {number}: {'what did we do about the queue? ' * 3}" for number in range(24)]
+    for text in questions:
+        send(conversation, text)
+        tasks.send_messages()
+    prompts, rows = asked_of(llm), list(Assembly.objects.order_by("pk"))
+    cuts = [after for after, (one, next) in enumerate(pairwise(prompts), 1) if next[: len(one)] != one]
+    # Cut one by one, almost all prompts would begin anew.
+    assert 2 <= len(cuts) <= 8
+    assert all(after - before > 2 for before, after in pairwise(cuts))
+    for number, (before, row) in enumerate(pairwise(rows), 1):
+        if number in cuts:
+            assert row.shared_prefix_tokens == row.payload.request["system_tokens"]
+        else:
+            assert row.shared_prefix_tokens >= before.shared_prefix_tokens
+    for message in Message.objects.asked():
+        said = Message.objects.filter(pk__in=message.history_ids)
+        assert TOKENIZER.count(" ".join([*(one.text for one in said), message.text])) <= 200
 
 
 def test_records_are_appended_once_and_stay_where_they_are(

@@ -78,6 +78,8 @@ def test_appended_contexts_keep_their_budgets(questions: list[list[int]], bound:
         assert placed.outcome.stats.tokens_used <= placed.outcome.stats.tokens_available
         if carried:
             assert certificate.total_tokens <= bound
+        if placed.is_rewritten and placement == "append":
+            assert carried <= bound / 2
 
 
 @PROFILE
@@ -168,9 +170,12 @@ def test_after_a_long_pause_nothing_is_worth_carrying() -> None:
     assert placed.kept == ()
 
 
-def test_history_that_was_cut_shares_only_the_system_prompt() -> None:
-    last = LastPrompt("tail", "", 800, 2_000, 20, 1)
-    placed = place_context(
-        Place("tail", CHEAP_READS, 0), Conversation(800, 500, 20, (), last), decider(range(1, 30))
-    )
+@pytest.mark.parametrize("placement", ["tail", "append"])
+def test_history_that_was_cut_shares_only_the_system_prompt(placement: str) -> None:
+    text = decider(range(1, 10))(Sight()).text
+    block = read_block(1, text, [(id, 1) for id in range(1, 10)], TOKENIZER, after_tokens=1_800)
+    last = LastPrompt("append", text, 800, 2_000, 20, 1)
+    conversation = Conversation(800, 500, 20, (block,) if placement == "append" else (), last)
+    placed = place_context(Place(placement, CHEAP_READS, 4_000), conversation, decider(range(1, 30)))
+    assert bool(placed.kept) == (placement == "append")
     assert placed.shared_tokens == 800

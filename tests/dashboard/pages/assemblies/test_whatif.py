@@ -1,5 +1,6 @@
 """The page What if: the original beside the replay, and a draft from it."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space
 from contextopt.spaces.configs import activate_config, publish_settings
+from dashboard.kit.formats import money
 from dashboard.pages.assemblies.sidebyside import align
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import make_searchable
@@ -44,6 +46,26 @@ def test_unchanged_it_is_the_same(owner_client: Client, made: int) -> None:
     assert "Save as draft config" not in html
     assert 'name="max_records" value="10"' in html
     assert "semantic_weight" not in html
+
+
+def test_both_sides_show_placement_and_cost(owner_client: Client, space: Space, made: int) -> None:
+    request = {"as_of": NOW, "conversation": "c-1", "system_tokens": 2_000, "model": "claude-sonnet-4-5"}
+    make_assembly(space, placement="system", max_records=10, **request)
+    second = make_assembly(space, placement="system", max_records=10, history_tokens=100, **request)
+    row = Assembly.objects.get(pk=second.id)
+    html = read(owner_client, row.pk, "max_records=4")
+    assert "<dt>Placement</dt><dd>System prompt" in html
+    # The last prompt under the same settings shares the smaller context, so it is read from the cache too.
+    again = re.search(r"<dt>Prompt, cached</dt><dd>([\d,]+), ([\d,]+) → ([\d,]+), ([\d,]+)</dd>", html)
+    assert again is not None
+    was, was_cached, now, now_cached = (int(number.replace(",", "")) for number in again.groups())
+    assert (was, was_cached) == (row.prompt_tokens, row.cached_tokens)
+    assert was > now
+    assert was - was_cached == now - now_cached == 100
+    dollars = (0.3 * was_cached + 3.75 * 100) / 1e6, (0.3 * now_cached + 3.75 * 100) / 1e6
+    assert f"<dd>{money(dollars[0])} → {money(dollars[1])}</dd>" in html
+    assert "the prompt’s conversation is not known" not in html
+    assert "<dt>Input cost" not in read(owner_client, made)
 
 
 def test_another_setting_shows_what_enters_and_leaves(owner_client: Client, made: int) -> None:

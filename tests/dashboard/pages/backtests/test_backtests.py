@@ -1,5 +1,8 @@
+import csv
 import json
 import re
+from decimal import Decimal
+from statistics import median
 
 import pytest
 from django.db import connection
@@ -7,7 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.purge import purge_record
+from dashboard.kit.formats import money
+from dashboard.models import ModelPrice
 from memory.backtests.backtests import complete, start_backtest
+from memory.backtests.costs import read_costs
+from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, QuestionSet
 from memory.questions.sets import set_minimum
@@ -179,3 +186,44 @@ def test_as_many_queries_for_many_rows(owner_client, space, talk, draft) -> None
             html_of(owner_client, f"/backtests/{found.pk}/")
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_costs_stand_beside_tokens(owner_client, space, talk, draft) -> None:
+    ModelPrice.objects.create(model="own", dollars_per_million=Decimal(10), cached_read_dollars=Decimal(1))
+    request = {"conversation": "c-1", "placement": "tail", "system_tokens": 2_000}
+    rows = [ask(space, text, **request, model=model) for text, model in (("When?", "own"), ("Who?", "own"))]
+    ask(space, "Where?", **request, model="nobody-knows-it")
+    ask(space, "Why?")
+    found = run(space, draft)
+    costs = read_costs(found)
+    assert (costs.prompts, costs.priced) == (3, 2)
+    before = [(row.prompt_tokens - row.cached_tokens) * 10e-6 + row.cached_tokens * 1e-6 for row in rows]
+    assert costs.before == pytest.approx(sum(before))
+    fewer = sum(row.tokens_before - row.tokens_after for row in found.rows.filter(assembly__in=rows))
+    assert fewer > 0
+    # The contexts at the tail are new each time, on both sides.
+    assert costs.before - costs.after == pytest.approx(fewer * 10e-6)
+    html = html_of(owner_client, f"/backtests/{found.pk}/")
+    assert "for 2 contexts with a price" in html
+    assert f"{money(before[0])} → " in html
+    response = owner_client.get(f"/backtests/{found.pk}/rows.csv")
+    lines = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+    assert [line["assembly_id"] for line in lines] == [
+        str(row.assembly_id) for row in reversed(found.rows.order_by("assembly_id"))
+    ]
+    priced = {int(line["assembly_id"]): line for line in lines if line["dollars_before"]}
+    assert set(priced) == {row.pk for row in rows}
+    assert float(priced[rows[0].pk]["dollars_before"]) == pytest.approx(before[0])
+    assert sum(int(line["tokens_before"]) - int(line["tokens_after"]) for line in priced.values()) == fewer
+
+
+def test_the_median_stands_beside_the_mean(owner_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    figures = figures_of(found)
+    tokens = [row.tokens_after for row in found.rows.all()]
+    assert figures.median_after == median(tokens)
+    assert f"median {round(median(tokens)):,}" in html_of(owner_client, f"/backtests/{found.pk}/")
+
+
+def test_the_csv_of_another_team_is_not_found(outsider_client, space, asked, draft) -> None:
+    assert outsider_client.get(f"/backtests/{run(space, draft).pk}/rows.csv").status_code == 404

@@ -1,4 +1,4 @@
-"""What prompts cost after the provider's cache, against figures worked out by hand."""
+"""The cost of prompts after the provider's cache, against figures worked out by hand."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
