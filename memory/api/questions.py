@@ -111,6 +111,7 @@ class EvaluationOut(TypedDict):
     asked: int
     recall: float | None
     precision: float | None
+    evidence_shown: float | None
     tokens_mean: float | None
     empty: int
     created_by: str
@@ -141,6 +142,7 @@ class EvaluatedOut(TypedDict):
     query: str
     recall: float
     precision: float
+    evidence_shown: float | None
     tokens: int
     empty: bool
     records: list[ExpectedOut]

@@ -211,6 +211,7 @@ def _finish(evaluation: Evaluation) -> None:
         questions=Count("pk"),
         recall=Avg("recall"),
         precision=Avg("precision"),
+        evidence_shown=Avg("evidence_shown"),
         tokens_mean=Avg("tokens"),
         empty=Count("pk", filter=Q(is_empty=True)),
     )

@@ -10,7 +10,7 @@ from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX
 from memory.feedback.models import ANSWER_MAX
 from memory.questions.models import QUESTION_ID_MAX
 
-EXPECTED_MAX = 200
+EXPECTED_MAX = 1_000
 VERSION_MAX = 2**31 - 1
 
 

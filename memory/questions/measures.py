@@ -10,7 +10,8 @@ from django.db.models.functions import Left
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.quality.evidence import Evidence, line_frame, shows_evidence
+from contextopt.engine.quality.evidence import Evidence, line_frame, share_shown, shows_evidence
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Record, Space
 from memory.questions.models import Question
 
@@ -36,10 +37,14 @@ class OutcomeJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A question's context: recall and precision from 0 to 1. Without records, precision is 0."""
+    """A question's context: shares from 0 to 1. Without records, precision is 0.
+
+    `evidence_shown` is the share of the expected records' tokens, of those that could fit into the budget.
+    """
 
     recall: float
     precision: float
+    evidence_shown: float
     tokens: int
     is_empty: bool
     outcomes: tuple[OutcomeJson, ...]
@@ -61,12 +66,20 @@ def measure_question(
         team_id=space.team_id, request=request, actor=ACTOR, store=False, settings=settings
     )
     lines = result.record_lines
-    outcomes = tuple(_outcomes(_expected(question), question.answer, result, lines))
+    records = _expected(question)
+    evidence = {record.pk: _evidence(record) for record in records}
+    outcomes = tuple(_outcomes(records, evidence, question.answer, result))
     shown = sum(outcome["id"] in lines for outcome in outcomes)
     found = sum(outcome["outcome"] == "found" for outcome in outcomes)
     return Measured(
         recall=found / len(outcomes) if outcomes else 0.0,
         precision=shown / len(lines) if lines else 0.0,
+        evidence_shown=share_shown(
+            evidence,
+            lines,
+            result.allocation.context,
+            get_tokenizer(result.certificate.encoding),
+        ),
         tokens=result.certificate.tokens,
         is_empty=not lines,
         outcomes=outcomes,
@@ -79,14 +92,20 @@ def _expected(question: Question) -> list[Record]:
     return list(rows.order_by("pk"))
 
 
+def _evidence(record: Record) -> Evidence:
+    frame = line_frame(record.title, record.type, record.date, record.tags)
+    return Evidence(getattr(record, "said"), frame)  # noqa: B009 - annotated by the query
+
+
 def _outcomes(
-    records: Sequence[Record], answer: str, result: AssemblyResult, lines: Mapping[int, str]
+    records: Sequence[Record], evidence: Mapping[int, Evidence], answer: str, result: AssemblyResult
 ) -> list[OutcomeJson]:
+    lines = result.record_lines
     ledger = {entry.id: (rank, entry.reason) for rank, entry in enumerate(result.ledger, start=1)}
     outcomes = []
     for record in records:
         rank, reason = ledger.get(record.pk, (None, ""))
-        outcome = _outcome(record, answer, lines.get(record.pk), rank)
+        outcome = _outcome(record, evidence[record.pk], answer, lines.get(record.pk), rank)
         outcomes.append(
             OutcomeJson(
                 id=record.pk, external_id=record.external_id, outcome=outcome, rank=rank,
@@ -96,10 +115,8 @@ def _outcomes(
     return outcomes
 
 
-def _outcome(record: Record, answer: str, line: str | None, rank: int | None) -> Outcome:
+def _outcome(record: Record, evidence: Evidence, answer: str, line: str | None, rank: int | None) -> Outcome:
     if line is not None:
-        frame = line_frame(record.title, record.type, record.date, record.tags)
-        evidence = Evidence(getattr(record, "said"), frame)  # noqa: B009 - annotated by the query
         return "found" if shows_evidence(evidence, line, answer) else "cut"
     if record.purged_at is not None:
         return "purged"

@@ -146,7 +146,8 @@ class EvaluationQuerySet(models.QuerySet["Evaluation"]):
 class Evaluation(models.Model):
     """All questions of a set asked under one version of the settings, or under a draft.
 
-    Recall and precision are means over the questions, 0 to 1. `settings_key` is equal for equal settings.
+    Recall, precision and evidence shown are means over the questions, 0 to 1. `settings_key` is equal for
+    equal settings.
     """
 
     question_set = models.ForeignKey(
@@ -162,6 +163,8 @@ class Evaluation(models.Model):
     asked = models.PositiveIntegerField(default=0, help_text="asked so far")
     recall = models.FloatField(null=True)
     precision = models.FloatField(null=True)
+    # Null also if the evaluation is older than the figure.
+    evidence_shown = models.FloatField(null=True)
     tokens_mean = models.FloatField(null=True)
     empty = models.PositiveIntegerField(default=0, help_text="contexts without records")
     created_by = models.CharField(max_length=160, blank=True)
@@ -204,6 +207,7 @@ class EvaluatedQuestion(models.Model):
     question = models.ForeignKey(Question, models.DB_CASCADE, related_name="results")
     recall = models.FloatField()
     precision = models.FloatField()
+    evidence_shown = models.FloatField(null=True)
     tokens = models.PositiveIntegerField()
     is_empty = models.BooleanField()
     outcomes = models.JSONField(default=list)

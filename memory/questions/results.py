@@ -27,6 +27,7 @@ class ResultJson(TypedDict):
     query: str
     recall: float
     precision: float
+    evidence_shown: float | None
     tokens: int
     empty: bool
     records: list[OutcomeJson]
@@ -42,6 +43,7 @@ class QuestionResult:
     text: str
     recall: float
     precision: float
+    evidence_shown: float | None
     tokens: int
     is_empty: bool
     outcomes: tuple[OutcomeJson, ...]
@@ -58,6 +60,7 @@ class QuestionResult:
             "query": self.text,
             "recall": self.recall,
             "precision": self.precision,
+            "evidence_shown": self.evidence_shown,
             "tokens": self.tokens,
             "empty": self.is_empty,
             "records": list(self.outcomes),
@@ -77,6 +80,7 @@ def to_result(row: EvaluatedQuestion) -> QuestionResult:
         text=question.text,
         recall=row.recall,
         precision=row.precision,
+        evidence_shown=row.evidence_shown,
         tokens=row.tokens,
         is_empty=row.is_empty,
         outcomes=tuple(row.outcomes),
@@ -93,6 +97,6 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures of an evaluation as the API shows them."""
     names = (
         "id", "config_version", "context_tokens", "state", "error", "questions", "asked", "recall",
-        "precision", "tokens_mean", "empty", "created_by", "created_at", "finished_at",
+        "precision", "evidence_shown", "tokens_mean", "empty", "created_by", "created_at", "finished_at",
     )  # fmt: skip
     return {name: getattr(evaluation, name) for name in names}

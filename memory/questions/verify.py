@@ -11,13 +11,15 @@ from memory.questions.models import Evaluation
 
 # An evaluation of which a question was deleted since can't be recomputed, and is left out.
 _SQL = """
-SELECT e.id, e.recall, found.recall, e.precision, found.precision, e.tokens_mean, found.tokens_mean,
-       e.empty, found.empty
+SELECT e.id, e.recall, found.recall, e.precision, found.precision,
+       e.evidence_shown, found.evidence_shown, e.tokens_mean, found.tokens_mean, e.empty,
+       found.empty
   FROM memory_evaluation e
   JOIN memory_questionset s ON s.id = e.question_set_id
   JOIN contextopt_space p ON p.id = s.space_id
  CROSS JOIN LATERAL (
        SELECT count(*) AS questions, avg(coalesce(o.share, 0)) AS recall, avg(r.precision) AS precision,
+              avg(r.evidence_shown) AS evidence_shown,
               avg(r.tokens)::float8 AS tokens_mean, count(*) FILTER (WHERE r.is_empty) AS empty
          FROM memory_evaluatedquestion r
         CROSS JOIN LATERAL (
@@ -27,7 +29,7 @@ SELECT e.id, e.recall, found.recall, e.precision, found.precision, e.tokens_mean
  WHERE p.team_id = %(team)s AND e.state = 'done' AND found.questions = e.questions
  ORDER BY e.id
 """
-FIGURES = ("recall", "precision", "tokens_mean", "empty")
+FIGURES = ("recall", "precision", "evidence_shown", "tokens_mean", "empty")
 
 
 def verify_evaluations(team_id: int) -> Iterator[tuple[int, Difference]]:
@@ -36,7 +38,7 @@ def verify_evaluations(team_id: int) -> Iterator[tuple[int, Difference]]:
         cursor.execute(_SQL, {"team": team_id})
         for evaluation_id, *values in cursor:
             for name, stored, found in zip(FIGURES, values[::2], values[1::2], strict=True):
-                if abs(stored - found) > TOLERANCE * max(1, abs(found)):
+                if stored is not None and abs(stored - found) > TOLERANCE * max(1, abs(found)):
                     yield evaluation_id, Difference(name, stored, found)
 
 

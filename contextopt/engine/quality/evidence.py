@@ -5,13 +5,15 @@ cutting every record short gains nothing. Titles are always shown, so they don't
 record counts if it is shown at all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
 from contextopt.engine.prompts.rendering import record_line
+from contextopt.engine.text.cleaning import unbroken
 from contextopt.engine.text.lexical import distinct_terms
+from contextopt.engine.text.tokens import Tokenizer
 
 LEAST_SHOWN = 0.5
 """The least share of the answer's words in a record's notes that its line must show."""
@@ -44,6 +46,19 @@ def shows_evidence(evidence: Evidence, line: str | None, answer: str = "") -> bo
     held = content_words(answer) & content_words(evidence.notes)
     shown = content_words(line.removeprefix(evidence.frame))
     return len(held & shown) >= LEAST_SHOWN * len(held)
+
+
+def share_shown(
+    evidence: Mapping[int, Evidence], lines: Mapping[int, str], budget_tokens: int, tokenizer: Tokenizer
+) -> float:
+    """Return the tokens of the evidence that a context shows, of those that could fit into the budget.
+
+    `lines` has the context's line of each record in it.
+    """
+    whole = sum(tokenizer.count(f"{each.frame}{unbroken(each.notes)}\n") for each in evidence.values())
+    shown = sum(tokenizer.count(f"{lines[key].rstrip()}\n") for key in evidence if key in lines)
+    could_fit = min(whole, budget_tokens)
+    return min(1.0, shown / could_fit) if could_fit else 0.0
 
 
 def content_words(text: str) -> frozenset[str]:

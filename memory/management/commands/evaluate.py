@@ -94,6 +94,7 @@ class Command(ReportingCommand):
                     "questions": evaluation.questions,
                     "recall": evaluation.recall,
                     "precision": evaluation.precision,
+                    "evidence_shown": evaluation.evidence_shown,
                     "tokens_mean": evaluation.tokens_mean,
                     "empty": evaluation.empty,
                     "per_question": [result.to_json() for result in results],
@@ -103,6 +104,7 @@ class Command(ReportingCommand):
         self.stdout.write(
             f"{evaluation.question_set.name} in {space.name}, config v{evaluation.config_version}: "
             f"recall {evaluation.recall:.3f}, precision {evaluation.precision:.3f}, "
+            f"evidence shown {evaluation.evidence_shown:.3f}, "
             f"{evaluation.tokens_mean:,.0f} tokens on average, {evaluation.empty:,} empty, "
             f"{evaluation.questions:,} questions"
         )

@@ -244,7 +244,7 @@ def evaluation(space: Space) -> Evaluation:
     return found
 
 
-@pytest.mark.parametrize("figure", ["recall", "precision", "tokens_mean", "empty"])
+@pytest.mark.parametrize("figure", ["recall", "precision", "evidence_shown", "tokens_mean", "empty"])
 def test_the_recall_on_question_sets(evaluation: Evaluation, verify: Verify, figure: str) -> None:
     assert verify() == []
     Evaluation.objects.filter(pk=evaluation.pk).update(**{figure: F(figure) + 1})

@@ -45,7 +45,8 @@ def test_imports_and_evaluates(run: Run, spoken: Space, tmp_path: Path) -> None:
     code, out, _ = run("evaluate", spoken.slug, "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["questions", "recall", "precision", "tokens_mean", "empty", "per_question"]
+    figures = ["questions", "recall", "precision", "evidence_shown", "tokens_mean", "empty"]
+    assert list(answer) == [*figures, "per_question"]
     assert (answer["questions"], answer["recall"], answer["empty"]) == (4, 1.0, 0)
     first = answer["per_question"][0]
     assert (first["id"], first["query"], first["recall"]) == ("q1", ASKED[0][1], 1.0)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -62,7 +63,7 @@ def test_gives_the_benchmarks_recall(space, questions, budget) -> None:
     )
     asked = [Question(text, "single-hop", answer, frozenset(ids)) for _, text, ids, answer in ASKED]
     dialogue = Dialogue("talk", turns, tuple(asked))
-    measured = []
+    measured, shares = [], []
     for question in asked:
         request = AssemblyIn(
             space=space.slug, query=question.text, as_of=dialogue.ended_at, context_tokens=budget
@@ -70,10 +71,14 @@ def test_gives_the_benchmarks_recall(space, questions, budget) -> None:
         result = assemble_space(team_id=space.team_id, request=request, actor="test", store=False)
         names = {entry.id: entry.external_id for entry in result.ledger}
         lines = {names[pk]: line for pk, line in result.record_lines.items()}
-        measured.append(measure_context(dialogue, question, Context(result.text, lines), budget))
+        context = Context(result.text, lines)
+        measured.append(measure_context(dialogue, question, context, budget))
+        # Where a set has no answers, the benchmark's recall is the share of the evidence's tokens.
+        shares.append(measure_context(dialogue, replace(question, answer=""), context, budget).recall)
     evaluation = run(questions, context_tokens=budget)
     assert evaluation.recall == pytest.approx(sum(each.recall for each in measured) / 4)
     assert evaluation.precision == pytest.approx(sum(each.precision for each in measured) / 4)
+    assert evaluation.evidence_shown == pytest.approx(sum(shares) / 4)
     assert evaluation.tokens_mean == pytest.approx(sum(each.tokens for each in measured) / 4)
     assert evaluation.empty == sum(each.is_empty for each in measured)
 
