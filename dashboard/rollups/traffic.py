@@ -1,4 +1,6 @@
-"""Reads the figures of prompts that passed the gateway, for a period and by group, from their quarters."""
+"""Reads the figures of prompts that passed the gateway, for a period and by group, from whole days and the
+quarters of an hour after them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -40,7 +42,9 @@ class TrafficFilter:
 
     def parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = {name: getattr(self, name) for name in GROUPINGS}
-        return {"team_id": self.team_id, "start": self.period.start, "until": self.period.until, **given}
+        period = self.period
+        bounds = {"start": period.start, "days_end": period.days_end, "until": period.until}
+        return {"team_id": self.team_id, **bounds, **given}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,15 @@ _CONDITIONS = " ".join(
         ("space_id", "bigint"), ("key_id", "bigint"), ("model", "text"), ("mode", "text"), ("reason", "text"),
     )
 )  # fmt: skip
-_SCOPE = f"t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(until)s {_CONDITIONS}"
-_MODELS = f"SELECT DISTINCT t.model FROM dashboard_trafficquarter t WHERE {_SCOPE} AND t.with_usage > 0"
+# Days of a period cut into hours would not fit into its buckets.
+_PROMPTS = f"""(
+    SELECT * FROM dashboard_trafficday t
+     WHERE t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(days_end)s {_CONDITIONS}
+    UNION ALL
+    SELECT * FROM dashboard_trafficquarter t
+     WHERE t.team_id = %(team_id)s AND t.start >= %(days_end)s AND t.start < %(until)s {_CONDITIONS}
+) AS t"""
+_MODELS = f"SELECT DISTINCT t.model FROM {_PROMPTS} WHERE t.with_usage > 0"
 # What the provider did not report as cached is priced in full.
 _COST = """
     ((t.input_tokens - t.cached_tokens - t.cache_write_tokens) * price.full_price
@@ -131,14 +142,12 @@ _FIGURES = f"""
 _GROUPS = f"""
 SELECT grouping({", ".join(f"t.{name}" for name in GROUPINGS)}) AS level,
        {", ".join(f"t.{name}" for name in GROUPINGS)}, {_FIGURES}
-  FROM dashboard_trafficquarter t {_PRICED}
- WHERE {_SCOPE}
+  FROM {_PROMPTS} {_PRICED}
  GROUP BY GROUPING SETS ((), {", ".join(f"(t.{name})" for name in GROUPINGS)})
 """
 _BUCKETS = f"""
 SELECT width_bucket(t.start, %(edges)s::timestamptz[]) - 1 AS bucket, {_FIGURES}
-  FROM dashboard_trafficquarter t {_PRICED}
- WHERE {_SCOPE}
+  FROM {_PROMPTS} {_PRICED}
  GROUP BY 1
 """
 # grouping() has a bit for each column, which is 0 for the column that is grouped by.

@@ -68,7 +68,7 @@ def test_from_an_empty_page_to_the_context_of_a_prompt(
     wait_until(GatewayRequest.objects.exists)
     page.reload()
     expect(page.locator("#tile-prompts")).to_contain_text("0 failed")
-    expect(page.get_by_role("region", name="By key")).to_contain_text("chatbot")
+    expect(page.locator("section", has=page.get_by_role("heading", name="By key"))).to_contain_text("chatbot")
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
