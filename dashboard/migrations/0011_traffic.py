@@ -7,8 +7,7 @@ from django.db import migrations, models
 TRIGGERS = """
 -- Count each prompt that passed the gateway. The bucket of a time is that of rollups/histograms.py.
 CREATE OR REPLACE FUNCTION dashboard_one_of_ms(ms double precision) RETURNS vector LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN ms IS NOT NULL THEN
-        (array_fill(0, ARRAY[bucket]) || 1 || array_fill(0, ARRAY[85 - bucket]))::vector(86) END
+    SELECT (array_fill(0, ARRAY[bucket]) || 1 || array_fill(0, ARRAY[85 - bucket]))::vector(86)
       FROM (SELECT CASE WHEN ms < 0.5 THEN 0 ELSE least(85, 1 + floor(6 * ln(ms / 0.5) / ln(2)))::int END) AS b (bucket)
 $$;
 
@@ -27,9 +26,7 @@ BEGIN
            count(g.cached_tokens) AS with_cached, coalesce(sum(g.cached_tokens), 0) AS cached_tokens,
            coalesce(sum(g.input_tokens) FILTER (WHERE g.cached_tokens IS NOT NULL), 0) AS cached_input_tokens,
            coalesce(sum(g.cache_write_tokens), 0) AS cache_write_tokens,
-           sum(dashboard_one_of_ms(g.added_ms)) AS added_histogram,
-           coalesce(sum(dashboard_one_of_ms(g.first_byte_ms)), array_fill(0, ARRAY[86])::vector(86))
-               AS first_byte_histogram
+           sum(dashboard_one_of_ms(g.added_ms)) AS added_histogram
       FROM added g
       LEFT JOIN contextopt_assembly a
         ON a.id = g.assembly_id AND (a.tokens_before IS NOT NULL AND (a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0) IS NOT TRUE AND NOT (a.kind = 'retry' AND a.tokens_after = 0) AND NOT a.warning_codes && '{budget_too_small,empty_window,not_embedded,nothing_relevant}'::varchar[])
@@ -41,7 +38,7 @@ BEGIN
     INSERT INTO dashboard_trafficquarter AS t (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, first_byte_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram)
     SELECT * FROM counted
     ON CONFLICT (team_id, start, space_id, key_id, model, mode, reason) DO UPDATE SET
         requests = t.requests + excluded.requests, inserted = t.inserted + excluded.inserted,
@@ -55,18 +52,16 @@ BEGIN
         cached_tokens = t.cached_tokens + excluded.cached_tokens,
         cached_input_tokens = t.cached_input_tokens + excluded.cached_input_tokens,
         cache_write_tokens = t.cache_write_tokens + excluded.cache_write_tokens,
-        added_histogram = t.added_histogram + excluded.added_histogram,
-        first_byte_histogram = t.first_byte_histogram + excluded.first_byte_histogram
+        added_histogram = t.added_histogram + excluded.added_histogram
     )
     INSERT INTO dashboard_trafficday AS t (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, first_byte_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram)
     SELECT c.team_id, date_trunc('day', c.start, team.time_zone), c.space_id, c.key_id, c.model, c.mode, c.reason,
            sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
-           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
-           sum(first_byte_histogram)
+           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram)
       FROM counted c JOIN contextopt_team team ON team.id = c.team_id
      GROUP BY c.team_id, 2, c.space_id, c.key_id, c.model, c.mode, c.reason
      ORDER BY c.team_id, 2, c.space_id, c.key_id, c.model, c.mode, c.reason
@@ -82,8 +77,7 @@ BEGIN
         cached_tokens = t.cached_tokens + excluded.cached_tokens,
         cached_input_tokens = t.cached_input_tokens + excluded.cached_input_tokens,
         cache_write_tokens = t.cache_write_tokens + excluded.cache_write_tokens,
-        added_histogram = t.added_histogram + excluded.added_histogram,
-        first_byte_histogram = t.first_byte_histogram + excluded.first_byte_histogram;
+        added_histogram = t.added_histogram + excluded.added_histogram;
     RETURN NULL;
 END $$;
 
@@ -93,12 +87,11 @@ BEGIN
     INSERT INTO dashboard_trafficday (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, first_byte_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram)
     SELECT team_id, date_trunc('day', start, NEW.time_zone), space_id, key_id, model, mode, reason,
            sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
-           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
-           sum(first_byte_histogram)
+           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram)
       FROM dashboard_trafficquarter WHERE team_id = NEW.id
      GROUP BY team_id, 2, space_id, key_id, model, mode, reason;
     RETURN NULL;
@@ -160,7 +153,6 @@ class Migration(migrations.Migration):
                 ('cached_input_tokens', models.BigIntegerField(help_text='input of the prompts with a cached count')),
                 ('cache_write_tokens', models.BigIntegerField()),
                 ('added_histogram', pgvector.django.vector.VectorField(dimensions=86)),
-                ('first_byte_histogram', pgvector.django.vector.VectorField(dimensions=86)),
                 ('space', models.ForeignKey(null=True, on_delete=django.db.models.deletion.DB_CASCADE, related_name='+', to='contextopt.space')),
                 ('team', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.DB_CASCADE, related_name='+', to='contextopt.team')),
             ],
@@ -191,7 +183,6 @@ class Migration(migrations.Migration):
                 ('cached_input_tokens', models.BigIntegerField(help_text='input of the prompts with a cached count')),
                 ('cache_write_tokens', models.BigIntegerField()),
                 ('added_histogram', pgvector.django.vector.VectorField(dimensions=86)),
-                ('first_byte_histogram', pgvector.django.vector.VectorField(dimensions=86)),
                 ('space', models.ForeignKey(null=True, on_delete=django.db.models.deletion.DB_CASCADE, related_name='+', to='contextopt.space')),
                 ('team', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.DB_CASCADE, related_name='+', to='contextopt.team')),
             ],

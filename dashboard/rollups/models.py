@@ -267,7 +267,6 @@ class Traffic(models.Model):
     cached_input_tokens = models.BigIntegerField(help_text="input of the prompts with a cached count")
     cache_write_tokens = models.BigIntegerField()
     added_histogram = _counts(ASSEMBLY_MS)
-    first_byte_histogram = _counts(ASSEMBLY_MS)
 
     class Meta:
         abstract = True

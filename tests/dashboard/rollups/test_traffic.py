@@ -12,7 +12,14 @@ from contextopt.models import Assembly, GatewayRequest, Space, Team
 from dashboard.kit.periods import custom_period
 from dashboard.models import ModelPrice, TrafficDay, TrafficQuarter
 from dashboard.rollups.histograms import ASSEMBLY_MS
-from dashboard.rollups.traffic import Groups, TrafficFilter, read_buckets, read_groups, read_prices
+from dashboard.rollups.traffic import (
+    Groups,
+    TrafficFilter,
+    read_buckets,
+    read_groups,
+    read_prices,
+    read_total,
+)
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +88,7 @@ def test_the_sums_are_the_rows(team: Team, space: Space) -> None:
 def test_groups_and_buckets_add_up_to_the_total(team: Team, space: Space) -> None:
     make_many(space)
     groups = read(over(team))
+    assert read_total(over(team), ()).requests == groups.total.requests
     for found in groups.by.values():
         assert sum(figures.requests for _, figures in found) == groups.total.requests
         assert [figures.requests for _, figures in found] == sorted(

@@ -95,7 +95,7 @@ def test_what_insertion_would_have_done(owner_client, space):
     make(space, assembly=assembly, context_tokens=120)
     html = page(owner_client)
     assert "1 prompt would have got a context of 120 tokens on average" in html
-    assert "than the last 10 records" in html
+    assert "Where a saving counts, that is as much as the last 10 records." in html
 
 
 def test_prompts_that_could_not_be_logged_are_said(owner_client, team, space):
@@ -132,6 +132,17 @@ def test_filters_narrow_and_have_chips(owner_client, team, space):
     assert ">1<" in tile(html, "prompts").replace(" ", "")
     assert "Sales notes</strong>" in html
     assert "No prompts in this period" in page(owner_client, model="missing")
+
+
+def test_policies_are_those_of_the_first_spaces_or_of_the_chosen(owner_client, team, space):
+    for number in range(50):
+        factories.make_space(team, f"space-{number:02}", name=f"A {number:02}")
+    html = page(owner_client)
+    assert "The first 50 spaces." in html
+    assert "/traffic/spaces/support/" not in html
+    html = page(owner_client, space="support")
+    assert "/traffic/spaces/support/" in html
+    assert "/traffic/spaces/space-00/" not in html
 
 
 def test_the_list_shows_each_prompt_and_leads_to_its_context(owner_client, space):
