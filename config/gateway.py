@@ -12,7 +12,7 @@ from config.embedded.pulses import start_pulse  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 
 # Threads that decide on contexts give way to the loop that passes chunks on, more often than by default.
-sys.setswitchinterval(0.001)
+sys.setswitchinterval(0.0005)
 
 application = Gateway()
 start_pulse()
