@@ -67,8 +67,9 @@ class Run:
 
     async def run(self) -> PromptOutcome:
         server = await asyncio.start_server(self._serve, "127.0.0.1", self.plan.upstream_port, backlog=1_000)
-        async with server:
-            await (self._varied() if self.plan.mode == "varied" else self._streams())
+        await (self._varied() if self.plan.mode == "varied" else self._streams())
+        # The gateway keeps its connections for a while; nobody waits for them here.
+        server.close()
         return self.outcome
 
     async def _varied(self) -> None:

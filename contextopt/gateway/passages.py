@@ -136,7 +136,7 @@ class ContextJob:
 
     def write(self) -> None:
         with unless_deleted(), inside(self.opened):
-            _log_once(self.decision, self.drawn_id)
+            _log_once(self.decision, self.drawn_id, self.admission)
 
 
 @dataclass
@@ -195,7 +195,7 @@ class RequestJob:
             return
         if not decision.result.outcome.stats.records_included:
             passage.reason = Reason.EMPTY
-        _log_once(decision, drawn_id)
+        _log_once(decision, drawn_id, passage.admission)
         passage.plan = conversation.plan = plan_of(task, decision)
 
     def _row(self, answer: Answer) -> GatewayRequest:
@@ -253,7 +253,8 @@ def _question(prompt: Prompt | None) -> str:
     return storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""
 
 
-def _log_once(decision: Decision, drawn_id: int) -> None:
+def _log_once(decision: Decision, drawn_id: int, admission: Admission) -> None:
     """Log a decision, unless an earlier try did although it seemed to fail."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
-        decision.log(drawn_id=drawn_id)
+        keeps_question = admission.policy.keep != Keep.SIZES
+        decision.log(drawn_id=drawn_id, keeps_question=keeps_question)

@@ -27,7 +27,8 @@ from contextopt.gateway.protocols.reading import READERS
 from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
-THREADS = 4
+# More would only share the interpreter, and each context would take longer.
+THREADS = 3
 # More prompts than this at once would only wait for the threads until their time is over.
 COMPOSING_MAX = 64
 # A smaller prompt is read at once: handing it to a thread takes as long.
