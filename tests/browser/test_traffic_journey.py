@@ -22,6 +22,7 @@ def process(team: Team, tmp_path: Path, settings: Any) -> Iterator[Process]:
         process = gateway_process(upstream, tmp_path)
         process.start()
         settings.GATEWAY_HOST, settings.GATEWAY_PORT = "127.0.0.1", process.port
+        settings.LLM_BASE_URL = f"{upstream.base_url}/v1"
         yield process
         process.stop()
 

@@ -103,12 +103,15 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
 
 
 def _connection(request: TeamRequest) -> dict[str, Any]:
-    """Return the gateway's address, which is empty if it is off."""
-    port = settings.GATEWAY_PORT
+    """Return the gateway's address and its upstreams. Without an upstream it does not run."""
     host = settings.GATEWAY_HOST
     if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
         host = request.get_host().rpartition(":")[0] or request.get_host()
-    return {"gateway": f"http://{host}:{port}" if port else ""}
+    return {
+        "gateway": f"http://{host}:{settings.GATEWAY_PORT}" if settings.GATEWAY_PORT else "",
+        "has_openai": bool(settings.LLM_BASE_URL),
+        "has_anthropic": bool(settings.ANTHROPIC_BASE_URL),
+    }
 
 
 def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:

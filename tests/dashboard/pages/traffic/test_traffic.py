@@ -35,8 +35,13 @@ def tile(html: str, slug: str) -> str:
     return html.split(f'id="tile-{slug}"')[1].split("</article>")[0]
 
 
-def test_an_empty_page_tells_how_to_begin(owner_client, space, settings):
+@pytest.fixture(autouse=True)
+def _gateway(settings: Any) -> None:
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "127.0.0.1", 8010
+    settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = "http://127.0.0.1:9"
+
+
+def test_an_empty_page_tells_how_to_begin(owner_client, space):
     html = page(owner_client)
     assert "No prompts have passed yet" in html
     assert '<pre id="openai-url">http://127.0.0.1:8010/v1</pre>' in html
@@ -48,6 +53,18 @@ def test_an_empty_page_tells_how_to_begin(owner_client, space, settings):
 def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "0.0.0.0", 9000
     assert "http://testserver:9000/v1" in page(owner_client)
+
+
+def test_a_protocol_without_a_provider_is_not_offered(owner_client, space, settings):
+    settings.ANTHROPIC_BASE_URL = ""
+    html = page(owner_client)
+    assert 'id="openai-url"' in html
+    assert 'id="anthropic-url"' not in html
+    assert "set <code>ANTHROPIC_BASE_URL</code> and restart" in html
+    settings.LLM_BASE_URL = ""
+    html = page(owner_client)
+    assert 'id="openai-url"' not in html
+    assert "it knows no provider" in html
 
 
 def test_a_gateway_that_is_off_says_so(owner_client, space, settings):
