@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -126,11 +126,16 @@ def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) 
 
 
 def _streams(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
-    say(f"{OPEN_STREAMS} streams, audit")
-    outcome = _run(_paced(gateway, secret, questions, seconds))
+    say(f"{OPEN_STREAMS} streams, directly and audited")
+    plan = _paced(gateway, secret, questions, seconds)
+    direct = _run(replace(plan, port=gateway.upstream_port))
+    outcome = _run(plan)
     sample = Sample(tuple(outcome.added_ms))
     bar = at_most(BAR_AUDIT_MS, sample.p95, f"p95 ≤ {BAR_AUDIT_MS:g} ms")
-    return [Figure.of(f"audit, {_load(outcome)}: time added to the first byte", sample, bar=bar)]
+    return [
+        Figure.of("the same streams without a gateway: loopback alone", Sample(tuple(direct.added_ms))),
+        Figure.of(f"audit, {_load(outcome)}: time added to the first byte", sample, bar=bar),
+    ]
 
 
 def _inserts(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:

@@ -16,7 +16,7 @@ from contextopt.chat.models import MESSAGE_MAX
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.contexts import Sizes, Task, plan_of
-from contextopt.gateway.conversations import Conversation, Plan, place_of
+from contextopt.gateway.conversations import Conversation, Plan, load_plan, place_of
 from contextopt.gateway.models import (
     ANSWER_ID_MAX,
     MODEL_MAX,
@@ -183,6 +183,7 @@ class RequestJob:
         prompt, conversation = passage.prompt, passage.conversation
         assert prompt is not None
         assert conversation is not None
+        self._load_plan(conversation, prompt)
         task = Task(passage.admission, prompt, conversation.name, conversation.plan, drawn_id)
         if passage.plan is None and task.is_repeat:
             passage.plan = conversation.plan
@@ -197,6 +198,13 @@ class RequestJob:
             passage.reason = Reason.EMPTY
         _log_once(decision, drawn_id, passage.admission)
         passage.plan = conversation.plan = plan_of(task, decision)
+
+    def _load_plan(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Read the conversation's earlier contexts from the log, as after a restart."""
+        if not conversation.is_loaded and len(prompt.turns) > 1:
+            policy = self.passage.admission.policy
+            conversation.plan = load_plan(self.team_id, conversation.name, Mode.AUDIT, policy.placement)
+        conversation.is_loaded = True
 
     def _row(self, answer: Answer) -> GatewayRequest:
         passage = self.passage

@@ -65,6 +65,15 @@ class Preparation:
 
     async def prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
         """Return the bytes that go upstream, and note in the passage what was done."""
+        work = asyncio.create_task(self._prepare(passage, body, conversation_name))
+        await asyncio.wait([work])
+        if (error := work.exception()) is None:
+            return work.result()
+        log.error("gateway_preparation_failed", exc_info=error)
+        passage.reason, passage.is_inserted, passage.plan = Reason.FAILED, False, None
+        return body
+
+    async def _prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
         passage.prompt = await self._read(passage, body)
         admission = passage.admission
         if passage.prompt is None:

@@ -135,6 +135,12 @@ def test_other_paths_pass_unlogged(caller: Caller, upstream: Upstream) -> None:
     assert [row.protocol for row in caller.logged()] == ["chat"]
 
 
+@pytest.mark.parametrize("path", ["/v2/models", "/v1/%2e%2e/admin", "/admin/", "/v1"])
+def test_only_paths_below_v1_are_served(caller: Caller, upstream: Upstream, path: str) -> None:
+    assert httpx2.get(f"{caller.address}{path}", headers=caller.headers).status_code == 404
+    assert upstream.got == []
+
+
 def test_key_is_needed(caller: Caller, upstream: Upstream) -> None:
     def ask(path: str, **headers: str) -> httpx2.Response:
         return httpx2.post(f"{caller.address}{path}", json={}, headers=headers)
