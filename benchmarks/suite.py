@@ -26,6 +26,7 @@ from benchmarks.retrieval.search import measure_search
 from benchmarks.retrieval.usage import measure_use
 from benchmarks.service.assembly import measure_assembly
 from benchmarks.service.dashboard import measure_dashboard
+from benchmarks.service.gateway import measure_gateway
 from benchmarks.service.hostile import measure_hostile, total_section
 from benchmarks.service.importing import measure_import
 from benchmarks.service.kills import measure_kills
@@ -58,6 +59,9 @@ class Scale:
     replayed_records: int
     replays: int
     recall_models: tuple[str, ...]
+    gateway_records: int
+    gateway_requests: int
+    gateway_seconds: float
 
 
 FULL = Scale(
@@ -77,6 +81,9 @@ FULL = Scale(
     replayed_records=20_000,
     replays=1_000,
     recall_models=("wordllama", "minilm"),
+    gateway_records=10_000,
+    gateway_requests=10_000,
+    gateway_seconds=30.0,
 )
 QUICK = Scale(
     sizes=(1_000, 10_000),
@@ -95,6 +102,9 @@ QUICK = Scale(
     replayed_records=1_000,
     replays=100,
     recall_models=("wordllama",),
+    gateway_records=1_000,
+    gateway_requests=500,
+    gateway_seconds=5.0,
 )
 
 
@@ -190,6 +200,14 @@ class Suite:
     def kills(self) -> Section:
         return measure_kills(self.scale.kills)
 
+    def gateway(self) -> Section:
+        return measure_gateway(
+            self.team,
+            records=self.scale.gateway_records,
+            requests=self.scale.gateway_requests,
+            seconds=self.scale.gateway_seconds,
+        )
+
     def _spaces(self) -> list[Filled]:
         if not self.spaces:
             self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
@@ -226,6 +244,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "logs": Suite.logs,
     "briefs": Suite.briefs,
     "kills": Suite.kills,
+    "gateway": Suite.gateway,
 }
 
 

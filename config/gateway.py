@@ -13,7 +13,7 @@ from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
 
 # Threads that decide on contexts give way to the loop that passes chunks on, more often than by default.
-sys.setswitchinterval(0.001)
+sys.setswitchinterval(0.0005)
 
 application = Gateway()
 # The first prompt does not wait for the libraries.

@@ -1,13 +1,10 @@
 """The gateway's figures for Prometheus, and histograms in its form."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from django.db import connection
-from django.utils import timezone
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
@@ -19,7 +16,7 @@ _SUMMED = (
 )  # fmt: skip
 _TOTALS = f"""
 SELECT mode, reason, {", ".join(f"sum({name})" for name in _SUMMED)}, vector_send(sum(added_histogram))
-  FROM dashboard_trafficquarter WHERE start >= %s AND start < %s GROUP BY mode, reason
+  FROM dashboard_trafficday GROUP BY mode, reason
 """
 _TOKENS = {
     "input_tokens": "input", "output_tokens": "output", "cached_tokens": "cached",
@@ -78,24 +75,8 @@ def _sum(totals: Totals, column: str, **labels: str) -> float:
 
 
 def _read_totals() -> Totals:
-    """Add up everything. All but the last two days is read once a day by each process."""
-    today = timezone.now().date()
-    totals: Totals = dict(read_past(today))
-    for key, (sums, added) in _read(today - timedelta(days=1), date.max).items():
-        before = totals.get(key)
-        totals[key] = (sums, added) if before is None else (before[0] + sums, before[1] + added)
-    return totals
-
-
-@lru_cache(1)
-def read_past(today: date) -> Totals:
-    return _read(date(2000, 1, 1), today - timedelta(days=1))
-
-
-def _read(first: date, end: date) -> Totals:
-    bounds = [datetime.combine(day, time(), UTC) for day in (first, end)]
     with connection.cursor() as cursor:
-        cursor.execute(_TOTALS, bounds)
+        cursor.execute(_TOTALS)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return {
         (mode, reason): (

@@ -10,6 +10,7 @@ from dashboard.rollups.models import (
     QuarterRollup,
     RollupZone,
     StaleDay,
+    TrafficDay,
     TrafficQuarter,
     UnfoldedAssembly,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "RollupZone",
     "SavedView",
     "StaleDay",
+    "TrafficDay",
     "TrafficQuarter",
     "UnfoldedAssembly",
     "WorkerBeat",

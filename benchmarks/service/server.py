@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,14 +69,14 @@ def serving() -> Iterator[Server]:
         try:
             for program in programs(HOST, port, WEB_WORKERS, jobs=True):
                 command = _with_own_schedule(program.command, Path(folder))
-                running[program.name] = _start(command, Path(folder) / f"{program.name}.log")
-            _wait_for(port, running["web"])
+                running[program.name] = start(command, Path(folder) / f"{program.name}.log")
+            wait_for(port, running["web"])
             yield Server(port, {name: process.pid for name, process in running.items()})
         except ServerError as error:
             error.add_note(_errors_of(Path(folder) / "web.log"))
             raise
         finally:
-            _stop(list(running.values()))
+            stop(list(running.values()))
 
 
 def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
@@ -85,12 +85,15 @@ def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
     return [str(folder / "schedule") if part == own else part for part in command]
 
 
-def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    command: list[str], log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own, with its output in a file."""
     with log.open("wb") as output:
         return subprocess.Popen(
             command,
             cwd=settings.BASE_DIR,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -104,7 +107,7 @@ def _errors_of(log: Path) -> str:
     return "\n".join([line[-4_000:] for line in lines if '"level": "info"' not in line][-40:])
 
 
-def _wait_for(port: int, web: subprocess.Popen[bytes]) -> None:
+def wait_for(port: int, web: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port):
         if web.poll() is not None or time.monotonic() > deadline:
@@ -123,7 +126,7 @@ def _answers(port: int) -> bool:
         connection.close()
 
 
-def _stop(running: list[subprocess.Popen[bytes]]) -> None:
+def stop(running: list[subprocess.Popen[bytes]]) -> None:
     """Ask all processes to stop, then kill what is left of their process groups."""
     for process in running:
         process.terminate()

@@ -68,15 +68,28 @@ class Decision:
     reach: int
 
     def log(
-        self, *, is_demo: bool = False, created_at: datetime | None = None, drawn_id: int | None = None
+        self,
+        *,
+        is_demo: bool = False,
+        created_at: datetime | None = None,
+        drawn_id: int | None = None,
+        keeps_question: bool = True,
     ) -> AssemblyResult:
-        """Log the context; return it with its id, which may have been drawn beforehand.
+        """Log the context; return it with its id, which may have been drawn beforehand. Without its question
+        it cannot be replayed.
 
         Raises:
             NotFound: the space was deleted meanwhile.
         """
         givens = pack_givens(self.occasion.space, self.found, self.reach, self.result.placed.sight)
-        occasion = replace(self.occasion, givens=givens, is_demo=is_demo, created_at=created_at, id=drawn_id)
+        occasion = replace(
+            self.occasion,
+            givens=givens,
+            is_demo=is_demo,
+            created_at=created_at,
+            id=drawn_id,
+            keeps_question=keeps_question,
+        )
         return replace(self.result, id=log_assembly(self.result, occasion))
 
 

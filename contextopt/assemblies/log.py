@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from contextopt.assemblies.candidates import SpaceInForce
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import pack_entries
-from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import ContextConfig
 from contextopt.engine.placement.choice import Placed
@@ -91,10 +91,14 @@ class Occasion:
     givens: bytes = b""
     # Drawn beforehand by whoever had to name the assembly before it was decided.
     id: int | None = None
+    keeps_question: bool = True
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
-        asked = self.request.model_dump(mode="json", exclude_unset=True, exclude={"system", "history"})
+        left_out = {"system", "history"} | (set() if self.keeps_question else {"query"})
+        asked = self.request.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+        if not self.keeps_question:
+            asked[NO_QUESTION_KEPT] = True
         if self.system is not None:
             asked["system_tokens"] = self.system
         if self.history is not None:

@@ -44,6 +44,9 @@ BASELINES = {
 
 PLACEMENT_CHOICES = (("system", "System prompt"), ("tail", "Before the question"), ("append", "Appended"))
 
+NO_QUESTION_KEPT = "question_not_kept"
+"""In a logged request: the question was asked, and only its answer's sizes may be kept."""
+
 SLOW_MS = 500
 """The target for an assembly, in milliseconds."""
 

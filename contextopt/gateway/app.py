@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote
 
 import httpx2
 import structlog
@@ -33,10 +34,11 @@ type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 READ_MAX_BYTES = 32 * 2**20
+MESSAGES_PATH = "/v1/messages"
 PROTOCOLS = {
     "/v1/chat/completions": Protocol.CHAT,
     "/v1/responses": Protocol.RESPONSES,
-    "/v1/messages": Protocol.MESSAGES,
+    MESSAGES_PATH: Protocol.MESSAGES,
 }
 HEALTH_PATH = "/healthz"
 
@@ -75,7 +77,15 @@ class Call:
 
     @property
     def is_anthropic(self) -> bool:
-        return self.path.startswith("/v1/messages") or b"anthropic-version" in self.headers
+        if self.path in PROTOCOLS:
+            return self.path == MESSAGES_PATH
+        return self.path.startswith(f"{MESSAGES_PATH}/") or b"anthropic-version" in self.headers
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the path is below /v1/ also once its dots are resolved, so that it stays there upstream."""
+        parts = unquote(self.path).split("/")
+        return self.path.startswith("/v1/") and not {".", ".."}.intersection(parts)
 
     @property
     def trace(self) -> dict[str, str]:
@@ -185,7 +195,7 @@ class Gateway:
         if call.path == HEALTH_PATH:
             await call.answer(200, {"status": "ok"})
             return
-        if not call.path.startswith("/v1/"):
+        if not call.is_served:
             await call.refuse(404, "not_found_error", "The gateway serves paths that begin with /v1/.")
             return
         try:
@@ -258,7 +268,7 @@ class Gateway:
     ) -> None:
         try:
             response = await self._relay.send(call.scope["method"], url, headers, body)
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
             message = f"The upstream cannot be reached ({type(error).__name__})."
             await call.refuse(502, "api_error", message, _told(passage))
             return

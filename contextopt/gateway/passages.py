@@ -16,7 +16,7 @@ from contextopt.chat.models import MESSAGE_MAX
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.contexts import Sizes, Task, plan_of
-from contextopt.gateway.conversations import Conversation, Plan, place_of
+from contextopt.gateway.conversations import Conversation, Plan, load_plan, place_of
 from contextopt.gateway.models import (
     ANSWER_ID_MAX,
     MODEL_MAX,
@@ -136,7 +136,7 @@ class ContextJob:
 
     def write(self) -> None:
         with unless_deleted(), inside(self.opened):
-            _log_once(self.decision, self.drawn_id)
+            _log_once(self.decision, self.drawn_id, self.admission)
 
 
 @dataclass
@@ -183,6 +183,7 @@ class RequestJob:
         prompt, conversation = passage.prompt, passage.conversation
         assert prompt is not None
         assert conversation is not None
+        self._load_plan(conversation, prompt)
         task = Task(passage.admission, prompt, conversation.name, conversation.plan, drawn_id)
         if passage.plan is None and task.is_repeat:
             passage.plan = conversation.plan
@@ -195,8 +196,15 @@ class RequestJob:
             return
         if not decision.result.outcome.stats.records_included:
             passage.reason = Reason.EMPTY
-        _log_once(decision, drawn_id)
+        _log_once(decision, drawn_id, passage.admission)
         passage.plan = conversation.plan = plan_of(task, decision)
+
+    def _load_plan(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Read the conversation's earlier contexts from the log, as after a restart."""
+        if not conversation.is_loaded and len(prompt.turns) > 1:
+            policy = self.passage.admission.policy
+            conversation.plan = load_plan(self.team_id, conversation.name, Mode.AUDIT, policy.placement)
+        conversation.is_loaded = True
 
     def _row(self, answer: Answer) -> GatewayRequest:
         passage = self.passage
@@ -253,7 +261,8 @@ def _question(prompt: Prompt | None) -> str:
     return storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""
 
 
-def _log_once(decision: Decision, drawn_id: int) -> None:
+def _log_once(decision: Decision, drawn_id: int, admission: Admission) -> None:
     """Log a decision, unless an earlier try did although it seemed to fail."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
-        decision.log(drawn_id=drawn_id)
+        keeps_question = admission.policy.keep != Keep.SIZES
+        decision.log(drawn_id=drawn_id, keeps_question=keeps_question)

@@ -27,7 +27,8 @@ from contextopt.gateway.protocols.reading import READERS
 from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
-THREADS = 4
+# More would only share the interpreter, and each context would take longer.
+THREADS = 3
 # More prompts than this at once would only wait for the threads until their time is over.
 COMPOSING_MAX = 64
 # A smaller prompt is read at once: handing it to a thread takes as long.
@@ -64,6 +65,15 @@ class Preparation:
 
     async def prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
         """Return the bytes that go upstream, and note in the passage what was done."""
+        work = asyncio.create_task(self._prepare(passage, body, conversation_name))
+        await asyncio.wait([work])
+        if (error := work.exception()) is None:
+            return work.result()
+        log.error("gateway_preparation_failed", exc_info=error)
+        passage.reason, passage.is_inserted, passage.plan = Reason.FAILED, False, None
+        return body
+
+    async def _prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
         passage.prompt = await self._read(passage, body)
         admission = passage.admission
         if passage.prompt is None:

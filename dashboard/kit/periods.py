@@ -53,6 +53,14 @@ class Period:
     def days(self) -> int:
         return max(1, round((self.edges[-1] - self.edges[0]) / timedelta(days=1)))
 
+    @property
+    def days_end(self) -> datetime:
+        """The end of the whole days; a period cut into hours has none."""
+        if self.step == "hour":
+            return self.start
+        midnight = self.until.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        return max(self.start, midnight.astimezone(UTC))
+
     def before(self) -> "Period":
         """Return the preceding period of equal length, cut at the same point of its last bucket."""
         shift = timedelta(days=self.days)

@@ -250,8 +250,8 @@ def own_prices(model: str) -> list[EnteredPrice]:
 TRAFFIC_DIMENSIONS = ("space", "key_id", "model", "mode", "reason")
 
 
-class TrafficQuarter(models.Model):
-    """Prompts that passed the gateway in a quarter of an hour, added up. A trigger adds each new one.
+class Traffic(models.Model):
+    """Prompts that passed the gateway, added up. A trigger adds each new one.
 
     Token sums of the provider cover the prompts that it reported them for, which are counted beside them.
     """
@@ -278,7 +278,16 @@ class TrafficQuarter(models.Model):
     cached_input_tokens = models.BigIntegerField(help_text="input of the prompts with a cached count")
     cache_write_tokens = models.BigIntegerField()
     added_histogram = _counts(ASSEMBLY_MS)
-    first_byte_histogram = _counts(ASSEMBLY_MS)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.requests} prompts from {self.start:%Y-%m-%d %H:%M}"
+
+
+class TrafficQuarter(Traffic):
+    """A quarter of an hour."""
 
     class Meta:
         constraints: ClassVar = [
@@ -289,5 +298,13 @@ class TrafficQuarter(models.Model):
             ),
         ]  # fmt: skip
 
-    def __str__(self) -> str:
-        return f"{self.requests} prompts from {self.start:%Y-%m-%d %H:%M}"
+
+class TrafficDay(Traffic):
+    """A day in the team's time zone. A trigger adds them up again when the zone changes."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["team", "start", *TRAFFIC_DIMENSIONS], name="traffic_day_once", nulls_distinct=False
+            ),
+        ]

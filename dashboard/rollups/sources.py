@@ -37,12 +37,7 @@ class FigureFilter:
 
     @property
     def days_end(self) -> datetime:
-        """The end of the whole days; a period cut into hours has none."""
-        period = self.period
-        if period.step == "hour":
-            return period.start
-        midnight = period.until.astimezone(period.zone).replace(hour=0, minute=0, second=0, microsecond=0)
-        return max(period.start, midnight.astimezone(UTC))
+        return self.period.days_end
 
     @property
     def hours_end(self) -> datetime:

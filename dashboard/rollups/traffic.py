@@ -1,4 +1,6 @@
-"""Reads the figures of prompts that passed the gateway, for a period and by group, from their quarters."""
+"""Reads the figures of prompts that passed the gateway, for a period and by group, from whole days and the
+quarters of an hour after them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -40,7 +42,9 @@ class TrafficFilter:
 
     def parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = {name: getattr(self, name) for name in GROUPINGS}
-        return {"team_id": self.team_id, "start": self.period.start, "until": self.period.until, **given}
+        period = self.period
+        bounds = {"start": period.start, "days_end": period.days_end, "until": period.until}
+        return {"team_id": self.team_id, **bounds, **given}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,6 @@ class Traffic:
     priced: int = 0
     cost: float = 0.0
     added: Floats | None = None
-    first_byte: Floats | None = None
 
     @property
     def cached_share(self) -> float | None:
@@ -80,9 +83,6 @@ class Traffic:
     def added_ms(self, share: float) -> float | None:
         return None if self.added is None else ASSEMBLY_MS.percentile(self.added.tolist(), share)
 
-    def first_byte_ms(self, share: float) -> float | None:
-        return None if self.first_byte is None else ASSEMBLY_MS.percentile(self.first_byte.tolist(), share)
-
 
 @dataclass(frozen=True, slots=True)
 class PriceSpan:
@@ -97,9 +97,7 @@ class PriceSpan:
 
 
 _SUMS = tuple(
-    field.name
-    for field in fields(Traffic)
-    if field.name not in {"without", "priced", "cost", "added", "first_byte"}
+    field.name for field in fields(Traffic) if field.name not in {"without", "priced", "cost", "added"}
 )
 _CONDITIONS = " ".join(
     f"AND (%({name})s::{kind} IS NULL OR t.{name} = %({name})s)"
@@ -107,8 +105,15 @@ _CONDITIONS = " ".join(
         ("space_id", "bigint"), ("key_id", "bigint"), ("model", "text"), ("mode", "text"), ("reason", "text"),
     )
 )  # fmt: skip
-_SCOPE = f"t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(until)s {_CONDITIONS}"
-_MODELS = f"SELECT DISTINCT t.model FROM dashboard_trafficquarter t WHERE {_SCOPE} AND t.with_usage > 0"
+# Prices change with the day in UTC. A local day takes the price at its middle, when most of it has the same.
+_PROMPTS = f"""(
+    SELECT t.*, t.start + interval '12 hours' AS priced_at FROM dashboard_trafficday t
+     WHERE t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(days_end)s {_CONDITIONS}
+    UNION ALL
+    SELECT t.*, t.start AS priced_at FROM dashboard_trafficquarter t
+     WHERE t.team_id = %(team_id)s AND t.start >= %(days_end)s AND t.start < %(until)s {_CONDITIONS}
+) AS t"""
+_MODELS = f"SELECT DISTINCT t.model FROM {_PROMPTS} WHERE t.with_usage > 0"
 # What the provider did not report as cached is priced in full.
 _COST = """
     ((t.input_tokens - t.cached_tokens - t.cache_write_tokens) * price.full_price
@@ -118,27 +123,25 @@ _PRICED = """
     LEFT JOIN unnest(%(models)s::text[], %(starts)s::timestamptz[], %(untils)s::timestamptz[],
                      %(fulls)s::float8[], %(reads)s::float8[], %(writes)s::float8[])
            AS price (model, start, until, full_price, read_price, write_price)
-      ON price.model = t.model AND t.start >= price.start AND t.start < price.until
+      ON price.model = t.model AND t.priced_at >= price.start AND t.priced_at < price.until
 """
 _FIGURES = f"""
     {", ".join(f"sum(t.{name}) AS {name}" for name in _SUMS)},
     coalesce(sum(t.requests) FILTER (WHERE t.reason <> ''), 0) AS without,
     coalesce(sum(t.with_usage) FILTER (WHERE price.model IS NOT NULL), 0) AS priced,
     coalesce(sum({_COST}), 0)::float8 AS cost,
-    vector_send(sum(t.added_histogram)) AS added,
-    vector_send(sum(t.first_byte_histogram)) AS first_byte
+    vector_send(sum(t.added_histogram)) AS added
 """
 _GROUPS = f"""
 SELECT grouping({", ".join(f"t.{name}" for name in GROUPINGS)}) AS level,
        {", ".join(f"t.{name}" for name in GROUPINGS)}, {_FIGURES}
-  FROM dashboard_trafficquarter t {_PRICED}
- WHERE {_SCOPE}
+  FROM {_PROMPTS} {_PRICED}
  GROUP BY GROUPING SETS ((), {", ".join(f"(t.{name})" for name in GROUPINGS)})
 """
+_TOTAL = f"SELECT {_FIGURES} FROM {_PROMPTS} {_PRICED}"
 _BUCKETS = f"""
 SELECT width_bucket(t.start, %(edges)s::timestamptz[]) - 1 AS bucket, {_FIGURES}
-  FROM dashboard_trafficquarter t {_PRICED}
- WHERE {_SCOPE}
+  FROM {_PROMPTS} {_PRICED}
  GROUP BY 1
 """
 # grouping() has a bit for each column, which is 0 for the column that is grouped by.
@@ -169,6 +172,11 @@ def read_groups(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Groups:
         rows.sort(key=lambda group: (-group[1].requests, str(group[0])))
         del rows[GROUPS_SHOWN:]
     return Groups(total, by)
+
+
+def read_total(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Traffic:
+    [row] = _rows(_TOTAL, {**wanted.parameters(), **_arrays(prices)})
+    return Traffic() if row["requests"] is None else _traffic(row)
 
 
 def read_buckets(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> list[Traffic]:
@@ -274,8 +282,7 @@ def _rows(query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _traffic(row: Mapping[str, Any]) -> Traffic:
     counted: dict[str, Any] = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
-    added, first_byte = _vector(row["added"]), _vector(row["first_byte"])
-    return Traffic(**counted, cost=row["cost"], added=added, first_byte=first_byte)
+    return Traffic(**counted, cost=row["cost"], added=_vector(row["added"]))
 
 
 def _vector(sent: bytes) -> Floats | None:

@@ -24,8 +24,9 @@ BY_TIME = by_moment("backtest", "created_at")
 
 BacktestStateName = Literal["running", "done", "cancelled"]
 ReasonName = Literal[
-    "", "purged", "encoder_changed", "engine_changed", "logged_before", "refused", "unavailable"
-]
+    "", "purged", "encoder_changed", "engine_changed", "logged_before", "question_not_kept", "refused",
+    "unavailable",
+]  # fmt: skip
 
 
 class BacktestOut(TypedDict):

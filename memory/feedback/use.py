@@ -8,7 +8,7 @@ from memory.feedback.models import ExternalMessage
 
 
 def answer_text(assembly: Assembly) -> str:
-    """Return the answer that was made with the assembly, in a conversation, elsewhere or through the gateway; "" if unknown."""
+    """Return the answer that was made with the assembly, wherever that was; "" if unknown or not kept."""
     answer = assembly.messages.filter(author=Author.ASSISTANT).first()
     if answer is not None:
         return answer.text

@@ -11,7 +11,7 @@ from typing import Any
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
-from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.questions import NOTES_READ
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import ContextConfig, Query, RecordDetail, RecordSummary, SpaceContext
@@ -32,6 +32,7 @@ class Reason(StrEnum):
     ENCODER_CHANGED = "encoder_changed"
     ENGINE_CHANGED = "engine_changed"
     LOGGED_BEFORE = "logged_before"
+    QUESTION_NOT_KEPT = "question_not_kept"
 
 
 class NotReplayable(Conflict):
@@ -129,6 +130,10 @@ def load_material(assembly: Assembly) -> Material:
     if payload is None or payload.givens is None:
         raise NotReplayable(
             Reason.LOGGED_BEFORE, "It was logged before what the engine was given was kept with it."
+        )
+    if NO_QUESTION_KEPT in payload.request:
+        raise NotReplayable(
+            Reason.QUESTION_NOT_KEPT, "Its question was not kept, as the space's policy says."
         )
     givens = unpack_givens(bytes(payload.givens))
     tokenizer = _tokenizer(assembly, givens)

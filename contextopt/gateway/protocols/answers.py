@@ -32,7 +32,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is read of an answer. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`."""
+    """An answer as far as it is read. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`."""
 
     usage: Usage = Usage()
     text: str = ""

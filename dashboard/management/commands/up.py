@@ -54,8 +54,7 @@ class Command(BaseCommand):
                 if ended := end_leftovers(settings.BASE_DIR):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
-                if gateway_runs():
-                    check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
+                check_gateway_port()
                 preparation.migrate_if_pending()
                 collect_static_files()
                 self._welcome()
@@ -195,6 +194,12 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
 def gateway_runs() -> bool:
     """Return whether the gateway has a port and an upstream. Without one, nothing could pass it."""
     return settings.GATEWAY_PORT is not None and bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
+
+
+def check_gateway_port() -> None:
+    """Check that the gateway can listen, if it runs. Raises: PortInUseError."""
+    if gateway_runs():
+        check_port(settings.GATEWAY_HOST, int(settings.GATEWAY_PORT or 0), gateway_port_remedy)
 
 
 def gateway_port_remedy(free: int) -> str:

@@ -25,7 +25,7 @@ from dashboard.pages.traffic.figures import (
     describe_effects,
 )
 from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
-from dashboard.rollups.traffic import TrafficFilter, read_buckets, read_groups, read_prices
+from dashboard.rollups.traffic import read_buckets, read_groups, read_prices, read_total
 
 TEMPLATE = "dashboard/traffic.html"
 PROMPTS_TEMPLATE = "dashboard/prompts.html"
@@ -45,6 +45,7 @@ def traffic(request: TeamRequest) -> HttpResponse:
         **_figures(request, form),
         **_connection(request),
         "policies": _policies(form),
+        "are_more": form.space_id is None and len(form.team_spaces) > SPACES_SHOWN,
         "first_space": next(iter(form.team_spaces), ""),
         "polls": polls + 1,
         "is_polling": polls < MAX_POLLS,
@@ -78,7 +79,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     wanted = form.to_filter(now)
     prices, links = read_prices(wanted), Links.of(form, wanted)
     groups = read_groups(wanted, prices)
-    before = read_groups(_before(wanted), prices).total
+    before = read_total(wanted.over(wanted.period.before()), prices)
     total, period = groups.total, wanted.period
     spaces = {space.pk: (slug, space.name) for slug, space in form.team_spaces.items()}
     found: dict[str, Any] = {"total": total, "period": period, "prompts_url": links.to()}
@@ -101,22 +102,22 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     }
 
 
-def _before(wanted: TrafficFilter) -> TrafficFilter:
-    return wanted.over(wanted.period.before())
-
-
 def _connection(request: TeamRequest) -> dict[str, Any]:
-    """Return the gateway's address, which is empty if it is off."""
-    port = settings.GATEWAY_PORT
+    """Return the gateway's address and its upstreams. Without an upstream it does not run."""
     host = settings.GATEWAY_HOST
     if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
         host = request.get_host().rpartition(":")[0] or request.get_host()
-    return {"gateway": f"http://{host}:{port}" if port else ""}
+    return {
+        "gateway": f"http://{host}:{settings.GATEWAY_PORT}" if settings.GATEWAY_PORT else "",
+        "has_openai": bool(settings.LLM_BASE_URL),
+        "has_anthropic": bool(settings.ANTHROPIC_BASE_URL),
+    }
 
 
 def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:
-    """Return the policies of the first spaces by name, the defaults for those without one."""
-    spaces = sorted(form.team_spaces.values(), key=lambda space: space.name.casefold())[:SPACES_SHOWN]
+    """Return the policies of the chosen space, or else of the first ones by name."""
+    chosen = [space for space in form.team_spaces.values() if form.space_id in {None, space.pk}]
+    spaces = sorted(chosen, key=lambda space: space.name.casefold())[:SPACES_SHOWN]
     found = GatewayPolicy.objects.in_bulk([space.pk for space in spaces])
     return [(space, found.get(space.pk) or GatewayPolicy(space=space)) for space in spaces]
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.models import Assembly, GatewayPolicy, Scope
 from tests import factories
 from tests.contextopt.gateway.conftest import Caller, said
@@ -134,6 +135,12 @@ def test_other_paths_pass_unlogged(caller: Caller, upstream: Upstream) -> None:
     assert [row.protocol for row in caller.logged()] == ["chat"]
 
 
+@pytest.mark.parametrize("path", ["/v2/models", "/v1/%2e%2e/admin", "/admin/", "/v1"])
+def test_only_paths_below_v1_are_served(caller: Caller, upstream: Upstream, path: str) -> None:
+    assert httpx2.get(f"{caller.address}{path}", headers=caller.headers).status_code == 404
+    assert upstream.got == []
+
+
 def test_key_is_needed(caller: Caller, upstream: Upstream) -> None:
     def ask(path: str, **headers: str) -> httpx2.Response:
         return httpx2.post(f"{caller.address}{path}", json={}, headers=headers)
@@ -227,14 +234,24 @@ def test_loops_are_refused(caller: Caller, upstream: Upstream) -> None:
     assert len(upstream.got) == 1
 
 
-def test_the_baseline_is_assembled_as_asked(caller: Caller, upstream: Upstream) -> None:
-    """The audited context is the one that the same question gets in insert mode."""
+def test_the_question_is_stored_only_if_it_is_kept(caller: Caller, upstream: Upstream) -> None:
+    asked = "Why was the mail late in Oslo?"
+    caller.chat(asked)
+    [row] = caller.logged()
+    assembly = Assembly.objects.select_related("payload", "space").get(pk=row.assembly_id)
+    assert assembly.actor == "key:test"
+    assert assembly.conversation == f"gateway:{row.conversation}"
+    assert asked not in json.dumps([assembly.payload.request, assembly.payload.ledger])
+    assert replay_assembly(assembly).reason == "question_not_kept"
+
+
+def test_a_kept_question_can_be_replayed(caller: Caller, upstream: Upstream) -> None:
+    GatewayPolicy.objects.create(space=caller.space, keep="question")
     caller.chat("Why was the mail late?")
     [row] = caller.logged()
-    assembly = Assembly.objects.get(pk=row.assembly_id)
-    assert assembly.actor == "key:test"
-    assert assembly.payload.request["query"] == "Why was the mail late?"
-    assert assembly.conversation == f"gateway:{row.conversation}"
+    assembly = Assembly.objects.select_related("payload", "space").get(pk=row.assembly_id)
+    assert assembly.payload.request["query"] == row.question == "Why was the mail late?"
+    assert replay_assembly(assembly).is_same
 
 
 def test_tool_turns_name_the_same_assembly(caller: Caller, upstream: Upstream) -> None:

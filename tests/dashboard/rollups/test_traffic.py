@@ -10,18 +10,32 @@ from django.db import connection
 
 from contextopt.models import Assembly, GatewayRequest, Space, Team
 from dashboard.kit.periods import custom_period
-from dashboard.models import ModelPrice, TrafficQuarter
+from dashboard.models import ModelPrice, TrafficDay, TrafficQuarter
 from dashboard.rollups.histograms import ASSEMBLY_MS
-from dashboard.rollups.traffic import Groups, TrafficFilter, read_buckets, read_groups, read_prices
+from dashboard.rollups.traffic import (
+    Groups,
+    TrafficFilter,
+    read_buckets,
+    read_groups,
+    read_prices,
+    read_total,
+)
 from tests import factories
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 PRICED = "priced-model"
+# Its days begin at a quarter to seven in the evening, UTC.
+ZONE = "Asia/Kathmandu"
+
+
+@pytest.fixture
+def team(db: None) -> Team:
+    return factories.make_team(time_zone=ZONE)
 
 
 def over(team: Team, **changes: Any) -> TrafficFilter:
-    period = custom_period(date(2026, 6, 9), date(2026, 6, 15), NOW, ZoneInfo("Asia/Kathmandu"))
+    period = custom_period(date(2026, 6, 9), date(2026, 6, 15), NOW, ZoneInfo(ZONE))
     return replace(TrafficFilter(team.pk, period), **changes)
 
 
@@ -74,6 +88,7 @@ def test_the_sums_are_the_rows(team: Team, space: Space) -> None:
 def test_groups_and_buckets_add_up_to_the_total(team: Team, space: Space) -> None:
     make_many(space)
     groups = read(over(team))
+    assert read_total(over(team), ()).requests == groups.total.requests
     for found in groups.by.values():
         assert sum(figures.requests for _, figures in found) == groups.total.requests
         assert [figures.requests for _, figures in found] == sorted(
@@ -174,10 +189,35 @@ def test_the_same_quarter_is_one_row(space: Space) -> None:
     assert sorted(TrafficQuarter.objects.values_list("requests", flat=True)) == [1, 5]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/New_York"])
+def test_days_are_quarters_added_up_in_the_teams_zone(team: Team, space: Space, zone: str) -> None:
+    Team.objects.filter(pk=team.pk).update(time_zone=zone)
+    make_many(space)
+    assert sum(TrafficDay.objects.values_list("requests", flat=True)) == 60
+    for row in TrafficDay.objects.all():
+        local = row.start.astimezone(ZoneInfo(zone))
+        assert (local.hour, local.minute) == (0, 0)
+        same = {name: getattr(row, name) for name in ("space_id", "key_id", "model", "mode", "reason")}
+        quarters = TrafficQuarter.objects.filter(
+            **same, start__gte=row.start, start__lt=row.start + timedelta(days=1)
+        )
+        for name in ("requests", "input_tokens", "cached_tokens", "failed"):
+            assert getattr(row, name) == sum(quarters.values_list(name, flat=True)), name
+
+
+def test_days_follow_a_change_of_zone(team: Team, space: Space) -> None:
+    Team.objects.filter(pk=team.pk).update(time_zone="UTC")
+    make_many(space)
+    Team.objects.filter(pk=team.pk).update(time_zone=ZONE)
+    assert {row.start.astimezone(ZoneInfo("Asia/Kathmandu")).hour for row in TrafficDay.objects.all()} == {0}
+    assert read(over(team)).total.requests == 60
+
+
 def test_a_deleted_space_takes_its_figures_along(team: Team, space: Space) -> None:
     make(space)
     space.delete()
     assert not TrafficQuarter.objects.exists()
+    assert not TrafficDay.objects.exists()
 
 
 def test_figures_take_one_query_each(team: Team, space: Space, django_assert_num_queries: Any) -> None:

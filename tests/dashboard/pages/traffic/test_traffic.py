@@ -35,8 +35,13 @@ def tile(html: str, slug: str) -> str:
     return html.split(f'id="tile-{slug}"')[1].split("</article>")[0]
 
 
-def test_an_empty_page_tells_how_to_begin(owner_client, space, settings):
+@pytest.fixture(autouse=True)
+def _gateway(settings: Any) -> None:
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "127.0.0.1", 8010
+    settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = "http://127.0.0.1:9"
+
+
+def test_an_empty_page_tells_how_to_begin(owner_client, space):
     html = page(owner_client)
     assert "No prompts have passed yet" in html
     assert '<pre id="openai-url">http://127.0.0.1:8010/v1</pre>' in html
@@ -48,6 +53,18 @@ def test_an_empty_page_tells_how_to_begin(owner_client, space, settings):
 def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "0.0.0.0", 9000
     assert "http://testserver:9000/v1" in page(owner_client)
+
+
+def test_a_protocol_without_a_provider_is_not_offered(owner_client, space, settings):
+    settings.ANTHROPIC_BASE_URL = ""
+    html = page(owner_client)
+    assert 'id="openai-url"' in html
+    assert 'id="anthropic-url"' not in html
+    assert "set <code>ANTHROPIC_BASE_URL</code> and restart" in html
+    settings.LLM_BASE_URL = ""
+    html = page(owner_client)
+    assert 'id="openai-url"' not in html
+    assert "it knows no provider" in html
 
 
 def test_a_gateway_that_is_off_says_so(owner_client, space, settings):
@@ -95,7 +112,7 @@ def test_what_insertion_would_have_done(owner_client, space):
     make(space, assembly=assembly, context_tokens=120)
     html = page(owner_client)
     assert "1 prompt would have got a context of 120 tokens on average" in html
-    assert "than the last 10 records" in html
+    assert "Where a saving counts, that is as much as the last 10 records." in html
 
 
 def test_prompts_that_could_not_be_logged_are_said(owner_client, team, space):
@@ -132,6 +149,17 @@ def test_filters_narrow_and_have_chips(owner_client, team, space):
     assert ">1<" in tile(html, "prompts").replace(" ", "")
     assert "Sales notes</strong>" in html
     assert "No prompts in this period" in page(owner_client, model="missing")
+
+
+def test_policies_are_those_of_the_first_spaces_or_of_the_chosen(owner_client, team, space):
+    for number in range(50):
+        factories.make_space(team, f"space-{number:02}", name=f"A {number:02}")
+    html = page(owner_client)
+    assert "The first 50 spaces." in html
+    assert "/traffic/spaces/support/" not in html
+    html = page(owner_client, space="support")
+    assert "/traffic/spaces/support/" in html
+    assert "/traffic/spaces/space-00/" not in html
 
 
 def test_the_list_shows_each_prompt_and_leads_to_its_context(owner_client, space):

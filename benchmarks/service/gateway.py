@@ -1,0 +1,218 @@
+"""The gateway over real HTTP: bytes that it changes, the time that it adds, and its memory."""
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+from django.conf import settings
+from django.core.management.base import OutputWrapper
+
+from benchmarks.corpus import generate_varied
+from benchmarks.figures import Figure, Sample, Section, at_least, at_most
+from benchmarks.service.prompts import PromptOutcome, PromptPlan
+from benchmarks.service.server import ServerError, free_port, start, stop, wait_for
+from benchmarks.spaces import describe_space, fill, say
+from contextopt.management.upkeep import make_searchable
+from contextopt.models import ApiKey, GatewayPolicy, GatewayRequest, Record, Scope, Space, Team
+from contextopt.search import registry
+from contextopt.spaces.spaces import create_space, delete_space
+from dashboard.management.commands.up import gateway_command
+
+SLUG = "behind-the-gateway"
+OPEN_STREAMS = 50
+STARTS_PER_SECOND = 20.0
+MANY_STREAMS = 200
+BAR_AUDIT_MS = 15.0
+BAR_INSERT_MS = 40.0
+BAR_INSERTED = 0.99
+BAR_GROWTH_MB = 30.0
+WARM_REQUESTS = 500
+QUESTION_WORDS = 6
+SEED = 31
+_CONDITIONS = (
+    "Upstream, clients and their clock are one process; the gateway is another, started as by `up`. The "
+    "time added to the first byte is the client's wait less the upstream's own, so it includes both ways "
+    "over loopback. Varied requests are of all three protocols, with odd text, number spellings and chunk "
+    "borders; request and answer are compared byte by byte. Streams write a chunk every 100 ms. Each is a "
+    "conversation of its own with one earlier turn."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The running process and the ports of both sides."""
+
+    port: int
+    upstream_port: int
+    process: psutil.Process
+
+    def memory_mb(self) -> float:
+        processes = [self.process, *self.process.children(recursive=True)]
+        return float(sum(each.memory_info().rss for each in processes)) / 2**20
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[Gateway]:
+    """Run the gateway, and stop it afterwards."""
+    port, upstream_port = free_port(), free_port()
+    base = f"http://127.0.0.1:{upstream_port}"
+    command = [str(port) if part == str(settings.GATEWAY_PORT) else part for part in gateway_command()]
+    environment = {"LLM_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base}
+    with tempfile.TemporaryDirectory() as folder:
+        running = start(command, Path(folder) / "gateway.log", environment)
+        try:
+            wait_for(port, running)
+            yield Gateway(port, upstream_port, psutil.Process(running.pid))
+        finally:
+            stop([running])
+
+
+def measure_gateway(team: Team, *, records: int, requests: int, seconds: float) -> Section:
+    space, questions = _space(team, records)
+    _, secret = ApiKey.objects.create_with_secret(
+        team=team, name="gateway", scope=Scope.WRITE, space_ids=[space.pk]
+    )
+    try:
+        with _serving() as gateway:
+            figures = [
+                *_varied(gateway, secret, questions, requests),
+                *_streams(gateway, secret, questions, seconds),
+                *_many(gateway, secret, questions),
+            ]
+        GatewayPolicy.objects.create(space=space, mode="insert")
+        with _serving() as gateway:
+            figures += _inserts(gateway, secret, questions, seconds)
+        logged = GatewayRequest.objects.filter(space=space).count()
+    finally:
+        ApiKey.objects.filter(team=team, name="gateway").delete()
+        delete_space(space=Space.objects.get(pk=space.pk))
+    notes = (_CONDITIONS, f"The space has {records:,} records. {logged:,} requests were logged.")
+    return Section("Gateway", tuple(figures), notes)
+
+
+def _space(team: Team, records: int) -> tuple[Space, list[str]]:
+    space = create_space(team=team, data=describe_space(SLUG), actor="benchmarks")
+    fill(space, generate_varied(records, seed=SEED, until=datetime.now(UTC)))
+    with Path(os.devnull).open("w") as sink:
+        make_searchable(OutputWrapper(sink), registry.get("record"), space.pk)
+    rng = random.Random(SEED)
+    notes = Record.objects.filter(space=space, deleted_at=None).values_list("notes", flat=True)[:200]
+    return space, [" ".join(rng.sample(text.split(), QUESTION_WORDS)) for text in notes]
+
+
+def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) -> list[Figure]:
+    say(f"{requests:,} varied requests")
+    _run(_plan(gateway, secret, questions, "varied", WARM_REQUESTS))
+    before = gateway.memory_mb()
+    outcome = _run(_plan(gateway, secret, questions, "varied", requests))
+    growth = gateway.memory_mb() - before
+    changed = outcome.changed_bytes
+    bar = at_most(0, changed, "0 changed")
+    flat = at_most(BAR_GROWTH_MB, growth, f"≤ {BAR_GROWTH_MB:g} MB")
+    return [
+        Figure("audit, varied requests: changed in either direction", "requests", requests, changed, bar=bar),
+        Figure("audit, varied requests: memory after them", "MB more", requests, growth, bar=flat),
+        Figure("audit, varied requests: memory of the gateway", "MB", requests, gateway.memory_mb()),
+    ]
+
+
+def _streams(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
+    say(f"{OPEN_STREAMS} streams, directly and audited")
+    plan = _paced(gateway, secret, questions, seconds)
+    direct = _run(replace(plan, port=gateway.upstream_port))
+    outcome = _run(plan)
+    sample = Sample(tuple(outcome.added_ms))
+    bar = at_most(BAR_AUDIT_MS, sample.p95, f"p95 ≤ {BAR_AUDIT_MS:g} ms")
+    return [
+        Figure.of("the same streams without a gateway: loopback alone", Sample(tuple(direct.added_ms))),
+        Figure.of(f"audit, {_load(outcome)}: time added to the first byte", sample, bar=bar),
+    ]
+
+
+def _inserts(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
+    say(f"{OPEN_STREAMS} streams, insert")
+    _run(_plan(gateway, secret, questions, "varied", 50))
+    outcome = _run(_paced(gateway, secret, questions, seconds))
+    sample = Sample(tuple(outcome.added_ms))
+    share = outcome.statuses.get("inserted", 0) / len(sample.values)
+    bar = at_most(BAR_INSERT_MS, sample.p95, f"p95 ≤ {BAR_INSERT_MS:g} ms")
+    enough = at_least(BAR_INSERTED, share, f"≥ {BAR_INSERTED:.0%}")
+    others = {name: number for name, number in outcome.statuses.items() if name != "inserted"}
+    what = "insert: prompts with their context" + (f" (others: {others})" if others else "")
+    return [
+        Figure.of(f"insert, {_load(outcome)}: time added to the first byte", sample, bar=bar),
+        Figure(what, "share", len(sample.values), share, bar=enough),
+    ]
+
+
+def _many(gateway: Gateway, secret: str, questions: list[str]) -> list[Figure]:
+    say(f"{MANY_STREAMS} streams at once")
+    plan = _plan(
+        gateway,
+        secret,
+        questions,
+        "streams",
+        MANY_STREAMS,
+        per_second=STARTS_PER_SECOND * 2,
+        stream_seconds=8.0,
+    )
+    outcome = _run(plan)
+    complete = len(outcome.added_ms) - outcome.changed_bytes
+    bar = at_least(MANY_STREAMS, complete, "all")
+    what = f"audit, {outcome.most_open} streams open at once: complete and unchanged"
+    return [Figure(what, "streams", MANY_STREAMS, complete, bar=bar)]
+
+
+def _paced(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> PromptPlan:
+    return _plan(
+        gateway, secret, questions, "streams", round(STARTS_PER_SECOND * seconds),
+        per_second=STARTS_PER_SECOND, stream_seconds=OPEN_STREAMS / STARTS_PER_SECOND,
+    )  # fmt: skip
+
+
+def _load(outcome: PromptOutcome) -> str:
+    return f"{STARTS_PER_SECOND:g} starts a second, up to {outcome.most_open} streams open"
+
+
+def _plan(
+    gateway: Gateway,
+    secret: str,
+    questions: list[str],
+    mode: str,
+    requests: int,
+    *,
+    per_second: float = 0.0,
+    stream_seconds: float = 0.0,
+) -> PromptPlan:
+    return PromptPlan(
+        mode=mode, port=gateway.port, upstream_port=gateway.upstream_port, key=secret, questions=questions,
+        requests=requests, per_second=per_second, stream_seconds=stream_seconds,
+    )  # fmt: skip
+
+
+def _run(plan: PromptPlan) -> PromptOutcome:
+    """Let another process run the plan. It is stopped with this one if this one is interrupted."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(asdict(plan), file)
+        file.flush()
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.service.prompts", file.name],
+            cwd=settings.BASE_DIR,
+            stdout=subprocess.PIPE,
+            timeout=1_200,
+        )
+    if done.returncode != 0:
+        raise ServerError("the process that sends prompts failed; its error is above")
+    outcome = PromptOutcome(**json.loads(done.stdout))
+    if outcome.failures:
+        raise ServerError(f"{len(outcome.failures)} requests failed: {'; '.join(outcome.failures[:5])}")
+    return outcome

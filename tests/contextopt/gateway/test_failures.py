@@ -1,0 +1,282 @@
+"""What fails, and when: upstreams, clients, the gateway and the database. No prompt is broken by us."""
+
+import collections
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+from django.db import connection
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from contextopt.gateway.admission import load_admission
+from contextopt.gateway.conversations import Conversation
+from contextopt.gateway.models import Mode, Protocol
+from contextopt.gateway.passages import Passage, RequestJob
+from contextopt.gateway.protocols.reading import read_chat
+from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
+from contextopt.people.models import hash_key
+from tests import factories
+from tests.concurrency import wait_until
+from tests.contextopt.gateway.conftest import (
+    PROCESSES,
+    Caller,
+    Process,
+    database,
+    free_port,
+    gateway_process,
+    said,
+)
+from tests.gateway_upstream import Upstream, chat_events, respond_well, stream
+
+CHAT = "/v1/chat/completions"
+ASKED = {"model": "m", "stream": True, "messages": said("Why is the queue stuck?")}
+
+
+def opened(caller: Caller, **options: Any) -> Any:
+    address = f"{caller.address}{CHAT}"
+    return httpx2.stream("POST", address, json=ASKED, headers=caller.headers, **{"timeout": 20, **options})
+
+
+@pytest.mark.parametrize("is_chunked", [True, False])
+def test_an_upstream_that_breaks_off(caller: Caller, upstream: Upstream, is_chunked: bool) -> None:
+    """The client sees what it would see without us: the beginning, then the end of the connection."""
+    events = chat_events()
+    upstream.respond = lambda _: stream(events, is_cut=True, is_chunked=is_chunked)
+    parts: list[bytes] = []
+    with opened(caller) as response, pytest.raises(httpx2.RemoteProtocolError):
+        collections.deque((parts.append(chunk) for chunk in response.iter_raw()), maxlen=0)
+    got = b"".join(parts)
+    assert got == b"".join(events[: len(events) // 2])
+    [row] = caller.logged()
+    assert (row.outcome, row.status_code, row.input_tokens) == ("broken", 200, None)
+    assert row.answer_bytes == len(got)
+
+
+def test_a_client_that_leaves(caller: Caller, upstream: Upstream) -> None:
+    """The upstream learns of it, so it can stop generating."""
+    upstream.respond = lambda _: stream(chat_events() * 200, pause_seconds=0.05)
+    before = upstream.left
+    with opened(caller) as response:
+        next(response.iter_raw())
+    wait_until(lambda: upstream.left > before)
+    assert caller.logged()[0].outcome == "abandoned"
+
+
+def test_an_upstream_that_hangs(caller: Caller, upstream: Upstream) -> None:
+    upstream.respond = lambda _: stream([], is_silent=True)
+    with pytest.raises(httpx2.ReadTimeout), opened(caller, timeout=1.0):
+        pass
+    [row] = caller.logged()
+    assert (row.outcome, row.status_code, row.first_byte_ms) == ("abandoned", None, None)
+
+
+def test_each_chunk_passes_when_it_comes(caller: Caller, upstream: Upstream) -> None:
+    upstream.respond = lambda _: stream([b"data: 1\n\n", b"data: 2\n\n"], pause_seconds=0.6)
+    with opened(caller) as response:
+        chunks = response.iter_raw()
+        begun = time.monotonic()
+        assert next(chunks) == b"data: 1\n\n"
+        first = time.monotonic()
+        assert next(chunks) == b"data: 2\n\n"
+        assert time.monotonic() - first > 0.3
+    assert first - begun < 0.5
+
+
+def test_a_client_that_sends_half_a_request(caller: Caller, upstream: Upstream) -> None:
+    host, port = caller.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        lines = (
+            f"POST {CHAT} HTTP/1.1",
+            "Host: x",
+            f"X-Contextopt-Key: {caller.secret}",
+            "Content-Length: 99",
+        )
+        client.sendall("\r\n".join([*lines, "", '{"model"']).encode())
+    caller.chat("Hi")
+    assert len(upstream.got) == 1
+
+
+@pytest.fixture
+def own(caller: Caller, upstream: Upstream, tmp_path: Path) -> Iterator[tuple[Process, Caller, Upstream]]:
+    """A gateway that may be killed, with an upstream that may be stopped."""
+    process = gateway_process(upstream, tmp_path)
+    process.start()
+    yield process, Caller(caller.space, caller.secret, process.address), upstream
+    process.stop()
+
+
+def test_no_upstream_answers(caller: Caller, upstream: Upstream, tmp_path: Path) -> None:
+    process = gateway_process(upstream, tmp_path, LLM_BASE_URL=f"http://127.0.0.1:{free_port()}/v1")
+    process.environment["ANTHROPIC_BASE_URL"] = ""
+    process.start()
+    try:
+        own = Caller(caller.space, caller.secret, process.address)
+        refused = own.chat("Hi")
+        assert (refused.status_code, refused.json()["error"]["type"]) == (502, "api_error")
+        assert caller.logged()[0].outcome == "unreachable"
+        unset = own.post("/v1/messages", {"messages": said("Hi")})
+        assert unset.status_code == 502
+        assert "ANTHROPIC_BASE_URL" in unset.json()["error"]["message"]
+    finally:
+        process.stop()
+
+
+class Load:
+    """Threads that send prompts with texts of their own, and note what came back."""
+
+    def __init__(self, caller: Caller, threads: int = 4) -> None:
+        self.caller = caller
+        self.sent: list[str] = []
+        self.answered: list[str] = []
+        self.refused: list[str] = []
+        self._ends = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, thread: int) -> None:
+        number = 0
+        while not self._ends.is_set():
+            number += 1
+            text = f"Question {number} of {thread}?"
+            self.sent.append(text)
+            try:
+                response = self.caller.send(CHAT, {"model": "m", "messages": said(text)}, {})
+            except httpx2.TransportError:
+                self.refused.append("gateway away")
+                time.sleep(0.05)
+                continue
+            if response.status_code == 200:
+                self.answered.append(text)
+            else:
+                self.refused.append(f"{response.status_code} {response.text}")
+            time.sleep(0.02)
+
+    def end(self) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def test_the_gateway_is_killed(own: tuple[Process, Caller, Upstream]) -> None:
+    process, caller, _ = own
+    GatewayPolicy.objects.create(space=caller.space, mode="insert")
+    load = Load(caller)
+    try:
+        for _ in range(2):
+            time.sleep(1.5)
+            os.killpg(process.running.pid, signal.SIGKILL)
+            process.running.wait()
+            process.start()
+        done = len(load.answered)
+        wait_until(lambda: len(load.answered) > done + 20)
+    finally:
+        load.end()
+    # Only requests at work in the moment of the kill failed, and those sent while nothing listened.
+    assert set(load.refused) == {"gateway away"}
+    last = load.answered[-1]
+    wait_until(lambda: GatewayRequest.objects.filter(question_hash=digest(last)).exists())
+    _assert_logged_once(caller, load)
+
+
+def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
+    _, caller, _ = own
+    _, other = factories.make_key(caller.space.team, Scope.WRITE, "other")
+    load = Load(caller)
+    try:
+        wait_until(lambda: len(load.answered) > 20)
+        with outage():
+            # Remembered keys need the database again after five seconds.
+            time.sleep(7)
+            done = len(load.answered)
+            wait_until(lambda: len(load.answered) > done + 20)
+            refused = caller.send(CHAT, {}, {"X-Contextopt-Key": other})
+            assert refused.status_code == 503
+    finally:
+        load.end()
+    assert load.refused == []
+    assert len(load.answered) == len(load.sent)
+    wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
+    _assert_logged_once(caller, load)
+
+
+def test_the_upstream_is_stopped(caller: Caller, tmp_path: Path) -> None:
+    """Requests fail while it is away, as they would without us, and pass again afterwards."""
+    upstream = Upstream(port=free_port())
+    with upstream:
+        process = gateway_process(upstream, tmp_path)
+        process.start()
+        load = Load(Caller(caller.space, caller.secret, process.address), threads=2)
+        wait_until(lambda: len(load.answered) > 10)
+    try:
+        time.sleep(0.5)
+        with Upstream(respond_well, port=upstream.port):
+            done = len(load.answered)
+            wait_until(lambda: len(load.answered) > done + 10)
+            load.end()
+    finally:
+        load.end()
+        process.stop()
+    assert load.refused
+    assert all(refused.startswith("502 ") for refused in load.refused)
+    wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
+    _assert_logged_once(caller, load)
+
+
+def digest(text: str) -> str:
+    return read_chat(b'{"messages":[{"role":"user","content":"%s"}]}' % text.encode()).turns[0].digest
+
+
+def _assert_logged_once(caller: Caller, load: Load) -> None:
+    rows = GatewayRequest.objects.filter(team=caller.space.team)
+    logged = list(rows.values_list("question_hash", flat=True))
+    assert len(set(logged)) == len(logged)
+    assert set(logged) <= {digest(text) for text in load.sent}
+    named = [one for one in rows.values_list("assembly_id", flat=True) if one is not None]
+    assert len(set(named)) == len(named)
+
+
+@contextmanager
+def outage() -> Iterator[None]:
+    """Close the gateways' connections to the database, and let them open no new ones."""
+    name = connection.settings_dict["NAME"]
+    allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    beside_it = make_conninfo(database(), dbname="postgres", application_name="outage")
+    with psycopg.connect(beside_it, autocommit=True) as beside:
+        beside.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+        beside.execute(end, [PROCESSES])
+        try:
+            yield
+        finally:
+            beside.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
+
+
+@pytest.mark.django_db
+def test_a_second_try_writes_nothing_twice() -> None:
+    team = factories.make_team()
+    space = factories.make_space(team)
+    factories.make_record(space)
+    _, secret = factories.make_key(team, Scope.WRITE)
+    admission = load_admission(hash_key(secret), "")
+    assert admission is not None
+    prompt = read_chat(b'{"model":"m","messages":[{"role":"user","content":"Why?"}]}')
+    passage = Passage(admission, Protocol.CHAT, prompt=prompt, drawn_id=10**9, is_new_question=True)
+    passage.conversation = Conversation("c" * 64, Mode.AUDIT)
+    for _ in range(2):
+        RequestJob(passage).write()
+    # As when the process learned nothing of the first try's success.
+    passage.plan = passage.conversation.plan = None
+    RequestJob(passage).write()
+    [row] = GatewayRequest.objects.all()
+    assert (Assembly.objects.count(), row.assembly_id) == (1, 10**9)
