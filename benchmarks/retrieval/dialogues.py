@@ -27,12 +27,20 @@ class Turn:
     @property
     def line(self) -> str:
         """Return the turn as the product renders a record with whole notes."""
-        return f"{self.frame}{unbroken(self.text)}\n"
+        return self.line_after(self.frame)
 
     @property
     def frame(self) -> str:
         """Return the beginning of the line, before the text."""
         return line_frame(self.speaker, TURN_TYPE, self.said_at, ())
+
+    @property
+    def bare_frame(self) -> str:
+        """Return the beginning of the line as others would write it."""
+        return f"{self.speaker}: "
+
+    def line_after(self, frame: str) -> str:
+        return f"{frame}{unbroken(self.text)}\n"
 
     @property
     def said(self) -> str:

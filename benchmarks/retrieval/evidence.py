@@ -1,6 +1,7 @@
 """How much of a question's evidence a context shows, by the product's own rule.
 
-Where a set gives no answers, the tokens of the evidence count instead.
+Where a set gives no answers, the tokens of the evidence count instead, in two ways: of the lines as they are
+in the context, and of what was said alone.
 """
 
 from collections.abc import Mapping
@@ -14,21 +15,27 @@ from contextopt.engine.quality.evidence import Evidence, shows_evidence
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context's text, and the line of each turn in it, by id."""
+    """A context's text, and the line of each turn in it, by id. Lines begin as ours do, or bare."""
 
     text: str
     lines: Mapping[str, str]
+    is_bare: bool = False
+
+    def frame(self, turn: Turn) -> str:
+        return turn.bare_frame if self.is_bare else turn.frame
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One context's recall and precision, 0 to 1 each, its tokens, and whether it holds no turn.
 
-    A context without turns has a precision of 0.
+    A context without turns has a precision of 0. `said` is the recall of what was said alone, without the
+    beginnings of lines; it equals `recall` if the set gives answers.
     """
 
     kind: str
     recall: float
+    said: float
     precision: float
     tokens: int
     is_empty: bool
@@ -37,25 +44,34 @@ class Measured:
 def measure_context(dialogue: Dialogue, question: Question, context: Context, budget: int) -> Measured:
     turns = {turn.id: turn for turn in dialogue.turns if turn.id in question.evidence}
     shown = {turn_id: line for turn_id, line in context.lines.items() if turn_id in turns}
-    recall = _share_by_id(question, turns, shown) if question.answer else _share(turns, shown, budget)
+    frames = {turn_id: context.frame(turn) for turn_id, turn in turns.items()}
+    if question.answer:
+        recall = said = _share_by_id(question, turns, frames, shown)
+    else:
+        lines = {turn_id: turn.line_after(frames[turn_id]) for turn_id, turn in turns.items()}
+        recall = _share(lines, shown, budget)
+        texts = {turn_id: line.removeprefix(frames[turn_id]).strip() for turn_id, line in shown.items()}
+        said = _share({turn_id: turn.text for turn_id, turn in turns.items()}, texts, budget)
     precision = len(shown) / len(context.lines) if context.lines else 0.0
-    return Measured(question.kind, recall, precision, count_tokens(context.text), not context.lines)
+    return Measured(question.kind, recall, said, precision, count_tokens(context.text), not context.lines)
 
 
-def _share_by_id(question: Question, turns: Mapping[str, Turn], shown: Mapping[str, str]) -> float:
+def _share_by_id(
+    question: Question, turns: Mapping[str, Turn], frames: Mapping[str, str], shown: Mapping[str, str]
+) -> float:
     counted = sum(
-        shows_evidence(Evidence(turn.text, turn.frame), shown.get(turn.id), question.answer)
+        shows_evidence(Evidence(turn.text, frames[turn.id]), shown.get(turn.id), question.answer)
         for turn in turns.values()
     )
     return counted / len(turns)
 
 
-def _share(turns: Mapping[str, Turn], shown: Mapping[str, str], budget: int) -> float:
-    """Return the tokens of the evidence's lines shown, of those that could fit into the budget."""
-    total = sum(_tokens(turn.line) for turn in turns.values())
+def _share(whole: Mapping[str, str], shown: Mapping[str, str], budget: int) -> float:
+    """Return the tokens shown of the evidence, of those that could fit into the budget."""
+    total = sum(map(_tokens, whole.values()))
     return min(1.0, sum(map(_tokens, shown.values())) / min(total, budget))
 
 
 @cache
-def _tokens(line: str) -> int:
-    return count_tokens(line)
+def _tokens(text: str) -> int:
+    return count_tokens(text)

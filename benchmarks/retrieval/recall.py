@@ -7,9 +7,10 @@ The others rank the same turns, with the same lines and budgets.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.test import override_settings
 
@@ -37,6 +38,8 @@ from contextopt.spaces.spaces import create_space, delete_space
 BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"
 ADAPTIVE = "Contextopt, adaptive"
+WITHOUT_TOPICS = "without topics"
+BARE = ", bare lines"
 VARIANT_TOKENS = 2_000
 """Budget at which the variants are measured."""
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -47,18 +50,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without recency": {"recency_weight": 0},
     "records of any length": {"record_tokens": "all"},
 }
-"""Our settings without one part each, and the adaptive budget: what is given with the request."""
+"""Our settings without one part each, and the adaptive budget: what is given with the request.
+
+Topics need the positions of turns in their thread, so the variant without topics asks a space without them.
+"""
 
 _CONDITIONS = (
     "The share of a question's evidence in the context, averaged over questions. A turn counts if the "
-    "context shows at least half of the answer's content words that the turn holds; for QMSum, which has no "
-    "answers, the evidence's tokens count, of those that could fit. Precision is the share of the turns in "
-    "a context that are evidence. Questions that the conversation does not answer are left out. Default "
-    "settings with the given budget."
+    "context shows at least half of the answer's content words that the turn holds. QMSum has no answers, so "
+    "the tokens of the evidence's lines count, of those that could fit, and in a second figure the tokens of "
+    "what was said alone, of those that could fit. Precision is the share of the turns in a context that are "
+    "evidence. Questions that the conversation does not answer are left out. Default settings with the given "
+    "budget."
 )
 _OTHERS = (
-    "The others take the best of their ranking while they fit. bm25s has its defaults, embeddings are "
-    "compared exactly, and the fusion combines these two with k = 60."
+    "The others take the best of their ranking while they fit, with our lines and with bare ones: a name, a "
+    "colon and the text. bm25s has its defaults, embeddings are compared exactly, the fusion combines these "
+    "two with k = 60, and the smoothed fusion spreads it over the turns around by a normal distribution with "
+    "a deviation of 16 turns."
 )
 
 
@@ -72,6 +81,7 @@ class Kind:
     bars: Mapping[str, tuple[float, ...]]
     adaptive: tuple[float, float]
     """The recall that an adaptive budget may lose, and the most of the fixed budget's tokens it may take."""
+    has_topics: bool = False
 
 
 KINDS = (
@@ -83,9 +93,10 @@ KINDS = (
         (0.015, 0.70),
     ),
     Kind("BEAM", "beam-", (1_000, 2_000, 4_000, 8_000), {BUNDLED: (0.48, 0.54, 0.62, 0.70)}, (0.02, 0.90)),
-    Kind("QMSum", "qmsum-", (450, 1_000), {BUNDLED: (0.40, 0.48)}, (0.02, 0.90)),
+    Kind("QMSum", "qmsum-", (450, 1_000), {BUNDLED: (0.40, 0.48)}, (0.02, 0.90), has_topics=True),
 )
 
+type _Asked = tuple[str, Space, int, dict[str, Any]]
 type Results = dict[tuple[str, int], list[Measured]]
 
 
@@ -104,7 +115,7 @@ def measure_recall(
     team: Team, paths: Sequence[Path], *, models: Sequence[str], mem0: Path | None, recount: Recount
 ) -> Section:
     dialogues = [dialogue for path in paths for dialogue in load_dialogues(path)]
-    spaces = {dialogue.name: _import(team, dialogue) for dialogue in dialogues}
+    spaces = {dialogue.name: _Spaces.of(team, dialogue) for dialogue in dialogues}
     figures: list[Figure] = []
     notes = [_CONDITIONS, _OTHERS]
     for model in models:
@@ -115,8 +126,9 @@ def measure_recall(
                 notes += _measure(run, own, spaces)
                 figures += _figures(run)
                 notes += _describe_kinds(run)
-    for space in spaces.values():
-        delete_space(space=space)
+    for each in spaces.values():
+        for space in each.all:
+            delete_space(space=space)
     return Section("Recall: what a context for a question holds", tuple(figures), tuple(dict.fromkeys(notes)))
 
 
@@ -130,11 +142,35 @@ def use_model(spaces: Sequence[Space]) -> None:
         count_words(records, space.pk)
 
 
-def _import(team: Team, dialogue: Dialogue) -> Space:
-    slug = f"dialogue-{dialogue.name.lower()}"
+class _Spaces(NamedTuple):
+    """A dialogue as a space, and if it may have topics, as one whose records have no positions."""
+
+    placed: Space
+    unplaced: Space | None
+
+    @classmethod
+    def of(cls, team: Team, dialogue: Dialogue) -> "_Spaces":
+        rows = [row_of(turn) for turn in dialogue.turns]
+        placed = _import(team, dialogue, "placed", rows)
+        if not _kind(dialogue).has_topics:
+            return cls(placed, None)
+        unplaced = [row.model_copy(update={"position": None}) for row in rows]
+        return cls(placed, _import(team, dialogue, "unplaced", unplaced))
+
+    @property
+    def all(self) -> list[Space]:
+        return [space for space in self if space is not None]
+
+
+def _kind(dialogue: Dialogue) -> Kind:
+    return next(kind for kind in KINDS if dialogue.name.startswith(kind.prefix))
+
+
+def _import(team: Team, dialogue: Dialogue, form: str, rows: Sequence[RecordIn]) -> Space:
+    slug = f"dialogue-{dialogue.name.lower()}-{form}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
-    upsert_records(space=space, rows=[row_of(turn) for turn in dialogue.turns], actor="benchmarks")
+    upsert_records(space=space, rows=rows, actor="benchmarks")
     return space
 
 
@@ -152,10 +188,10 @@ def row_of(turn: Turn) -> RecordIn:
     )
 
 
-def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, Space]) -> Iterator[str]:
+def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, _Spaces]) -> Iterator[str]:
     """Ask everyone every question. Yield notes on rivals that cannot run, and one for each conversation."""
     with override_settings(EMBEDDING_MODEL=run.model):
-        use_model([spaces[dialogue.name] for dialogue in dialogues])
+        use_model([space for dialogue in dialogues for space in spaces[dialogue.name].all])
         rivals, notes = load_rivals(configured_embedder(), run.mem0)
         yield from notes
         for dialogue in dialogues:
@@ -171,13 +207,14 @@ def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, Spac
             yield f"{run.model}, {dialogue.name}, {len(asked)} questions: {_describe(results)}."
 
 
-def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, space: Space) -> None:
-    asked = [(OURS, budget, {}) for budget in run.kind.budgets]
-    asked += [(name, VARIANT_TOKENS, changes) for name, changes in VARIANTS.items()]
-    if VARIANT_TOKENS not in run.kind.budgets:
-        asked.append((OURS, VARIANT_TOKENS, {}))
+def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, spaces: _Spaces) -> None:
+    fixed = dict.fromkeys((*run.kind.budgets, VARIANT_TOKENS))
+    asked: list[_Asked] = [(OURS, spaces.placed, budget, {}) for budget in fixed]
+    asked += [(name, spaces.placed, VARIANT_TOKENS, changes) for name, changes in VARIANTS.items()]
+    if spaces.unplaced:
+        asked += [(WITHOUT_TOPICS, spaces.unplaced, budget, {}) for budget in fixed]
     for question in dialogue.questions:
-        for name, budget, changes in asked:
+        for name, space, budget, changes in asked:
             request = AssemblyIn(
                 space=space.slug,
                 query=question.text,
@@ -201,13 +238,15 @@ def _ask(
 ) -> None:
     tokenizer = get_tokenizer(ENCODING)
     title = header(SpaceContext(dialogue.name, "", (), ()))
-    lines = [turn.line for turn in dialogue.turns]
-    for question, ranking in zip(dialogue.questions, rankings, strict=True):
-        for budget in run.kind.budgets:
+    forms = {name: [turn.line for turn in dialogue.turns]}
+    forms[name + BARE] = [turn.line_after(turn.bare_frame) for turn in dialogue.turns]
+    for (form, lines), budget in product(forms.items(), run.kind.budgets):
+        for question, ranking in zip(dialogue.questions, rankings, strict=True):
             taken = fill_room(lines, ranking, header=title, budget_tokens=budget, tokenizer=tokenizer)
             text = f"{title}\n{''.join(lines[place] for place in taken)}"
-            context = Context(text, {dialogue.turns[place].id: lines[place] for place in taken})
-            results[name, budget].append(measure_context(dialogue, question, context, budget))
+            shown = {dialogue.turns[place].id: lines[place] for place in taken}
+            context = Context(text, shown, is_bare=form != name)
+            results[form, budget].append(measure_context(dialogue, question, context, budget))
 
 
 def _describe(results: Results) -> str:
@@ -230,7 +269,8 @@ def _describe_kinds(run: _Run) -> Iterator[str]:
         tokens = fmean(each.tokens for each in measured)
         empty = sum(each.is_empty for each in measured)
         yield (
-            f"{run.kind.name}, {run.model}, {budget:,} tokens, {name}: precision {precision:.3f}, "
+            f"{run.kind.name}, {run.model}, {budget:,} tokens, {name}: recall {_recall(measured):.3f}, "
+            f"of what was said {fmean(each.said for each in measured):.3f}, precision {precision:.3f}, "
             f"{tokens:,.0f} tokens, {empty} empty; {shares}."
         )
 

@@ -9,11 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from contextopt.engine.text.lexical import stem
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.search.embedders import get_embedder
 
 FUSION_K = 60
+SMOOTHED_TURNS = 16
+"""The smoothed fusion spreads a turn's worth by a normal distribution with this deviation."""
 MEM0_SCRIPT = Path(__file__).with_name("mem0search.py")
 MEM0_SECONDS = 1_800
 
@@ -39,10 +43,11 @@ def load_rivals(model: str, mem0: Path | None) -> tuple[list[Rival], list[str]]:
     try:
         importlib.import_module("bm25s")
     except ModuleNotFoundError:
-        notes.append("bm25s is not installed, so it and the fusion with it were left out.")
+        notes.append("bm25s is not installed, so it and the fusions with it were left out.")
     else:
         found.append(Rival("bm25s", by_words))
         found.append(Rival("reciprocal rank fusion", partial(fused, model=model)))
+        found.append(Rival("smoothed fusion", partial(smoothed, model=model)))
     found.insert(2, Rival("embeddings alone", partial(by_meaning, model=model)))
     if mem0:
         found.append(Rival("mem0, infer=False", partial(by_mem0, model=model, python=mem0)))
@@ -89,12 +94,31 @@ def fused(texts: Sequence[str], questions: Sequence[str], *, model: str) -> list
     return [_fuse(words, meaning) for words, meaning in pairs]
 
 
+def smoothed(texts: Sequence[str], questions: Sequence[str], *, model: str) -> list[Ranking]:
+    """Fuse both, and let the texts before and after a good one count."""
+    pairs = zip(by_words(texts, questions), by_meaning(texts, questions, model=model), strict=True)
+    apart = np.arange(3 * SMOOTHED_TURNS, -3 * SMOOTHED_TURNS - 1, -1) / SMOOTHED_TURNS
+    spread = np.exp(-0.5 * apart**2)
+    reach = len(spread) // 2
+    found = []
+    for words, meaning in pairs:
+        worth = _worth(words, meaning)
+        wide = np.convolve([worth[place] for place in range(len(texts))], spread)[reach : reach + len(texts)]
+        found.append([int(place) for place in (-wide).argsort(kind="stable")])
+    return found
+
+
 def _fuse(words: Ranking, meaning: Ranking) -> Ranking:
+    worth = _worth(words, meaning)
+    return sorted(worth, key=lambda place: (-worth[place], place))
+
+
+def _worth(words: Ranking, meaning: Ranking) -> dict[int, float]:
     worth = dict.fromkeys(words, 0.0)
     for ranking in (words, meaning):
         for rank, place in enumerate(ranking, start=1):
             worth[place] += 1 / (FUSION_K + rank)
-    return sorted(worth, key=lambda place: (-worth[place], place))
+    return worth
 
 
 def by_mem0(texts: Sequence[str], questions: Sequence[str], *, model: str, python: Path) -> list[Ranking]:

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from django.db import connection
 
 from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
+from contextopt.assemblies.leads import about_subject, look_up_dated, without_authors
 from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, QUESTION_NOT_EMBEDDED
 from contextopt.engine import (
     ContextConfig,
@@ -24,7 +26,7 @@ from contextopt.engine import (
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
-from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions, without_names
+from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions
 from contextopt.engine.prompts.relevance import (
     NEIGHBOUR_REACH,
     TOPIC_WEIGHT,
@@ -45,10 +47,7 @@ from contextopt.search.hybrid import (
     Leads,
     SearchFilters,
     Target,
-    look_up,
-    look_up_meaning,
     rate,
-    with_meaning_of,
 )
 from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array, one_snapshot
@@ -71,7 +70,7 @@ BYTES_PER_TOKEN = 4
 # LoCoMo, a third of it is known for questions about another dialogue.
 KNOWN_SHARE = 0.75
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
-LEAST_IN_TOPIC = 2 / 3
+LEAST_IN_TOPIC = 3 / 5
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
@@ -97,20 +96,21 @@ def load_for_question(
     wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
     searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
-    leads = _look_up(target, asked, mentions if config.date_weight else None, searched, base.counts)
+    leads = look_up_dated(target, asked, mentions if config.date_weight else None, searched, base.counts)
     best_cosine, window = leads.best_cosine, DateRange.ending_at(now, config.window_in_force)
     known = _load_known(space_id, {*leads.ids, *(record.id for record in base.records)}, window, tokenizer)
     if config.who_weight:
-        leads = _without_names(leads, known.people, searched, base.counts)
+        leads = without_authors(leads, known.people, searched, base.counts)
         known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
-    # A pinned record is a candidate regardless of date.
-    anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-    # Rate all leads by words and by meaning before any of them lends. One deleted meanwhile is no candidate.
-    matches = known.live(rate(anywhere, known.summaries))
-    own = own_relevances(relevances(matches), config)
-    led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}
-    topics = Topics(led, known.places)
-    is_relevant = _is_relevant(leads, best_cosine, topics)
+    rated = _Rated.of(leads, known, config)
+    is_relevant = _is_relevant(leads, best_cosine, rated.topics)
+    people = known.people if config.who_weight else {}
+    subject = about_subject(leads, people, searched, base.counts) if rated.topics else leads
+    if subject is not leads:
+        leads = subject
+        known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
+        rated = _Rated.of(leads, known, config)
+    anywhere, matches, own, topics = rated
     lenders = _lenders(own, topics, known, config, max(LENDERS_MIN, searched // LENDING))
     threads = _threads(space_id, lenders)
     beside = {record_id for thread in threads for record_id in thread}
@@ -135,26 +135,6 @@ def load_for_question(
     )
 
 
-def _look_up(
-    target: Target, asked: SearchQuery, mentions: Mentions | None, limit: int, counts: FilterCounts
-) -> Leads:
-    """Return the best of all records in the window, and the best of the days that the question names."""
-    leads = look_up(target, asked, limit=limit, passing=counts.filtered)
-    days = mentions and mentions.range()
-    if not days:
-        return leads
-    window = target.filters
-    first = max(filter(None, (days.start, window.date_from, DATE_MIN)))
-    last = min(filter(None, (days.end, window.date_to)))
-    if first > last:
-        return leads
-    within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
-    dated = look_up(within, asked, limit=DEPTH_MIN)
-    return replace(
-        leads, lexical={**leads.lexical, **dated.lexical}, cosines={**leads.cosines, **dated.cosines}
-    )
-
-
 def _is_relevant(leads: Leads, best_cosine: float | None, topics: Topics) -> bool:
     """Return whether the best lead is as similar to the question as answers usually are, or the space knows
     the question's words.
@@ -172,24 +152,6 @@ def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarni
         yield QUESTION_NOT_EMBEDDED
     if not is_relevant:
         yield NO_RECORD_IS_RELEVANT
-
-
-def _without_names(
-    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
-) -> Leads:
-    """Look for the meaning of the question without the names of the leads' authors, which count as `who`.
-
-    Otherwise everything that a person says seems close to every question with their name.
-    """
-    question = leads.query.text
-    authors = {name for row in leads.ids for name in people.get(row, ())}
-    names = sorted(name for name in authors if name.lower() in question.lower())
-    if not names or leads.query.vector is None:
-        return leads
-    query = with_meaning_of(leads.query, without_names(question, names))
-    return (
-        leads if query is leads.query else look_up_meaning(leads, query, limit=limit, passing=counts.filtered)
-    )
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
@@ -287,6 +249,28 @@ class _Known:
     @property
     def dates(self) -> dict[int, datetime]:
         return {record_id: record.date for record_id, record in self.summaries.items()}
+
+
+class _Rated(NamedTuple):
+    """The leads without filters, the parts of all candidates found so far, their own relevances, and the
+    topics among the leads.
+    """
+
+    anywhere: Leads
+    matches: dict[int, Match]
+    own: dict[int, float]
+    topics: Topics
+
+    @classmethod
+    def of(cls, leads: Leads, known: _Known, config: ContextConfig) -> "_Rated":
+        """Rate all leads by words and by meaning before any of them lends."""
+        # A pinned record is a candidate regardless of date.
+        anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
+        # One deleted meanwhile is no candidate.
+        matches = known.live(rate(anywhere, known.summaries))
+        own = own_relevances(relevances(matches), config)
+        led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}
+        return cls(anywhere, matches, own, Topics(led, known.places))
 
 
 def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer) -> _Known:

@@ -43,6 +43,18 @@ def test_without_an_answer_tokens_count_of_those_that_fit() -> None:
     assert measure(both[0], answer="", budget=20) == (1.0, 1.0)
 
 
+def test_what_was_said_counts_alone_too_without_an_answer() -> None:
+    question = Question("What was said?", "meeting", "", frozenset({"D1:1", "D1:2"}))
+    dialogue = Dialogue("d", (BOUGHT, GREETED), (question,))
+    line = f"{GREETED.frame}Good …\n"
+    ours = measure_context(dialogue, question, Context(line, {GREETED.id: line}), 100)
+    assert 0 < ours.said < ours.recall
+    bare = GREETED.line_after(GREETED.bare_frame)
+    assert bare == "Bob: Good to hear from you.\n"
+    whole = measure_context(dialogue, question, Context(bare, {GREETED.id: bare}, is_bare=True), 5)
+    assert (whole.recall, whole.said) == (1.0, 1.0)
+
+
 def test_an_empty_context_has_neither() -> None:
     assert measure() == (0.0, 0.0)
 

@@ -1,0 +1,76 @@
+"""Leads for a question: the best matches of all records, of its days, and of what it asks about."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from contextopt.engine.prompts.mentions import Mentions, subject_of, without_names
+from contextopt.engine.prompts.values import FilterCounts
+from contextopt.limits import DATE_MIN
+from contextopt.search.hybrid import (
+    Leads,
+    Query,
+    SearchFilters,
+    Target,
+    look_up,
+    look_up_meaning,
+    with_meaning_of,
+)
+from contextopt.search.words import read_lexemes
+
+DATED_LEADS = 30
+"""Look up this many of the days that a question names."""
+
+
+def look_up_dated(
+    target: Target, asked: Query, mentions: Mentions | None, limit: int, counts: FilterCounts
+) -> Leads:
+    """Return the best of all records in the window, and the best of the days that the question names."""
+    leads = look_up(target, asked, limit=limit, passing=counts.filtered)
+    days = mentions and mentions.range()
+    if not days:
+        return leads
+    window = target.filters
+    first = max(filter(None, (days.start, window.date_from, DATE_MIN)))
+    last = min(filter(None, (days.end, window.date_to)))
+    if first > last:
+        return leads
+    within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
+    dated = look_up(within, asked, limit=DATED_LEADS)
+    return replace(
+        leads, lexical={**leads.lexical, **dated.lexical}, cosines={**leads.cosines, **dated.cosines}
+    )
+
+
+def _named(leads: Leads, people: Mapping[int, tuple[str, ...]]) -> list[str]:
+    """Return the names of the leads' authors that the question may have."""
+    question = leads.query.text.lower()
+    return sorted({name for row in leads.ids for name in people.get(row, ()) if name.lower() in question})
+
+
+def about_subject(
+    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
+) -> Leads:
+    """Look for the subject of the question alone, by words and by meaning."""
+    question, names = leads.query.text, _named(leads, people)
+    subject = subject_of(question)
+    if subject == question:
+        return leads
+    worded = replace(leads.query, lexemes=read_lexemes(subject))
+    query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
+    return look_up(leads.target, query, limit=limit, passing=counts.filtered)
+
+
+def without_authors(
+    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
+) -> Leads:
+    """Look for the meaning of the question without the names of the leads' authors, which count as `who`.
+
+    Otherwise everything that a person says seems close to every question with their name.
+    """
+    question, names = leads.query.text, _named(leads, people)
+    if not names or leads.query.vector is None:
+        return leads
+    query = with_meaning_of(leads.query, without_names(question, names))
+    return (
+        leads if query is leads.query else look_up_meaning(leads, query, limit=limit, passing=counts.filtered)
+    )
