@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory', '0009_backtests'),
+        ('memory', '0010_backtest_costs'),
     ]
 
     operations = [
