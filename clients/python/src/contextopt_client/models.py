@@ -46,6 +46,7 @@ class AssemblyDetail(TypedDict):
     allocation: AllocationOut
     as_of: str
     assembly_ms: float
+    cacheable_tokens: int | None
     cached_tokens: int | None
     carried_tokens: int
     compression_ratio: float | None
@@ -436,6 +437,7 @@ class PlacementOut(TypedDict):
     the conversation's last one.
     """
 
+    cacheable_tokens: int
     cached_tokens: int
     in_sight: list[int]
     name: str
