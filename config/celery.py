@@ -52,7 +52,8 @@ def broker_options(broker_url: str) -> dict[str, object]:
             else {},
         }
     return {
-        "broker_url": "pgmq://",
+        # The transport warns about an address without a host, but connects by `conn_string`.
+        "broker_url": "pgmq://localhost",
         "broker_transport_options": {
             # libpq's own form, because the transport's URL parser drops a socket's ?host=.
             "conn_string": make_conninfo(**settings.DATABASE_PARAMS),
