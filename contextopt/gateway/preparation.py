@@ -28,7 +28,7 @@ from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
 # More would only share the interpreter, and each context would take longer.
-THREADS = 3
+THREADS = 2
 # More prompts than this at once would only wait for the threads until their time is over.
 COMPOSING_MAX = 64
 # A smaller prompt is read at once: handing it to a thread takes as long.
@@ -48,6 +48,8 @@ class Preparation:
     log: Log
     conversations: Conversations = field(default_factory=Conversations)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "gateway-contexts"))
+    # Apart from the others, which may wait for the database.
+    _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-reading"))
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
     _composing: int = 0
@@ -96,7 +98,7 @@ class Preparation:
         try:
             if len(body) <= READ_AT_ONCE_BYTES:
                 return reader(body)
-            return await in_thread(self._pool, reader, body)
+            return await in_thread(self._readers, reader, body)
         except UnreadablePromptError:
             return None
 
