@@ -13,6 +13,7 @@ from django.urls import reverse
 from contextopt.models import Assembly, ContextConfig, Role, Space, Team
 from dashboard.models import ModelPrice, UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
+from dashboard.pages.overview.figures import read_series
 from dashboard.pages.overview.overview import MAX_POLLS
 from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
@@ -343,10 +344,16 @@ def test_money_is_by_the_price_of_the_day(owner_client: Client, logged: Space) -
     assert "≈ $8.40" in html_of(owner_client)
 
 
-def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
-    wanted = ask(logged.team)
+@pytest.mark.parametrize(("range_name", "queries"), [("24h", 1), ("14d", 1), ("30d", 0), ("90d", 0)])
+def test_the_month_goes_on_as_its_last_week(
+    range_name: str, queries: int, logged: Space, django_assert_num_queries
+) -> None:
+    wanted = ask(logged.team, range_name)
     ModelPrice.objects.create(model="", dollars_per_million=Decimal(10_000))
-    month = project_month(wanted, NOW)
+    series = read_series(wanted)
+    with django_assert_num_queries(queries):
+        # The days of a page that shows the whole month suffice.
+        month = project_month(series, wanted, NOW)
     # 100 tokens a day from the 1st to the 15th at noon, then 15.5 more days.
     assert month.so_far.tokens == 1_500
     assert month.projected.tokens == 1_500 + 1_550
@@ -355,7 +362,8 @@ def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
 
 def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
     log_row(space, NOW - timedelta(minutes=1))
-    month = project_month(ask(space.team), NOW)
+    wanted = ask(space.team)
+    month = project_month(read_series(wanted), wanted, NOW)
     assert month.projected.tokens == month.so_far.tokens == 100
     assert month.projected.dollars is None
 
