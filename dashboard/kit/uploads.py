@@ -1,7 +1,6 @@
-"""Opens uploaded files as commands open files on disk."""
+"""Reads uploaded files as commands read files on disk."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
@@ -12,15 +11,14 @@ from contextopt.spaces.importing import UnusableSource, open_input
 FIELD = "file"
 
 
-@contextmanager
-def open_upload(form: forms.Form) -> Iterator[BinaryIO]:
-    """Open the form's file, decompressed if needed. If it cannot be read at all, the form gets an error."""
+def read_upload(form: forms.Form, read: Callable[[BinaryIO], object]) -> None:
+    """Pass the form's file to `read`, decompressed if needed. If it is unusable, the form gets an error."""
     with NamedTemporaryFile() as file:
         for chunk in form.cleaned_data[FIELD].chunks():
             file.write(chunk)
         file.flush()
         try:
             with open_input(file.name) as stream:
-                yield stream
+                read(stream)
         except UnusableSource as error:
             form.add_error(FIELD, str(error).replace(file.name, "The file"))

@@ -177,7 +177,7 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "cards": build_cards(compared, _places(form, series, rows), changes),
         "tiles": [
             *build_tiles(series.total, before.total, rows),
-            month_tile(project_month(wanted, now)),
+            month_tile(project_month(series, wanted, now)),
         ],
         "cost": _cost(wanted, series, before, rows) if series.total.contexts else None,
         "panels": _panels(data),

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import connection
 
 from dashboard.kit.periods import custom_period
+from dashboard.pages.overview.figures import Series
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 RATE_DAYS = 7
@@ -19,6 +21,14 @@ class MonthProjection:
     projected: int
 
 
+class _Known(NamedTuple):
+    """The tokens saved in the month so far and in the last full days, and the first of those with assemblies."""
+
+    month: int
+    week: int
+    first: datetime | None
+
+
 _MONTH = """
     SELECT coalesce(sum(tokens_saved) FILTER (WHERE start >= %(month)s), 0)::bigint,
            coalesce(sum(tokens_saved) FILTER (WHERE start >= %(week)s AND start < %(today)s), 0)::bigint,
@@ -27,21 +37,40 @@ _MONTH = """
 """
 
 
-def project_month(wanted: FigureFilter, now: datetime) -> MonthProjection:
-    """Project the month that contains `now`, in the team's time zone, in one query."""
-    zone = wanted.period.zone
-    today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+def project_month(series: Series, wanted: FigureFilter, now: datetime) -> MonthProjection:
+    """Project the month that contains `now`, in the team's time zone, in one query.
+
+    Without a query, if the page's own days reach back far enough.
+    """
+    today = now.astimezone(wanted.period.zone).replace(hour=0, minute=0, second=0, microsecond=0)
     month, week = today.replace(day=1), today - timedelta(days=RATE_DAYS)
     next_month = (month + timedelta(days=32)).replace(day=1)
-    period = custom_period(min(month, week).date(), today.date(), now, zone)
+    period = series.period
+    is_covered = period.step == "day" and period.start <= min(month, week) and now < period.edges[-1]
+    known = _known_sums(series, month, week, today) if is_covered else _read_sums(wanted, month, week, now)
+    measured = (today.date() - known.first.astimezone(period.zone).date()).days if known.first else 0
+    days_left = (next_month.date() - today.date()).days - (now - today) / timedelta(days=1)
+    share = days_left / measured if measured > 0 else 0.0
+    return MonthProjection(known.month, round(known.month + known.week * share))
+
+
+def _known_sums(series: Series, month: datetime, week: datetime, today: datetime) -> _Known:
+    days = [(bucket.start, figures) for bucket, figures in series.rows if figures.assemblies]
+    last = [(start, figures) for start, figures in days if week <= start]
+    return _Known(
+        sum(figures.tokens_saved for start, figures in days if month <= start),
+        sum(figures.tokens_saved for start, figures in last if start < today),
+        last[0][0] if last else None,
+    )
+
+
+def _read_sums(wanted: FigureFilter, month: datetime, week: datetime, now: datetime) -> _Known:
+    today = week + timedelta(days=RATE_DAYS)
+    period = custom_period(min(month, week).date(), today.date(), now, wanted.period.zone)
     asked = wanted.over(period)
     with connection.cursor() as cursor:
         cursor.execute(
             _MONTH.format(rows=rollup_rows(asked)),
             {**rollup_parameters(asked), "month": month, "week": week, "today": today},
         )
-        tokens, week_tokens, first = cursor.fetchone()
-    measured = (today.date() - first.astimezone(zone).date()).days if first else 0
-    days_left = (next_month.date() - today.date()).days - (now - today) / timedelta(days=1)
-    share = days_left / measured if measured > 0 else 0.0
-    return MonthProjection(tokens, round(tokens + week_tokens * share))
+        return _Known(*cursor.fetchone())

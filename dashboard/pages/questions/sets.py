@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.contrib import messages
 from django.db.models import Count, QuerySet
@@ -17,7 +17,7 @@ from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.kit.uploads import open_upload
+from dashboard.kit.uploads import read_upload
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
 from memory.questions.evaluations import last_evaluation, newest_first, request_and_begin, settings_key
@@ -248,9 +248,12 @@ def set_import(request: TeamRequest, set_id: int) -> HttpResponse:
 def _import(request: TeamRequest, found: QuestionSet, form: QuestionsUploadForm) -> dict[str, Any] | None:
     """Import the file's questions; return None, with an error in the form, if it cannot be read at all."""
     report, ignored = ImportReport(), set[str]()
-    with open_upload(form) as stream:
+
+    def read(stream: BinaryIO) -> None:
         rows = read_file(stream, form.cleaned_data["file"].name, format="jsonl")
-        ignored |= import_questions(question_set=found, rows=rows, actor=request.actor, report=report)
+        ignored.update(import_questions(question_set=found, rows=rows, actor=request.actor, report=report))
+
+    read_upload(form, read)
     if form.errors:
         return None
     shown = report.to_json()["rejected"][:REJECTIONS_SHOWN]

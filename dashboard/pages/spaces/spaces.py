@@ -1,6 +1,6 @@
 """Spaces: what may enter a prompt, and what would."""
 
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -21,7 +21,7 @@ from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
-from dashboard.kit.uploads import open_upload
+from dashboard.kit.uploads import read_upload
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
 from dashboard.pages.start import QUESTION
@@ -184,7 +184,10 @@ def _report_json(report: ImportReport) -> dict[str, Any]:
 def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:
     """Import the file's rows; return None, with an error in the form, if the file cannot be read at all."""
     report = ImportReport()
-    with open_upload(form) as stream:
+
+    def read(stream: BinaryIO) -> None:
         rows = read_file(stream, form.cleaned_data["file"].name)
         import_rows(space=found, rows=rows, actor=request.actor, report=report)
+
+    read_upload(form, read)
     return None if form.errors else report

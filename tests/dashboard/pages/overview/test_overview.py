@@ -12,6 +12,7 @@ from django.urls import reverse
 from contextopt.models import Assembly, ContextConfig, Role, Space, Team
 from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
+from dashboard.pages.overview.figures import read_series
 from dashboard.pages.overview.overview import MAX_POLLS
 from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
@@ -318,9 +319,15 @@ def test_filters_offer_what_was_seen_and_what_is_chosen(owner_client: Client, lo
         assert option in html
 
 
-def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
-    wanted = ask(logged.team)
-    month = project_month(wanted, NOW)
+@pytest.mark.parametrize(("range_name", "queries"), [("24h", 1), ("14d", 1), ("30d", 0), ("90d", 0)])
+def test_the_month_goes_on_as_its_last_week(
+    range_name: str, queries: int, logged: Space, django_assert_num_queries
+) -> None:
+    wanted = ask(logged.team, range_name)
+    series = read_series(wanted)
+    with django_assert_num_queries(queries):
+        # The days of a page that shows the whole month suffice.
+        month = project_month(series, wanted, NOW)
     # 100 tokens a day from the 1st to the 15th at noon, then 15.5 more days.
     assert month.so_far == 1_500
     assert month.projected == 1_500 + 1_550
@@ -328,7 +335,8 @@ def test_the_month_goes_on_as_its_last_week(logged: Space) -> None:
 
 def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
     log_row(space, NOW - timedelta(minutes=1))
-    month = project_month(ask(space.team), NOW)
+    wanted = ask(space.team)
+    month = project_month(read_series(wanted), wanted, NOW)
     assert month.projected == month.so_far == 100
 
 
