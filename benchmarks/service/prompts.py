@@ -20,7 +20,7 @@ NOISE = ("ø", "\u2028", "😀", '"', "\\", "1.0e3", "\ud83d", "\t", "工", "é"
 
 @dataclass(frozen=True, slots=True)
 class PromptPlan:
-    """What to send. `mode` is varied (many requests, bytes compared) or streams (opened at a steady pace)."""
+    """The requests to send. `mode` is varied (bytes are compared) or streams (opened at a steady pace)."""
 
     mode: str
     port: int

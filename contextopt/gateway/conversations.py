@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Conversation:
-    """What is remembered of a conversation. `mode` is that of its requests."""
+    """A conversation as far as it is remembered. `mode` is that of its requests."""
 
     name: str
     mode: Mode

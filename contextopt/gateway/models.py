@@ -37,7 +37,7 @@ class Protocol(models.TextChoices):
 
 
 class Outcome(models.TextChoices):
-    """What became of a request upstream. An answer may be an error of the provider's, with its status."""
+    """The end of a request upstream. An answer may be an error of the provider's, with its status."""
 
     ANSWERED = "answered", "Answered"
     UNREACHABLE = "unreachable", "Not reachable"

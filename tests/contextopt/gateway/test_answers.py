@@ -1,4 +1,4 @@
-"""What is read from answers: the provider's usage, and the text where it is kept."""
+"""Answers are read for the provider's usage, and for the text where it is kept."""
 
 import gzip
 import random

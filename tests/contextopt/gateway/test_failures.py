@@ -1,4 +1,4 @@
-"""What fails, and when: upstreams, clients, the gateway and the database. No prompt is broken by us."""
+"""Upstreams, clients, the gateway and the database fail, and no prompt is broken by us."""
 
 import collections
 import os

@@ -22,7 +22,7 @@ from config.embedded import postgres
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import workers
+from dashboard.management.commands.up import programs, workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
@@ -224,3 +224,14 @@ def test_what_waits_for_a_model_has_a_worker_of_its_own(
     settings.LLM_BASE_URL = endpoint
     commands = {program.name: list(program.command) for program in workers()}
     assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("upstream", "port", "runs"),
+    [("http://127.0.0.1:9/v1", 8010, True), ("", 8010, False), ("x", None, False)],
+)
+def test_the_gateway_runs_with_an_upstream_and_a_port(
+    settings: Any, upstream: str, port: int | None, runs: bool
+) -> None:
+    settings.LLM_BASE_URL, settings.ANTHROPIC_BASE_URL, settings.GATEWAY_PORT = upstream, "", port
+    assert ("gateway" in [program.name for program in programs("127.0.0.1", 8000, 1, jobs=False)]) is runs
