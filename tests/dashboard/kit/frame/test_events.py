@@ -97,7 +97,7 @@ async def open_page(user: User) -> OpenPage:
     return page
 
 
-def test_a_page_hears_of_its_teams_assemblies_and_votes(space: Space, owner: User) -> None:
+def test_a_page_hears_of_its_teams_assemblies_votes_and_prompts(space: Space, owner: User) -> None:
     async def story() -> None:
         page = await open_page(owner)
         made = await sync_to_async(factories.make_assembly)(space)
@@ -109,6 +109,8 @@ def test_a_page_hears_of_its_teams_assemblies_and_votes(space: Space, owner: Use
             rater="user:olga",
         )
         assert await page.read_until("\n\n") == "event: votes\ndata: \n\n"
+        await sync_to_async(factories.make_gateway_request)(space)
+        assert await page.read_until("\n\n") == "event: traffic\ndata: \n\n"
         await page.close()
 
     run(story)

@@ -111,7 +111,7 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, space: Spac
         counts.append(len(queries))
         # Texts and ledgers are long: the list must not read them.
         assert not any('"ledger"' in query["sql"] or '"text"' in query["sql"] for query in queries)
-    assert counts == [9, 9]
+    assert counts == [10, 10]
 
 
 def test_a_row_shows_the_question_who_asked_and_the_votes(
@@ -352,7 +352,7 @@ def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
             # thumbs, titles, the answer's text in Chat or elsewhere, the next step of the guided start
             page_of(owner_client, result.id)
         counts.append(len(queries))
-    assert counts == [14, 14]
+    assert counts == [15, 15]
 
 
 # Empty contexts
