@@ -22,7 +22,7 @@ class MonthProjection:
 
 
 class _Known(NamedTuple):
-    """The tokens saved in the month so far and in the last full days, and the first of those with assemblies."""
+    """The tokens saved in the month and in the last full days, and the first of those with assemblies."""
 
     month: int
     week: int
