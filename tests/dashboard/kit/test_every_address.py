@@ -54,6 +54,7 @@ PAGES = {
     "question_sets": False,
     "backtests": False,
     "backtest": True,
+    "backtest_csv": True,
     "question_set": True,
     "question": True,
     "question_records": True,

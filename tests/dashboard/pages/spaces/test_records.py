@@ -100,7 +100,7 @@ def test_a_record_of_another_space_is_not_here(owner_client: Client, record: Rec
 def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
     """Return the listed assemblies with the record's outcome in each, and the question."""
     html = client.get(url_of(record)).content.decode()
-    cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td.*?>(.*?)</td><td class="words">(.*?)</td>', html)
+    cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td class="words">(.*?)<br>(.*?)</td>', html)
     return [(number, strip_tags(f"{outcome}; {question}")) for number, outcome, question in cells]
 
 
@@ -112,10 +112,10 @@ def test_a_record_lists_the_assemblies_that_kept_or_dropped_it(
     pinned = make_record(space, pinned=True)
     dropped = make_assembly(space, max_records=1).id
     assert outcomes(owner_client, record) == [
-        (str(dropped), "dropped over the record limit; none"),
+        (str(dropped), "dropped over the record limit; no question"),
         (str(kept), "kept; Why is the queue &lt;stuck&gt;?"),
     ]
-    assert outcomes(owner_client, pinned) == [(str(dropped), "kept; none")]
+    assert outcomes(owner_client, pinned) == [(str(dropped), "kept; no question")]
 
 
 def test_only_the_newest_assemblies_are_listed(owner_client: Client, space: Space, record: Record) -> None:
