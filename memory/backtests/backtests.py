@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from contextopt.assemblies.replay.cost import replayed_sizes
 from contextopt.assemblies.replay.inputs import ReplayIn
-from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.replay.replay import Replay, replay_assembly, shown_records
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, ContextoptError, ServiceUnavailable
 from contextopt.jobs import run_after_commit
@@ -184,7 +184,7 @@ def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[
     if again.result is None:
         return {"reason": str(again.reason), "message": again.message}
     tokens = again.result.certificate.total_tokens
-    before = set(row.assembly.payload.ledger["order"])
+    before = set(shown_records(row.assembly.payload))
     after = (before | set(again.added)) - set(again.removed)
     return {
         "tokens_after": tokens,

@@ -7,7 +7,7 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from contextopt.assemblies.ledgers import pack_entries
-from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
 from contextopt.assemblies.replay.reach import Reached, decide_otherwise
@@ -46,15 +46,14 @@ class Replay:
     @property
     def added(self) -> list[int]:
         """The ids of the records that enter now and did not then, in rank order."""
-        before = set(self.assembly.payload.ledger["order"])
+        before = shown_records(self.assembly.payload)
         return [record_id for record_id in self._kept() if record_id not in before]
 
     @property
     def removed(self) -> list[int]:
-        """The ids of the records that entered then and do not now, in the order of the text."""
-        order: list[int] = self.assembly.payload.ledger["order"]
-        after = set(self._kept())
-        return [record_id for record_id in order if self.result and record_id not in after]
+        """The ids of the records that entered then and do not now, in rank order."""
+        before, after = shown_records(self.assembly.payload), set(self._kept())
+        return [record_id for record_id in before if self.result and record_id not in after]
 
     def _kept(self) -> list[int]:
         return [entry["id"] for entry in self.result.entries if entry["kept"]] if self.result else []
@@ -74,6 +73,12 @@ class Replay:
             "looked_up": self.looked_up,
         }
         return answer if self.reason is None else answer | {"reason": self.reason, "message": self.message}
+
+
+def shown_records(payload: AssemblyPayload) -> dict[int, None]:
+    """Return the ids of the records that the reader saw, in the text or an earlier block, in rank order."""
+    kept = [entry["id"] for entry in payload.entries if entry["kept"]]
+    return dict.fromkeys([*kept, *payload.ledger["order"]])
 
 
 def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:

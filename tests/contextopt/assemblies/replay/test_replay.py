@@ -105,6 +105,21 @@ def test_each_context_of_a_conversation_comes_out_the_same_again(space: Space, p
         assert verify_assembly(logged(result.id).payload) == []
 
 
+def test_what_is_in_sight_neither_enters_nor_leaves(space: Space) -> None:
+    for number in range(3):
+        make_record(space, title=f"Note {number}", date=NOW)
+    first = make_assembly(space, placement="append", conversation="c-1")
+    new = make_record(space, title="Brand new", date=NOW)
+    second = make_assembly(space, placement="append", conversation="c-1", in_sight=[first.id])
+    assert second.outcome.order == (new.pk,)
+    again = replay(second.id)
+    assert (again.added, again.removed) == ([], [])
+    assert again.to_json()["added"] == []
+    # The caller holds the earlier block, so its records stay whatever the limit.
+    fewer = replay(second.id, settings={"max_records": 1})
+    assert (fewer.added, fewer.removed) == ([], [])
+
+
 def test_a_changed_hash_shows(space: Space) -> None:
     """Rows are immutable, so the text is what changes: an edit that raised no version."""
     record = make_record(space)
