@@ -39,7 +39,7 @@ def cut_history(prompt: Prompt, limit: int, count: Callable[[str], int]) -> froz
     """
     starts = [turn.item for turn in prompt.turns]
     turns = [range(first, after) for first, after in pairwise(starts)]
-    # What was said before the first user text goes with the first turn.
+    # Anything before the first user text belongs to the first turn.
     if turns:
         turns[0] = range(turns[0].stop)
     spoken = [[at for at in turn if not prompt.items[at].is_system] for turn in turns]

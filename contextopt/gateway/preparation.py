@@ -127,7 +127,7 @@ class Preparation:
         work.add_done_callback(self._end_composing)
         await asyncio.wait([work], timeout=LIMIT_SECONDS)
         if not work.done():
-            # What has not begun is dropped. A thread at work goes on, and its context is not used.
+            # Work that has not started is cancelled. A running thread finishes, but its context is not used.
             work.cancel()
             passage.reason = Reason.TIMEOUT
             return body

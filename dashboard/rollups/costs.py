@@ -28,7 +28,7 @@ _SHOWN = f"""
      WHERE team_id = %(team)s AND prompts > 0
      GROUP BY 1, 2
 """
-# What is in no rollup yet is left out, as are days that wait to be measured again.
+# Assemblies not yet in a rollup are left out, and so are days that wait to be measured again.
 _LOGGED = """
     SELECT (a.created_at AT TIME ZONE %(zone)s)::date AS day, a.model, sum(a.prompt_tokens)::bigint AS tokens,
            sum(a.cached_tokens)::bigint AS cached, sum(a.cacheable_tokens)::bigint AS cacheable

@@ -114,7 +114,7 @@ _PROMPTS = f"""(
      WHERE t.team_id = %(team_id)s AND t.start >= %(days_end)s AND t.start < %(until)s {_CONDITIONS}
 ) AS t"""
 _MODELS = f"SELECT DISTINCT t.model FROM {_PROMPTS} WHERE t.with_usage > 0"
-# What the provider did not report as cached is priced in full.
+# Tokens that the provider did not report as cached are priced in full.
 _COST = """
     ((t.input_tokens - t.cached_tokens - t.cache_write_tokens) * price.full_price
      + t.cached_tokens * price.read_price + t.cache_write_tokens * price.write_price) / 1e6

@@ -9,7 +9,7 @@ from typing import Any
 
 from contextopt.gateway.protocols.spans import Span
 
-# What is under these names is no text for the model, or an image or a file of unknown size in tokens.
+# Values under these names are not text for the model, or are images or files of unknown token size.
 _NO_TEXT = frozenset({
     "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "data", "url", "image_url", "file_data",
     "file_id", "signature", "encrypted_content", "media_type", "status", "detail", "format", "cache_control",

@@ -157,7 +157,7 @@ class PromptsForm(_Narrowed):
 
     def _holds(self) -> list[str]:
         given = self.cleaned_data
-        # What broke off is among the failed, so quarters without any can be skipped.
+        # Broken-off requests count as failed, so quarters without failures can be skipped.
         failed = "failed" if given["outcome"] not in {"", Outcome.ANSWERED} else ""
         return [name for name in (given["context"], given["cached"], failed) if name]
 
