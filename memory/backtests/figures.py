@@ -39,7 +39,7 @@ class BacktestFigures:
     evidence_kept: int = 0
     lost: int = 0
     gained: int = 0
-    # Of a context's tokens.
+    # Tokens per context.
     median_before: float | None = None
     median_after: float | None = None
 
