@@ -67,7 +67,10 @@ def address(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def _others(own: psycopg.Connection) -> int:
     """Return how many sessions processes still hold. The tests' database is dropped only without any."""
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()"
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()"
+    )
     [row] = own.execute(asked, [PROCESSES])
     return int(row[0])
 
