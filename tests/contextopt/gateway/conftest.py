@@ -114,7 +114,8 @@ def process(
     # One connection asks all the time: those just closed are counted for a moment.
     with psycopg.connect(database(), autocommit=True) as own:
         asked = (
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()"
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()"
         )
         wait_until(lambda: not own.execute(asked, [PROCESSES]).fetchone()[0])
 

@@ -18,7 +18,7 @@ from memory.feedback.votes import give_feedback
 from tests import factories
 from tests.concurrency import in_own_loop
 
-SECONDS = 5.0
+SECONDS = 20.0
 
 
 @pytest.fixture
