@@ -1,4 +1,4 @@
-"""What a prompt of the chat holds: the context, what was said before, and where each stands."""
+"""A chat prompt: the context, the earlier messages, and the place of each."""
 
 from datetime import timedelta
 from itertools import pairwise
