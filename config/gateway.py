@@ -8,14 +8,15 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
+from config import decider  # noqa: E402
 from config.embedded.pulses import start_pulse  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
 
-# Threads that decide on contexts give way to the loop that passes chunks on, more often than by default.
+# Threads give way to the loop that passes chunks on, more often than by default.
 sys.setswitchinterval(0.0005)
 
-application = Gateway()
+application = Gateway(decider.begin)
 # The first prompt does not wait for the libraries.
 telemetry()
 start_pulse()

@@ -13,6 +13,7 @@ import structlog
 from django.core.handlers.asgi import ASGIRequest
 
 from contextopt.gateway.admission import Gate, Refused
+from contextopt.gateway.deciders import Begin, Deciders
 from contextopt.gateway.log import Log
 from contextopt.gateway.models import Outcome, Protocol, Reason
 from contextopt.gateway.passages import Passage, RequestJob
@@ -166,11 +167,12 @@ ERROR_KINDS = {
 class Gateway:
     """Serves all requests of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin_decider: Begin) -> None:
         self._gate = Gate()
         self._relay = Relay()
         self._log = Log()
-        self._preparation = Preparation(self._log)
+        self._deciders = Deciders(begin_decider)
+        self._preparation = Preparation(self._deciders)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -188,6 +190,7 @@ class Gateway:
             else:
                 await self._log.close()
                 await self._relay.close()
+                self._deciders.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -235,7 +238,7 @@ class Gateway:
             await self._pass(call, url, headers, sent, passage)
         finally:
             passage.total_ms = passage.elapsed_ms()
-            self._log.put(RequestJob(passage))
+            self._log.put(RequestJob(passage, self._deciders))
 
     async def _pass(
         self,

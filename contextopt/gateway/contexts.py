@@ -1,14 +1,14 @@
-"""Decides on the context of a prompt, and puts it in. All of it needs the database and runs in threads."""
+"""Decides on the context of a prompt and where it goes in, and logs it. All of it runs in a decider."""
 
+import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.db import InterfaceError, OperationalError
-
 from contextopt.assemblies.assemble import Decision, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.prices import list_price
 from contextopt.chat.endpoint import storable
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, SYSTEM, TAIL
@@ -16,14 +16,22 @@ from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.conversations import Plan, mark_of, place_of
 from contextopt.gateway.counts import count_tokens
-from contextopt.gateway.insertion import cut_history, cut_spans, frame_block, splice
-from contextopt.gateway.models import MODEL_MAX, Reason
-from contextopt.gateway.protocols.prompts import Prompt, Turn
+from contextopt.gateway.insertion import cut_history, cut_spans, frame_block
+from contextopt.gateway.models import MODEL_MAX, Keep, Reason
+from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
+from contextopt.gateway.protocols.spans import Span
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import TOKENS_MAX
+from contextopt.locks import unless_deleted
 from contextopt.search.hybrid import prepare_query
+from contextopt.telemetry.spans import Parent, inside
 
 TOTAL_MAX = 4 * TOKENS_MAX
+# Each is logged at once, unless the database is slow.
+COMPOSED_MAX = 200
+
+_composed: "OrderedDict[int, tuple[Admission, Decision]]" = OrderedDict()
+"""The contexts that went into prompts and are not logged yet, by the ids drawn for them."""
 
 
 @dataclass(frozen=True)
@@ -118,27 +126,87 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A prompt's bytes with contexts, or as they were with the reason why. `decision` is not logged yet."""
+    """What goes into a prompt and what is cut from it, or the reason why it stays as it was.
 
-    body: bytes
-    plan: Plan | None
-    is_inserted: bool
+    `is_new` tells that the context was decided just now, so that it must be logged.
+    """
+
+    splices: tuple[Splice, ...] = ()
+    cuts: tuple[Span, ...] = ()
+    plan: Plan | None = None
     reason: Reason | None = None
-    decision: Decision | None = None
+    is_new: bool = False
 
 
-def compose(task: Task, body: bytes) -> Composed:
-    """Put the conversation's contexts into the prompt, and a new one for a new question."""
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The context that insert mode would have put in, if it would have."""
+
+    plan: Plan | None = None
+    reason: Reason | None = None
+
+
+def compose(task: Task, deadline: float) -> Composed:
+    """Find the conversation's contexts, and decide on a new one for a new question.
+
+    Nobody waits for it after the deadline, which is on the monotonic clock.
+    """
+    if time.monotonic() > deadline:
+        return Composed(reason=Reason.TIMEOUT)
     if task.is_repeat or task.prompt.ends_in_tool_results:
         if task.plan is None:
-            return Composed(body, None, is_inserted=False, reason=Reason.TOOL_RESULTS)
-        return _with_blocks(task, body, task.plan, _load_texts(task, list(task.standing)))
-    decision = task.decide()
+            return Composed(reason=Reason.TOOL_RESULTS)
+        return _with_blocks(task, task.plan, _load_texts(task, list(task.standing)))
+    try:
+        decision = task.decide()
+    except BudgetExceeded:
+        return Composed(reason=Reason.OVER_BUDGET)
     plan = plan_of(task, decision)
     kept = [one for one in plan.blocks if one != plan.assembly_id]
-    has_records = decision.result.outcome.stats.records_included > 0
-    own = {plan.assembly_id: decision.result.text} if has_records else {}
-    return _with_blocks(task, body, plan, {**_load_texts(task, kept), **own}, decision)
+    own = {plan.assembly_id: decision.result.text} if _has_records(decision) else {}
+    composed = _with_blocks(task, plan, {**_load_texts(task, kept), **own}, is_new=True)
+    if time.monotonic() > deadline:
+        return Composed(reason=Reason.TIMEOUT)
+    _composed[plan.assembly_id] = task.admission, decision
+    while len(_composed) > COMPOSED_MAX:
+        _composed.popitem(last=False)
+    return composed
+
+
+def log_composed(drawn_id: int, parent: Parent | None) -> None:
+    """Log a context of this process that went into a prompt. `parent` is the span of its request.
+
+    Raises:
+        KeyError: this process does not have it. Another one died with it.
+    """
+    admission, decision = _composed[drawn_id]
+    with unless_deleted(), inside(parent):
+        _log_once(decision, drawn_id, admission)
+    del _composed[drawn_id]
+
+
+def foresee(task: Task, parent: Parent | None) -> Foreseen:
+    """Decide on the context that would have been inserted, and log it."""
+    with unless_deleted(), inside(parent):
+        try:
+            decision = task.decide()
+        except BudgetExceeded:
+            return Foreseen(reason=Reason.OVER_BUDGET)
+        plan = plan_of(task, decision)
+        _log_once(decision, plan.assembly_id, task.admission)
+        return Foreseen(plan, None if _has_records(decision) else Reason.EMPTY)
+    return Foreseen()
+
+
+def _log_once(decision: Decision, drawn_id: int, admission: Admission) -> None:
+    """Log a decision, unless an earlier try did although it seemed to fail."""
+    if not Assembly.objects.filter(pk=drawn_id).exists():
+        keeps_question = admission.policy.keep != Keep.SIZES
+        decision.log(drawn_id=drawn_id, keeps_question=keeps_question)
+
+
+def _has_records(decision: Decision) -> bool:
+    return decision.result.outcome.stats.records_included > 0
 
 
 def plan_of(task: Task, decision: Decision) -> Plan:
@@ -157,11 +225,9 @@ def plan_of(task: Task, decision: Decision) -> Plan:
     )
 
 
-def _with_blocks(
-    task: Task, body: bytes, plan: Plan, texts: Mapping[int, str], decision: Decision | None = None
-) -> Composed:
+def _with_blocks(task: Task, plan: Plan, texts: Mapping[int, str], *, is_new: bool = False) -> Composed:
     mark = mark_of(task.name)
-    turns = {**task.standing, **({plan.assembly_id: task.prompt.turns[-1]} if decision else {})}
+    turns = {**task.standing, **({plan.assembly_id: task.prompt.turns[-1]} if is_new else {})}
     splices = []
     for assembly_id in plan.blocks:
         if texts.get(assembly_id) and assembly_id in turns:
@@ -169,9 +235,8 @@ def _with_blocks(
             slot = task.prompt.system_slot if is_system else turns[assembly_id].slot
             assert slot is not None
             splices.append(slot.splice(frame_block(texts[assembly_id], mark)))
-    cut = cut_spans(task.prompt.items, task.dropped)
-    reason = None if splices else Reason.EMPTY
-    return Composed(splice(body, splices, cut), plan, bool(splices), reason, decision)
+    cuts = tuple(cut_spans(task.prompt.items, task.dropped))
+    return Composed(tuple(splices), cuts, plan, None if splices else Reason.EMPTY, is_new)
 
 
 def _load_texts(task: Task, ids: Sequence[int]) -> dict[int, str]:
@@ -189,12 +254,3 @@ def warm_up() -> None:
     count_tokens("warm")
     prepare_query("warm")
     list_price("gpt-4o-mini")
-
-
-def reason_for(error: BaseException) -> Reason:
-    """Return why a prompt goes on without a context after this error."""
-    if isinstance(error, BudgetExceeded):
-        return Reason.OVER_BUDGET
-    if isinstance(error, (OperationalError, InterfaceError)):
-        return Reason.UNAVAILABLE
-    return Reason.FAILED

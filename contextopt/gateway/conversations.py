@@ -60,8 +60,8 @@ class Conversation:
     is_loaded: bool = False
     # In audit mode: the latest question, and the id drawn for its context, which is decided after the answer.
     drawn: tuple[Place, int] | None = None
-    # Ends once the latest context is logged. The next one needs it.
-    logged: asyncio.Future[None] | None = None
+    # Ends once the latest context is logged, which the next one needs: with False if it was lost.
+    logged: asyncio.Future[bool] | None = None
 
 
 class Conversations:

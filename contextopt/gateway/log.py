@@ -6,6 +6,7 @@ nothing is lost in silence. The database's outages are waited out.
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class Job(Protocol):
-    """Something to write. A second try must not write it twice."""
+    """A request to write. A second try must not write it twice."""
 
     @property
     def team_id(self) -> int: ...
@@ -34,24 +35,18 @@ class Job(Protocol):
     def size_bytes(self) -> int: ...
 
     @property
-    def counts(self) -> bool:
-        """Whether it is a request, which is counted if it is lost."""
+    def after(self) -> asyncio.Future[bool] | None:
+        """What must end before."""
         ...
 
     def write(self) -> None: ...
-
-
-@dataclass(slots=True)
-class _Queued:
-    job: Job
-    is_written: asyncio.Future[None]
 
 
 @dataclass
 class Log:
     """The queue and the task that empties it, one job after another."""
 
-    queue: deque[_Queued] = field(default_factory=deque)
+    queue: deque[Job] = field(default_factory=deque)
     bytes_queued: int = 0
     lost: dict[int, int] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-log"))
@@ -61,16 +56,13 @@ class Log:
     def start(self) -> None:
         self._running = asyncio.create_task(self._run())
 
-    def put(self, job: Job) -> asyncio.Future[None]:
-        """Queue a job; return a future that ends once it is written or given up."""
-        queued = _Queued(job, asyncio.get_running_loop().create_future())
+    def put(self, job: Job) -> None:
         if len(self.queue) >= QUEUE_MAX or self.bytes_queued + job.size_bytes > QUEUE_MAX_BYTES:
-            self._lose(queued, "queue_full")
-            return queued.is_written
-        self.queue.append(queued)
+            self._lose(job, "queue_full")
+            return
+        self.queue.append(job)
         self.bytes_queued += job.size_bytes
         self._wake.set()
-        return queued.is_written
 
     async def close(self) -> None:
         """Write what is queued, for a few seconds at most."""
@@ -80,37 +72,28 @@ class Log:
         if self._running is not None:
             self._running.cancel()
         if self.queue:
-            log.error("gateway_log_incomplete", requests=sum(one.job.counts for one in self.queue))
+            log.error("gateway_log_incomplete", requests=len(self.queue))
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             while self.queue:
                 await self._write(self.queue[0])
-                self.bytes_queued -= self.queue.popleft().job.size_bytes
+                self.bytes_queued -= self.queue.popleft().size_bytes
             self._wake.clear()
             await self._store_lost()
 
-    async def _write(self, queued: _Queued) -> None:
+    async def _write(self, job: Job) -> None:
         """Write one job. It is tried again as long as the database is away."""
-        while True:
-            task = asyncio.create_task(in_thread(self._pool, queued.job.write))
-            await asyncio.wait([task])
-            error = task.exception()
-            if not isinstance(error, (OperationalError, InterfaceError)):
-                break
-            await asyncio.sleep(RETRY_SECONDS)
-        if error is None:
-            _end(queued)
-        else:
-            self._lose(queued, type(error).__name__, error)
+        if job.after is not None:
+            await asyncio.wait([job.after])
+        error = await until_answered(lambda: in_thread(self._pool, job.write))
+        if error is not None:
+            self._lose(job, type(error).__name__, error)
 
-    def _lose(self, queued: _Queued, why: str, error: BaseException | None = None) -> None:
+    def _lose(self, job: Job, why: str, error: BaseException | None = None) -> None:
         log.error("gateway_request_not_logged", reason=why, exc_info=error)
-        if queued.job.counts:
-            team = queued.job.team_id
-            self.lost[team] = self.lost.get(team, 0) + 1
-        _end(queued)
+        self.lost[job.team_id] = self.lost.get(job.team_id, 0) + 1
 
     async def _store_lost(self) -> None:
         if not self.lost:
@@ -122,9 +105,15 @@ class Log:
             self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
 
 
-def _end(queued: _Queued) -> None:
-    if not queued.is_written.done():
-        queued.is_written.set_result(None)
+async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException | None:
+    """Do the work, again as long as the database is away. Return the error that ended it, if one did."""
+    while True:
+        task = asyncio.ensure_future(work())
+        await asyncio.wait([task])
+        error = task.exception()
+        if not isinstance(error, (OperationalError, InterfaceError)):
+            return error
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 def _store_gaps(lost: dict[int, int]) -> None:

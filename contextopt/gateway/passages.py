@@ -1,5 +1,6 @@
 """A request on its way through the gateway, and how it is logged after its answer."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +10,13 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.assemblies.assemble import Decision
 from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS, storable
 from contextopt.chat.models import MESSAGE_MAX
-from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.contexts import Sizes, Task, plan_of
+from contextopt.gateway.contexts import Sizes, Task, foresee
 from contextopt.gateway.conversations import Conversation, Plan, load_plan, place_of
+from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.models import (
     ANSWER_ID_MAX,
     MODEL_MAX,
@@ -31,7 +31,7 @@ from contextopt.gateway.protocols.answers import Answer, read_answer
 from contextopt.gateway.protocols.prompts import Prompt
 from contextopt.gateway.traces import exchange_of
 from contextopt.locks import hold_space, unless_deleted
-from contextopt.telemetry.spans import OpenExchange, end_exchange, inside
+from contextopt.telemetry.spans import OpenExchange, Parent, end_exchange
 
 # Usage stands at an answer's beginning or end. What is between is not held for longer answers.
 HEAD_BYTES = 2**20
@@ -77,6 +77,7 @@ class Passage:
     drawn_id: int | None = None
     is_inserted: bool = False
     is_new_question: bool = False
+    context_logged: asyncio.Future[bool] | None = None
     outcome: Outcome = Outcome.UNREACHABLE
     status_code: int | None = None
     encoding: str = ""
@@ -114,29 +115,14 @@ class Passage:
         return self.reason.value if self.reason else self.mode.value
 
     @property
+    def parent(self) -> Parent | None:
+        """The span that those of the request's context belong to."""
+        return self.opened.parent if self.opened else None
+
+    @property
     def assembly_id(self) -> int | None:
         """The assembly that the answer names."""
         return self.plan.assembly_id if self.plan else self.drawn_id
-
-
-@dataclass
-class ContextJob:
-    """Logs a context that was inserted, while its answer is still on its way."""
-
-    admission: Admission
-    decision: Decision
-    drawn_id: int
-    opened: OpenExchange | None = None
-    counts: bool = False
-    size_bytes: int = 50_000
-
-    @property
-    def team_id(self) -> int:
-        return self.admission.key.team_id
-
-    def write(self) -> None:
-        with unless_deleted(), inside(self.opened):
-            _log_once(self.decision, self.drawn_id, self.admission)
 
 
 @dataclass
@@ -144,7 +130,7 @@ class RequestJob:
     """Logs a request after its answer. In audit mode, its context is decided only now."""
 
     passage: Passage
-    counts: bool = True
+    deciders: Deciders
 
     @property
     def team_id(self) -> int:
@@ -155,49 +141,43 @@ class RequestJob:
         # The prompt's texts take about as much as its bytes.
         return self.passage.request_bytes * (self.passage.prompt is not None) + len(self.passage.copy.head)
 
+    @property
+    def after(self) -> asyncio.Future[bool] | None:
+        """Ends once the inserted context is logged, which this row refers to."""
+        return self.passage.context_logged
+
     def write(self) -> None:
         passage = self.passage
         answer = self._read_answer()
-        with inside(passage.opened):
-            row = self._write(answer)
+        if passage.mode == Mode.AUDIT and passage.drawn_id is not None:
+            self._foresee()
+        row = None
+        with unless_deleted(), transaction.atomic():
+            if passage.admission.space is not None:
+                hold_space(passage.admission.space.id)
+            row = self._row(answer)
+            GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
         if passage.opened is not None and row is not None:
             space = passage.admission.space
             told = {"space": space.slug if space else "", "url": passage.url, "status": passage.status}
             end_exchange(passage.opened, exchange_of(row, answer=answer, **told))
 
-    def _write(self, answer: Answer) -> GatewayRequest | None:
-        """Log the request and return its row, or None if its space was deleted meanwhile."""
-        row = None
-        if self.passage.mode == Mode.AUDIT and self.passage.drawn_id is not None:
-            self._foresee(self.passage.drawn_id)
-        with unless_deleted(), transaction.atomic():
-            if self.passage.admission.space is not None:
-                hold_space(self.passage.admission.space.id)
-            row = self._row(answer)
-            GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
-        return row
-
-    def _foresee(self, drawn_id: int) -> None:
-        """Decide on the context that would have been inserted, and log it."""
+    def _foresee(self) -> None:
+        """Name the context that would have been inserted, and have it decided if the question is new."""
         passage = self.passage
         prompt, conversation = passage.prompt, passage.conversation
         assert prompt is not None
         assert conversation is not None
         self._load_plan(conversation, prompt)
-        task = Task(passage.admission, prompt, conversation.name, conversation.plan, drawn_id)
+        task = Task(passage.admission, prompt, conversation.name, conversation.plan, passage.drawn_id)
         if passage.plan is None and task.is_repeat:
             passage.plan = conversation.plan
         if passage.plan is not None or not passage.is_new_question:
             return
-        try:
-            decision = task.decide()
-        except BudgetExceeded:
-            passage.reason = Reason.OVER_BUDGET
-            return
-        if not decision.result.outcome.stats.records_included:
-            passage.reason = Reason.EMPTY
-        _log_once(decision, drawn_id, passage.admission)
-        passage.plan = conversation.plan = plan_of(task, decision)
+        foreseen = self.deciders.freest().submit(foresee, task, passage.parent).result()
+        passage.reason = foreseen.reason or passage.reason
+        if foreseen.plan is not None:
+            passage.plan = conversation.plan = foreseen.plan
 
     def _load_plan(self, conversation: Conversation, prompt: Prompt) -> None:
         """Read the conversation's earlier contexts from the log, as after a restart."""
@@ -259,10 +239,3 @@ class RequestJob:
 
 def _question(prompt: Prompt | None) -> str:
     return storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""
-
-
-def _log_once(decision: Decision, drawn_id: int, admission: Admission) -> None:
-    """Log a decision, unless an earlier try did although it seemed to fail."""
-    if not Assembly.objects.filter(pk=drawn_id).exists():
-        keeps_question = admission.policy.keep != Keep.SIZES
-        decision.log(drawn_id=drawn_id, keeps_question=keeps_question)

@@ -4,13 +4,15 @@ Nothing here raises and nothing takes long: a prompt that cannot be prepared goe
 """
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
+from django.db import InterfaceError, OperationalError
 
 from contextopt.assemblies.log import draw_ids
-from contextopt.gateway.contexts import Composed, Task, compose, reason_for, warm_up
+from contextopt.gateway.contexts import Composed, Task, compose, log_composed, warm_up
 from contextopt.gateway.conversations import (
     Conversation,
     Conversations,
@@ -19,17 +21,17 @@ from contextopt.gateway.conversations import (
     name_conversation,
     place_of,
 )
-from contextopt.gateway.log import Log
+from contextopt.gateway.deciders import Decider, Deciders
+from contextopt.gateway.insertion import splice
+from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.passages import ContextJob, Passage
+from contextopt.gateway.passages import Passage
 from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS
 from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
-# More would only share the interpreter, and each context would take longer.
-THREADS = 2
-# More prompts than this at once would only wait for the threads until their time is over.
+# More prompts than this at once would only wait for the deciders until their time is over.
 COMPOSING_MAX = 64
 # A smaller prompt is read at once: handing it to a thread takes as long.
 READ_AT_ONCE_BYTES = 100_000
@@ -43,11 +45,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class Preparation:
-    """The conversations of this process, the ids drawn for their contexts, and the threads that decide."""
+    """The conversations of this process, and the ids drawn for their contexts."""
 
-    log: Log
+    deciders: Deciders
     conversations: Conversations = field(default_factory=Conversations)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "gateway-contexts"))
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-database"))
     # Apart from the others, which may wait for the database.
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-reading"))
     _ids: list[int] = field(default_factory=list)
@@ -57,8 +59,8 @@ class Preparation:
     async def start(self) -> None:
         """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
         begun = [
-            asyncio.create_task(in_thread(self._pool, warm_up)),
             asyncio.create_task(self._draw()),
+            *(asyncio.wrap_future(decider.submit(warm_up)) for decider in self.deciders.all),
         ]
         await asyncio.wait(begun, timeout=START_SECONDS)
         for work in begun:
@@ -123,29 +125,33 @@ class Preparation:
             passage.reason = Reason.TIMEOUT
             return body
         self._composing += 1
-        work = asyncio.create_task(self._compose(passage, prompt, conversation, body))
+        decider, deadline = self.deciders.freest(), time.monotonic() + LIMIT_SECONDS
+        work = asyncio.create_task(self._compose(passage, prompt, conversation, decider, deadline))
         work.add_done_callback(self._end_composing)
         await asyncio.wait([work], timeout=LIMIT_SECONDS)
         if not work.done():
-            # Work that has not started is cancelled. A running thread finishes, but its context is not used.
+            # Work that has not started is cancelled. The rest finishes, but its context is not used.
             work.cancel()
             passage.reason = Reason.TIMEOUT
             return body
         if (error := work.exception()) is not None:
-            passage.reason = reason_for(error)
-            if passage.reason == Reason.FAILED:
+            away = isinstance(error, (OperationalError, InterfaceError))
+            passage.reason = Reason.UNAVAILABLE if away else Reason.FAILED
+            if not away:
                 log.error("gateway_context_failed", exc_info=error)
             return body
-        return self._apply(passage, conversation, work.result())
+        self._apply(passage, conversation, work.result(), decider)
+        return splice(body, work.result().splices, work.result().cuts)
 
     def _end_composing(self, _work: asyncio.Task[Composed]) -> None:
         self._composing -= 1
 
     async def _compose(
-        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes
+        self, passage: Passage, prompt: Prompt, conversation: Conversation, decider: Decider, deadline: float
     ) -> Composed:
-        if conversation.logged is not None:
-            await asyncio.wait([conversation.logged])
+        if conversation.logged is not None and not await asyncio.shield(conversation.logged):
+            # The latest context was lost, so only the log knows the conversation.
+            conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
         admission = passage.admission
         if not conversation.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results):
             conversation.plan = conversation.plan or await in_thread(
@@ -159,17 +165,28 @@ class Preparation:
         conversation.is_loaded = True
         drawn_id = self._take_id() or await self._draw_one()
         task = Task(admission, prompt, conversation.name, conversation.plan, drawn_id)
-        return await in_thread(self._pool, compose, task, body)
+        return await asyncio.wrap_future(decider.submit(compose, task, deadline))
 
-    def _apply(self, passage: Passage, conversation: Conversation, composed: Composed) -> bytes:
-        passage.reason, passage.is_inserted = composed.reason, composed.is_inserted
+    def _apply(
+        self, passage: Passage, conversation: Conversation, composed: Composed, decider: Decider
+    ) -> None:
+        passage.reason, passage.is_inserted = composed.reason, bool(composed.splices)
         passage.plan = composed.plan
         if composed.plan is not None:
             conversation.plan = composed.plan
-        if composed.decision is not None and composed.plan is not None:
-            job = ContextJob(passage.admission, composed.decision, composed.plan.assembly_id, passage.opened)
-            conversation.logged = self.log.put(job)
-        return composed.body
+        if composed.is_new and composed.plan is not None:
+            logged = self._log(decider, composed.plan.assembly_id, passage)
+            passage.context_logged = conversation.logged = asyncio.create_task(logged)
+
+    async def _log(self, decider: Decider, drawn_id: int, passage: Passage) -> bool:
+        """Log a context while its answer is on its way. Return whether it was not lost."""
+        parent = passage.parent
+        error = await until_answered(
+            lambda: asyncio.wrap_future(decider.submit(log_composed, drawn_id, parent))
+        )
+        if error is not None:
+            log.error("gateway_context_not_logged", exc_info=error)
+        return error is None
 
     def _take_id(self) -> int | None:
         """Return a drawn id, or None if there is none just now. More are drawn in time."""

@@ -109,11 +109,28 @@ def _message(role: str, text: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """Names the span of a request to any process: the headers of its trace, and when it began."""
+
+    headers: Mapping[str, str]
+    began_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenExchange:
     """The span of a request that has not ended yet."""
 
     span: "Span"
     began_ns: int
+
+    @property
+    def parent(self) -> Parent:
+        from opentelemetry.trace import set_span_in_context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        headers: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(headers, set_span_in_context(self.span))
+        return Parent(headers, self.began_ns)
 
 
 def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
@@ -129,19 +146,20 @@ def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
 
 
 @contextmanager
-def inside(opened: OpenExchange | None) -> Iterator[None]:
+def inside(parent: Parent | None) -> Iterator[None]:
     """Make contexts that are logged meanwhile children of the request's span."""
-    if opened is None:
+    if parent is None:
         yield
         return
-    from opentelemetry.trace import use_span
+    from opentelemetry.context import attach, detach
 
-    token = _began_at.set(opened.began_ns)
+    began = _began_at.set(parent.began_ns)
+    trace = attach(read_parent(parent.headers))
     try:
-        with use_span(opened.span, record_exception=False, set_status_on_exception=False):
-            yield
+        yield
     finally:
-        _began_at.reset(token)
+        detach(trace)
+        _began_at.reset(began)
 
 
 def end_exchange(opened: OpenExchange | None, exchange: Exchange) -> None:

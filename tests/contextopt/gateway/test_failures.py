@@ -6,12 +6,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
+import psutil
 import psycopg
 import pytest
 from django.db import connection
@@ -20,6 +22,7 @@ from psycopg.conninfo import make_conninfo
 
 from contextopt.gateway.admission import load_admission
 from contextopt.gateway.conversations import Conversation
+from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.models import Mode, Protocol
 from contextopt.gateway.passages import Passage, RequestJob
 from contextopt.gateway.protocols.reading import read_chat
@@ -189,6 +192,42 @@ def test_the_gateway_is_killed(own: tuple[Process, Caller, Upstream]) -> None:
     _assert_logged_once(caller, load)
 
 
+def deciders(process: Process) -> list[psutil.Process]:
+    """The gateway's processes that decide on contexts: the fork server's children."""
+    processes = psutil.Process(process.running.pid).children(recursive=True)
+    servers = [one for one in processes if "multiprocessing.forkserver" in " ".join(one.cmdline())]
+    return [one for one in servers if one.ppid() in {server.pid for server in servers}]
+
+
+def test_deciders_are_killed(own: tuple[Process, Caller, Upstream]) -> None:
+    process, caller, _ = own
+    GatewayPolicy.objects.create(space=caller.space, mode="insert")
+    inserted = GatewayRequest.objects.filter(team=caller.space.team, is_inserted=True)
+    load = Load(caller)
+    try:
+        wait_until(inserted.exists)
+        killed = deciders(process)
+        for one in killed:
+            one.kill()
+        done = inserted.count()
+        wait_until(lambda: inserted.count() > done + 5)
+    finally:
+        load.end()
+    assert len(killed) == len(deciders(process)) == DECIDERS
+    assert (load.refused, len(load.answered)) == ([], len(load.sent))
+    wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
+    _assert_logged_once(caller, load)
+
+
+def test_deciders_end_with_their_gateway(own: tuple[Process, Caller, Upstream]) -> None:
+    process, _, _ = own
+    left = deciders(process)
+    [gateway] = {psutil.Process(one.ppid()).parent() for one in left}
+    assert gateway is not None
+    gateway.kill()
+    assert psutil.wait_procs(left, timeout=20)[1] == []
+
+
 def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
     _, caller, _ = own
     _, other = factories.make_key(caller.space.team, Scope.WRITE, "other")
@@ -262,6 +301,18 @@ def outage() -> Iterator[None]:
             beside.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
 
 
+class _Here:
+    """Decides in the test's own process, and so in its transaction."""
+
+    def freest(self) -> "_Here":
+        return self
+
+    def submit[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> Future[R]:
+        done: Future[R] = Future()
+        done.set_result(work(*args))
+        return done
+
+
 @pytest.mark.django_db
 def test_a_second_try_writes_nothing_twice() -> None:
     team = factories.make_team()
@@ -273,10 +324,11 @@ def test_a_second_try_writes_nothing_twice() -> None:
     prompt = read_chat(b'{"model":"m","messages":[{"role":"user","content":"Why?"}]}')
     passage = Passage(admission, Protocol.CHAT, prompt=prompt, drawn_id=10**9, is_new_question=True)
     passage.conversation = Conversation("c" * 64, Mode.AUDIT)
+    job = RequestJob(passage, cast("Deciders", _Here()))
     for _ in range(2):
-        RequestJob(passage).write()
+        job.write()
     # As when the process learned nothing of the first try's success.
     passage.plan = passage.conversation.plan = None
-    RequestJob(passage).write()
+    job.write()
     [row] = GatewayRequest.objects.all()
     assert (Assembly.objects.count(), row.assembly_id) == (1, 10**9)

@@ -1,0 +1,28 @@
+"""A process that decides on contexts for the gateway, which starts it (contextopt/gateway/deciders.py)."""
+
+import multiprocessing
+import os
+import signal
+import threading
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup()
+
+from config.embedded.pulses import start_pulse  # noqa: E402
+from contextopt.gateway import contexts as contexts  # noqa: E402
+
+
+def begin() -> None:
+    """Leave it to the gateway when to end, and show signs of life until then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_gateway, daemon=True).start()
+    start_pulse()
+
+
+def _end_with_gateway() -> None:
+    gateway = multiprocessing.parent_process()
+    assert gateway is not None
+    gateway.join()
+    os._exit(0)
