@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ BAR_INSERTED = 0.99
 BAR_GROWTH_MB = 30.0
 WARM_REQUESTS = 500
 QUESTION_WORDS = 6
+LOG_SECONDS = 900.0
+LOG_PAUSE_SECONDS = 2.0
 SEED = 31
 _CONDITIONS = (
     "Upstream, clients and their clock are one process; the gateway is another, started as by `up`. The "
@@ -49,19 +52,29 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The running process and the ports of both sides."""
+    """The running process, the ports of both sides, and the space whose prompts pass."""
 
     port: int
     upstream_port: int
     process: psutil.Process
+    space: Space
 
     def memory_mb(self) -> float:
         processes = [self.process, *self.process.children(recursive=True)]
         return float(sum(each.memory_info().rss for each in processes)) / 2**20
 
+    def logged(self) -> int:
+        """Wait until the log is complete; return how many requests are in it."""
+        ends, number = time.monotonic() + LOG_SECONDS, -1
+        while number < (number := GatewayRequest.objects.filter(space=self.space).count()):
+            if time.monotonic() > ends:
+                raise ServerError(f"the log was not complete within {LOG_SECONDS:g} s")
+            time.sleep(LOG_PAUSE_SECONDS)
+        return number
+
 
 @contextlib.contextmanager
-def _serving() -> Iterator[Gateway]:
+def _serving(space: Space) -> Iterator[Gateway]:
     """Run the gateway, and stop it afterwards."""
     port, upstream_port = free_port(), free_port()
     base = f"http://127.0.0.1:{upstream_port}"
@@ -71,7 +84,7 @@ def _serving() -> Iterator[Gateway]:
         running = start(command, Path(folder) / "gateway.log", environment)
         try:
             wait_for(port, running)
-            yield Gateway(port, upstream_port, psutil.Process(running.pid))
+            yield Gateway(port, upstream_port, psutil.Process(running.pid), space)
         finally:
             stop([running])
 
@@ -82,16 +95,16 @@ def measure_gateway(team: Team, *, records: int, requests: int, seconds: float) 
         team=team, name="gateway", scope=Scope.WRITE, space_ids=[space.pk]
     )
     try:
-        with _serving() as gateway:
+        with _serving(space) as gateway:
             figures = [
                 *_varied(gateway, secret, questions, requests),
                 *_streams(gateway, secret, questions, seconds),
                 *_many(gateway, secret, questions),
             ]
         GatewayPolicy.objects.create(space=space, mode="insert")
-        with _serving() as gateway:
+        with _serving(space) as gateway:
             figures += _inserts(gateway, secret, questions, seconds)
-        logged = GatewayRequest.objects.filter(space=space).count()
+            logged = gateway.logged()
     finally:
         ApiKey.objects.filter(team=team, name="gateway").delete()
         delete_space(space=Space.objects.get(pk=space.pk))
@@ -113,14 +126,22 @@ def _space(team: Team, records: int) -> tuple[Space, list[str]]:
 def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) -> list[Figure]:
     say(f"{requests:,} varied requests")
     _run(_plan(gateway, secret, questions, "varied", WARM_REQUESTS))
-    before = gateway.memory_mb()
+    before, memory = gateway.logged(), gateway.memory_mb()
     outcome = _run(_plan(gateway, secret, questions, "varied", requests))
-    growth = gateway.memory_mb() - before
+    logged = gateway.logged() - before
+    growth = gateway.memory_mb() - memory
     changed = outcome.changed_bytes
     bar = at_most(0, changed, "0 changed")
     flat = at_most(BAR_GROWTH_MB, growth, f"≤ {BAR_GROWTH_MB:g} MB")
     return [
         Figure("audit, varied requests: changed in either direction", "requests", requests, changed, bar=bar),
+        Figure(
+            "audit, varied requests: in the log",
+            "requests",
+            requests,
+            logged,
+            bar=at_least(requests, logged, "all"),
+        ),
         Figure("audit, varied requests: memory after them", "MB more", requests, growth, bar=flat),
         Figure("audit, varied requests: memory of the gateway", "MB", requests, gateway.memory_mb()),
     ]
@@ -128,6 +149,7 @@ def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) 
 
 def _streams(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
     say(f"{OPEN_STREAMS} streams, directly and audited")
+    gateway.logged()
     plan = _paced(gateway, secret, questions, seconds)
     direct = _run(replace(plan, port=gateway.upstream_port))
     outcome = _run(plan)

@@ -67,7 +67,7 @@ def serving() -> Iterator[Server]:
     running: dict[str, subprocess.Popen[bytes]] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for program in programs(HOST, port, WEB_WORKERS, jobs=True):
+            for program in programs(HOST, port, WEB_WORKERS, jobs=True, gateway=False):
                 command = _with_own_schedule(program.command, Path(folder))
                 running[program.name] = start(command, Path(folder) / f"{program.name}.log")
             wait_for(port, running["web"])

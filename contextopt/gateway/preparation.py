@@ -28,6 +28,7 @@ from contextopt.gateway.models import Mode, Reason
 from contextopt.gateway.passages import Passage
 from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS
+from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
@@ -58,6 +59,8 @@ class Preparation:
 
     async def start(self) -> None:
         """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
+        if not has_upstream():
+            return
         begun = [
             asyncio.create_task(self._draw()),
             *(asyncio.wrap_future(decider.submit(warm_up)) for decider in self.deciders.all),

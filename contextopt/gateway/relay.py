@@ -36,6 +36,11 @@ def own_name() -> str:
     return f"contextopt-{salted_hmac('contextopt.gateway.via', 'name').hexdigest()[:12]}"
 
 
+def has_upstream() -> bool:
+    """Return whether a prompt of any protocol can go on."""
+    return bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
+
+
 def upstream_url(path: str, query: bytes, *, is_anthropic: bool) -> str:
     """Return the address upstream of a path that begins with /v1. Raises: NoUpstreamError."""
     name = "ANTHROPIC_BASE_URL" if is_anthropic else "LLM_BASE_URL"

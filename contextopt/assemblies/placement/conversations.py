@@ -6,6 +6,7 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
+from django.db import connection
 from django.utils import timezone
 
 from contextopt.assemblies.candidates import SpaceInForce
@@ -107,20 +108,35 @@ def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
 
 def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt | None:
     """Return the last prompt of the named conversation, or else the one of the latest block."""
-    rows = AssemblyPayload.objects.filter(
-        assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
-    ).select_related("assembly")
     if request.conversation:
-        rows = rows.filter(assembly__conversation=request.conversation)
-    elif request.in_sight:
-        rows = rows.filter(assembly=max(request.in_sight))
+        last_id = _latest_of(team_id, space_id, request.conversation)
     else:
+        last_id = max(request.in_sight, default=None)
+    if last_id is None:
         return None
-    payload = rows.order_by("-assembly__created_at", "-assembly_id").first()
+    rows = AssemblyPayload.objects.select_related("assembly").filter(
+        assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
+    )
+    payload = rows.filter(assembly=last_id).first()
     if payload is None:
         return None
     idle = timezone.now() - payload.assembly.created_at
     return _to_last_prompt(payload, max(0.0, idle.total_seconds()))
+
+
+def _latest_of(team_id: int, space_id: int, conversation: str) -> int | None:
+    """Return the latest assembly of a conversation. Most have none yet, so this is asked without the ORM."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id FROM contextopt_assembly
+             WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
+             ORDER BY created_at DESC, id DESC LIMIT 1
+            """,
+            [team_id, space_id, Kind.SPACE.value, conversation],
+        )
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt:

@@ -21,7 +21,7 @@ from django.db.models import Q
 
 from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import postgres, preparation
-from config.embedded.errors import AlreadyUpError, SetupError
+from config.embedded.errors import AlreadyUpError, PortInUseError, SetupError
 from config.embedded.locks import open_lock, try_lock
 from config.embedded.processes import Program, Supervisor, check_port, end_leftovers
 from contextopt.chat import endpoint
@@ -54,11 +54,12 @@ class Command(BaseCommand):
                 if ended := end_leftovers(settings.BASE_DIR):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
-                check_gateway_port()
+                gateway = has_gateway(self._warn)
                 preparation.migrate_if_pending()
                 collect_static_files()
                 self._welcome()
-                self._serve(host, port, programs(host, port, web_workers, jobs=not no_worker))
+                to_run = programs(host, port, web_workers, jobs=not no_worker, gateway=gateway)
+                self._serve(host, port, to_run)
         except SetupError as error:
             raise CommandError(str(error), returncode=2) from error
 
@@ -174,11 +175,11 @@ def take_place() -> IO[bytes]:
     return handle
 
 
-def programs(host: str, port: int, web_workers: int, *, jobs: bool) -> list[Program]:
+def programs(host: str, port: int, web_workers: int, *, jobs: bool, gateway: bool) -> list[Program]:
     web = Program("web", web_command(host, port, web_workers))
     schedule = settings.VAR_DIR / "celerybeat-schedule"
     beat = celery("beat", "--schedule", str(schedule), "--pidfile=")
-    served = [web, Program("gateway", gateway_command())] if gateway_runs() else [web]
+    served = [web, Program("gateway", gateway_command())] if gateway else [web]
     return [*served, *workers(), Program("beat", beat)] if jobs else served
 
 
@@ -191,15 +192,22 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
     )
 
 
-def gateway_runs() -> bool:
-    """Return whether the gateway has a port and an upstream. Without one, nothing could pass it."""
-    return settings.GATEWAY_PORT is not None and bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
+def has_gateway(warn: Callable[[str], None]) -> bool:
+    """Return whether the gateway is to be served. Without an upstream, it gives way to whoever has its port.
 
-
-def check_gateway_port() -> None:
-    """Check that the gateway can listen, if it runs. Raises: PortInUseError."""
-    if gateway_runs():
-        check_port(settings.GATEWAY_HOST, int(settings.GATEWAY_PORT or 0), gateway_port_remedy)
+    Raises:
+        PortInUseError: it cannot listen.
+    """
+    if settings.GATEWAY_PORT is None:
+        return False
+    try:
+        check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
+    except PortInUseError as error:
+        if settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL:
+            raise
+        warn(f"The gateway is off. {error}")
+        return False
+    return True
 
 
 def gateway_port_remedy(free: int) -> str:

@@ -103,7 +103,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
 
 
 def _connection(request: TeamRequest) -> dict[str, Any]:
-    """Return the gateway's address and its upstreams. Without an upstream it does not run."""
+    """Return the gateway's address and its upstreams. Without an upstream, nothing passes."""
     host = settings.GATEWAY_HOST
     if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
         host = request.get_host().rpartition(":")[0] or request.get_host()

@@ -19,10 +19,11 @@ import psutil
 import pytest
 
 from config.embedded import postgres
+from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import programs, workers
+from dashboard.management.commands.up import has_gateway, workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
@@ -226,12 +227,26 @@ def test_what_waits_for_a_model_has_a_worker_of_its_own(
     assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
 
 
-@pytest.mark.parametrize(
-    ("upstream", "port", "runs"),
-    [("http://127.0.0.1:9/v1", 8010, True), ("", 8010, False), ("x", None, False)],
-)
-def test_the_gateway_runs_with_an_upstream_and_a_port(
-    settings: Any, upstream: str, port: int | None, runs: bool
-) -> None:
-    settings.LLM_BASE_URL, settings.ANTHROPIC_BASE_URL, settings.GATEWAY_PORT = upstream, "", port
-    assert ("gateway" in [program.name for program in programs("127.0.0.1", 8000, 1, jobs=False)]) is runs
+@pytest.fixture
+def taken_port(settings: Any) -> Iterator[None]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        settings.GATEWAY_HOST, settings.GATEWAY_PORT = other.getsockname()
+        yield
+
+
+def test_a_gateway_without_an_upstream_gives_way(taken_port: None, settings: Any) -> None:
+    settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = ""
+    told: list[str] = []
+    assert has_gateway(told.append) is False
+    assert told[0].startswith("The gateway is off. ")
+
+
+def test_a_gateway_with_an_upstream_needs_its_port(taken_port: None, settings: Any) -> None:
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    with pytest.raises(PortInUseError, match="GATEWAY_PORT="):
+        has_gateway(pytest.fail)
+
+
+def test_without_a_port_there_is_no_gateway(settings: Any) -> None:
+    settings.GATEWAY_PORT = None
+    assert has_gateway(pytest.fail) is False
