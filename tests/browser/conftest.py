@@ -76,7 +76,7 @@ def open_page(browser: Browser, live_server: LiveServer, owner: User) -> Iterato
         client = Client()
         client.force_login(owner)
         context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         context.add_cookies(
             [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
         )

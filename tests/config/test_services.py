@@ -53,7 +53,7 @@ def manage(*arguments: str, environment: dict[str, str], text: str = "") -> str:
     command = [sys.executable, "manage.py", *arguments]
     done = subprocess.run(
         command, cwd=BASE_DIR, env=environment, input=text, capture_output=True, text=True, check=False,
-        timeout=60,
+        timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
