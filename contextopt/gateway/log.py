@@ -5,7 +5,6 @@ nothing is lost in silence. The database's outages are waited out.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ from contextopt.gateway.threads import in_thread
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
+# As many as there are deciders, which most of the work of a lane waits for.
+LANES = 2
 RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 4.0
 
@@ -35,6 +36,11 @@ class Job(Protocol):
     def size_bytes(self) -> int: ...
 
     @property
+    def lane(self) -> int:
+        """The same number for all requests of a conversation."""
+        ...
+
+    @property
     def after(self) -> asyncio.Future[bool] | None:
         """What must end before."""
         ...
@@ -44,44 +50,46 @@ class Job(Protocol):
 
 @dataclass
 class Log:
-    """The queue and the task that empties it, one job after another."""
+    """Lanes of jobs. Each lane writes one after another, so that conversations stay in order."""
 
-    queue: deque[Job] = field(default_factory=deque)
-    bytes_queued: int = 0
+    waiting: int = 0
+    bytes_waiting: int = 0
     lost: dict[int, int] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-log"))
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _running: asyncio.Task[None] | None = None
+    _lanes: tuple[asyncio.Queue[Job], ...] = field(
+        default_factory=lambda: tuple(asyncio.Queue() for _ in range(LANES))
+    )
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(LANES, "gateway-log"))
+    _running: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
-        self._running = asyncio.create_task(self._run())
+        self._running = [asyncio.create_task(self._empty(lane)) for lane in self._lanes]
 
     def put(self, job: Job) -> None:
-        if len(self.queue) >= QUEUE_MAX or self.bytes_queued + job.size_bytes > QUEUE_MAX_BYTES:
+        if self.waiting >= QUEUE_MAX or self.bytes_waiting + job.size_bytes > QUEUE_MAX_BYTES:
             self._lose(job, "queue_full")
             return
-        self.queue.append(job)
-        self.bytes_queued += job.size_bytes
-        self._wake.set()
+        self.waiting += 1
+        self.bytes_waiting += job.size_bytes
+        self._lanes[job.lane % LANES].put_nowait(job)
 
     async def close(self) -> None:
         """Write what is queued, for a few seconds at most."""
         deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS
-        while self.queue and asyncio.get_running_loop().time() < deadline:
+        while self.waiting and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.05)
-        if self._running is not None:
-            self._running.cancel()
-        if self.queue:
-            log.error("gateway_log_incomplete", requests=len(self.queue))
+        for lane in self._running:
+            lane.cancel()
+        if self.waiting:
+            log.error("gateway_log_incomplete", requests=self.waiting)
 
-    async def _run(self) -> None:
+    async def _empty(self, lane: asyncio.Queue[Job]) -> None:
         while True:
-            await self._wake.wait()
-            while self.queue:
-                await self._write(self.queue[0])
-                self.bytes_queued -= self.queue.popleft().size_bytes
-            self._wake.clear()
-            await self._store_lost()
+            job = await lane.get()
+            await self._write(job)
+            self.waiting -= 1
+            self.bytes_waiting -= job.size_bytes
+            if lane.empty():
+                await self._store_lost()
 
     async def _write(self, job: Job) -> None:
         """Write one job. It is tried again as long as the database is away."""

@@ -142,6 +142,11 @@ class RequestJob:
         return self.passage.request_bytes * (self.passage.prompt is not None) + len(self.passage.copy.head)
 
     @property
+    def lane(self) -> int:
+        conversation = self.passage.conversation
+        return int(conversation.name[:8], 16) if conversation else self.passage.uid.int
+
+    @property
     def after(self) -> asyncio.Future[bool] | None:
         """Ends once the inserted context is logged, which this row refers to."""
         return self.passage.context_logged
