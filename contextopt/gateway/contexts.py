@@ -3,7 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from contextopt.assemblies.assemble import Decision, decide_space
@@ -128,7 +128,8 @@ class Sizes:
 class Composed:
     """What goes into a prompt and what is cut from it, or the reason why it stays as it was.
 
-    `is_new` tells that the context was decided just now, so that it must be logged.
+    `is_new` tells that the context was decided just now, so that it must be logged. `seconds` is how long it
+    took, without waiting.
     """
 
     splices: tuple[Splice, ...] = ()
@@ -136,6 +137,7 @@ class Composed:
     plan: Plan | None = None
     reason: Reason | None = None
     is_new: bool = False
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +153,34 @@ def compose(task: Task, deadline: float) -> Composed:
 
     Nobody waits for it after the deadline, which is on the monotonic clock.
     """
-    if time.monotonic() > deadline:
+    began = time.monotonic()
+    if began > deadline:
         return Composed(reason=Reason.TIMEOUT)
+    composed, decision = _compose(task)
+    ended = time.monotonic()
+    if ended > deadline:
+        return Composed(reason=Reason.TIMEOUT, seconds=ended - began)
+    if decision is not None and composed.plan is not None:
+        _composed[composed.plan.assembly_id] = task.admission, decision
+        while len(_composed) > COMPOSED_MAX:
+            _composed.popitem(last=False)
+    return replace(composed, seconds=ended - began)
+
+
+def _compose(task: Task) -> tuple[Composed, Decision | None]:
+    """Return what to put in, and the decision if a new one was needed."""
     if task.is_repeat or task.prompt.ends_in_tool_results:
         if task.plan is None:
-            return Composed(reason=Reason.TOOL_RESULTS)
-        return _with_blocks(task, task.plan, _load_texts(task, list(task.standing)))
+            return Composed(reason=Reason.TOOL_RESULTS), None
+        return _with_blocks(task, task.plan, _load_texts(task, list(task.standing))), None
     try:
         decision = task.decide()
     except BudgetExceeded:
-        return Composed(reason=Reason.OVER_BUDGET)
+        return Composed(reason=Reason.OVER_BUDGET), None
     plan = plan_of(task, decision)
     kept = [one for one in plan.blocks if one != plan.assembly_id]
     own = {plan.assembly_id: decision.result.text} if _has_records(decision) else {}
-    composed = _with_blocks(task, plan, {**_load_texts(task, kept), **own}, is_new=True)
-    if time.monotonic() > deadline:
-        return Composed(reason=Reason.TIMEOUT)
-    _composed[plan.assembly_id] = task.admission, decision
-    while len(_composed) > COMPOSED_MAX:
-        _composed.popitem(last=False)
-    return composed
+    return _with_blocks(task, plan, {**_load_texts(task, kept), **own}, is_new=True), decision
 
 
 def log_composed(drawn_id: int, parent: Parent | None) -> None:

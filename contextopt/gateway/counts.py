@@ -7,7 +7,7 @@ from hashlib import blake2b
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 
 ENCODING = "cl100k_base"
-REMEMBERED_MAX = 50_000
+REMEMBERED_MAX = 10_000
 # Counting a shorter text is as fast as looking it up.
 LEAST_CHARS = 200
 

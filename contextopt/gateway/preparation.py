@@ -21,7 +21,7 @@ from contextopt.gateway.conversations import (
     name_conversation,
     place_of,
 )
-from contextopt.gateway.deciders import Decider, Deciders
+from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
 from contextopt.gateway.insertion import splice
 from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
@@ -32,8 +32,8 @@ from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
 
 LIMIT_SECONDS = 0.15
-# More prompts than this at once would only wait for the deciders until their time is over.
-COMPOSING_MAX = 64
+# How much one context's time counts in the usual time of contexts.
+NEWEST_SHARE = 0.1
 # A smaller prompt is read at once: handing it to a thread takes as long.
 READ_AT_ONCE_BYTES = 100_000
 # Without the database, the gateway starts all the same.
@@ -56,6 +56,7 @@ class Preparation:
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
     _composing: int = 0
+    _usual_seconds: float = 0.0
 
     async def start(self) -> None:
         """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
@@ -124,7 +125,7 @@ class Preparation:
     async def _insert(
         self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes
     ) -> bytes:
-        if self._composing >= COMPOSING_MAX:
+        if not self._is_in_time():
             passage.reason = Reason.TIMEOUT
             return body
         self._composing += 1
@@ -145,6 +146,13 @@ class Preparation:
             return body
         self._apply(passage, conversation, work.result(), decider)
         return splice(body, work.result().splices, work.result().cuts)
+
+    def _is_in_time(self) -> bool:
+        """Return whether one more context can be expected in time. If not, waiting would delay the prompt for
+        nothing, and those behind it.
+        """
+        before = self._composing / DECIDERS
+        return self._composing < DECIDERS or (before + 1) * self._usual_seconds < LIMIT_SECONDS
 
     def _end_composing(self, _work: asyncio.Task[Composed]) -> None:
         self._composing -= 1
@@ -168,7 +176,10 @@ class Preparation:
         conversation.is_loaded = True
         drawn_id = self._take_id() or await self._draw_one()
         task = Task(admission, prompt, conversation.name, conversation.plan, drawn_id)
-        return await asyncio.wrap_future(decider.submit(compose, task, deadline))
+        composed = await asyncio.wrap_future(decider.submit(compose, task, deadline))
+        if composed.seconds is not None:
+            self._usual_seconds += NEWEST_SHARE * (composed.seconds - self._usual_seconds)
+        return composed
 
     def _apply(
         self, passage: Passage, conversation: Conversation, composed: Composed, decider: Decider

@@ -45,7 +45,8 @@ def test_chat(openai_client: openai.OpenAI, caller: Caller, upstream: Upstream, 
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         assert text == "Restart the worker. Då virker det ✓"
         assert [model.id for model in client.models.list()] == ["m"]
-    assert {row.is_inserted for row in caller.logged(2)} == {mode == "insert"}
+    # The clients do not ask again for a context that took too long.
+    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
     assert upstream.got[0].headers["authorization"] == "Bearer sk-provider"
 
 
@@ -54,7 +55,8 @@ def test_responses(openai_client: openai.OpenAI, caller: Caller, upstream: Upstr
         assert client.responses.create(model="m", input=ASKED).output_text == "Restart the worker."
         events = list(client.responses.create(model="m", input=ASKED, stream=True))
     assert events[-1].type == "response.completed"
-    assert {row.is_inserted for row in caller.logged(2)} == {mode == "insert"}
+    # The clients do not ask again for a context that took too long.
+    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
 
 
 def test_messages(
@@ -66,7 +68,8 @@ def test_messages(
         assert answer.content[0].text == "Restart the worker."
         with client.messages.stream(model="claude-x", max_tokens=50, messages=asked) as stream:
             assert stream.get_final_text() == "Restarttheworker."
-    assert {row.is_inserted for row in caller.logged(2)} == {mode == "insert"}
+    # The clients do not ask again for a context that took too long.
+    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
     assert upstream.got[0].headers["authorization"] == "Bearer sk-ant"
 
 
