@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import brotli
 from pydantic_core import from_json
 
 COUNT_MAX = 2**53
@@ -62,7 +63,9 @@ def _decode(body: bytes, encoding: str) -> bytes:
                 return zlib.decompressobj(31).decompress(body, DECODED_MAX)
             case "deflate":
                 return zlib.decompressobj().decompress(body, DECODED_MAX)
-    except zlib.error:
+            case "br":
+                return bytes(brotli.Decompressor().process(body, output_buffer_limit=DECODED_MAX))
+    except (zlib.error, brotli.error):
         pass
     return b""
 
