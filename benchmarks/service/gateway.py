@@ -60,8 +60,9 @@ class Gateway:
     space: Space
 
     def memory_mb(self) -> float:
+        """Return the memory of its processes. What they share by forking counts once."""
         processes = [self.process, *self.process.children(recursive=True)]
-        return float(sum(each.memory_info().rss for each in processes)) / 2**20
+        return float(sum(each.memory_full_info().pss for each in processes)) / 2**20
 
     def logged(self) -> int:
         """Wait until the log is complete; return how many requests are in it."""

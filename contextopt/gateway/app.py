@@ -203,9 +203,9 @@ class Gateway:
             return
         try:
             headers = forwarded_headers(call.scope["headers"])
-            url = upstream_url(call.path, call.scope["query_string"], is_anthropic=call.is_anthropic)
             secret, slug = call.header("x-contextopt-key"), call.header("x-contextopt-space")
             admission = await self._gate.admit(secret, slug, call.address)
+            url = upstream_url(call.path, call.scope["query_string"], is_anthropic=call.is_anthropic)
         except Refused as error:
             after = [(b"retry-after", str(error.retry_after).encode())] if error.retry_after else []
             await call.refuse(error.status, ERROR_KINDS[error.kind], error.message, after)

@@ -12,6 +12,13 @@ function press(key) {
   return true;
 }
 
+// A refused verdict comes back with its problems, in place of the form.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (!detail.requestConfig.boosted || ![409, 422].includes(detail.xhr.status)) return;
+  detail.shouldSwap = true;
+  detail.isError = false;
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
   const isTyping = event.target.closest(TYPING);

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import brotli
+import brotlicffi
 from pydantic_core import from_json
 
 COUNT_MAX = 2**53
@@ -64,8 +64,8 @@ def _decode(body: bytes, encoding: str) -> bytes:
             case "deflate":
                 return zlib.decompressobj().decompress(body, DECODED_MAX)
             case "br":
-                return bytes(brotli.Decompressor().process(body, output_buffer_limit=DECODED_MAX))
-    except (zlib.error, brotli.error):
+                return bytes(brotlicffi.Decompressor().process(body, output_buffer_limit=DECODED_MAX))
+    except (zlib.error, brotlicffi.error):
         pass
     return b""
 

@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
+from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
@@ -127,7 +128,11 @@ def _to_next(request: TeamRequest) -> HttpResponse:
     slot = reserve_next(team=request.team, reviewer=request.actor, skip=skipped_ids(request))
     if slot is None:
         return redirect("dashboard:reviews")
-    return redirect("dashboard:review", slot.item_id)
+    address = reverse("dashboard:review", args=[slot.item_id])
+    if request.htmx.boosted:
+        # The next item comes at once, without another round trip.
+        return push_url(_render_item(request, get_item(request, slot.item_id)), address)
+    return redirect(address)
 
 
 @require_GET

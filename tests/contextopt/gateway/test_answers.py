@@ -4,7 +4,7 @@ import gzip
 import random
 import zlib
 
-import brotli
+import brotlicffi
 import pytest
 
 from contextopt.gateway.protocols.answers import Usage, read_answer
@@ -34,7 +34,7 @@ ANSWERS = {
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "br"])
 @pytest.mark.parametrize("protocol", ANSWERS)
 def test_whole_and_streamed(protocol: str, encoding: str) -> None:
-    pack = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress}[encoding]
+    pack = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotlicffi.compress}[encoding]
     one, events = ANSWERS[protocol]
     for body, is_stream in ((whole(one).content, False), (b"".join(events), True)):
         for wants_text in (True, False):
