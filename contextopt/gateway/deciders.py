@@ -74,6 +74,17 @@ class Deciders:
     def freest(self) -> Decider:
         return min(self.all, key=lambda decider: decider.waiting)
 
+    def run[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> R:
+        """Do the work, and once more if its process dies. It must not matter whether it was done before.
+
+        Raises:
+            OperationalError, DeciderError, BrokenProcessPool: see `Decider.submit`.
+        """
+        try:
+            return self.freest().submit(work, *args).result()
+        except BrokenProcessPool:
+            return self.freest().submit(work, *args).result()
+
     def close(self) -> None:
         for decider in self.all:
             decider.close()

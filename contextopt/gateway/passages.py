@@ -179,7 +179,7 @@ class RequestJob:
             passage.plan = conversation.plan
         if passage.plan is not None or not passage.is_new_question:
             return
-        foreseen = self.deciders.freest().submit(foresee, task, passage.parent).result()
+        foreseen = self.deciders.run(foresee, task, passage.parent)
         passage.reason = foreseen.reason or passage.reason
         if foreseen.plan is not None:
             passage.plan = conversation.plan = foreseen.plan

@@ -5,7 +5,7 @@ Nothing here raises and nothing takes long: a prompt that cannot be prepared goe
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
@@ -129,8 +129,8 @@ class Preparation:
             passage.reason = Reason.TIMEOUT
             return body
         self._composing += 1
-        decider, deadline = self.deciders.freest(), time.monotonic() + LIMIT_SECONDS
-        work = asyncio.create_task(self._compose(passage, prompt, conversation, decider, deadline))
+        deadline = time.monotonic() + LIMIT_SECONDS
+        work = asyncio.create_task(self._compose(passage, prompt, conversation, deadline))
         work.add_done_callback(self._end_composing)
         await asyncio.wait([work], timeout=LIMIT_SECONDS)
         if not work.done():
@@ -144,8 +144,9 @@ class Preparation:
             if not away:
                 log.error("gateway_context_failed", exc_info=error)
             return body
-        self._apply(passage, conversation, work.result(), decider)
-        return splice(body, work.result().splices, work.result().cuts)
+        composed, decider = work.result()
+        self._apply(passage, conversation, composed, decider)
+        return splice(body, composed.splices, composed.cuts)
 
     def _is_in_time(self) -> bool:
         """Return whether one more context can be expected in time. If not, waiting would delay the prompt for
@@ -154,12 +155,20 @@ class Preparation:
         before = self._composing / DECIDERS
         return self._composing < DECIDERS or (before + 1) * self._usual_seconds < LIMIT_SECONDS
 
-    def _end_composing(self, _work: asyncio.Task[Composed]) -> None:
+    def _end_composing(self, _work: asyncio.Task[tuple[Composed, Decider]]) -> None:
         self._composing -= 1
 
+    def _learn(self, work: Future[Composed]) -> None:
+        """Take a context's time into the usual one, also if it came too late."""
+        if work.cancelled() or work.exception() is not None:
+            return
+        if (seconds := work.result().seconds) is not None:
+            self._usual_seconds += NEWEST_SHARE * (seconds - self._usual_seconds)
+
     async def _compose(
-        self, passage: Passage, prompt: Prompt, conversation: Conversation, decider: Decider, deadline: float
-    ) -> Composed:
+        self, passage: Passage, prompt: Prompt, conversation: Conversation, deadline: float
+    ) -> tuple[Composed, Decider]:
+        """Return what to put in, and the decider that has it."""
         if conversation.logged is not None and not await asyncio.shield(conversation.logged):
             # The latest context was lost, so only the log knows the conversation.
             conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
@@ -176,10 +185,10 @@ class Preparation:
         conversation.is_loaded = True
         drawn_id = self._take_id() or await self._draw_one()
         task = Task(admission, prompt, conversation.name, conversation.plan, drawn_id)
-        composed = await asyncio.wrap_future(decider.submit(compose, task, deadline))
-        if composed.seconds is not None:
-            self._usual_seconds += NEWEST_SHARE * (composed.seconds - self._usual_seconds)
-        return composed
+        decider = self.deciders.freest()
+        work = decider.submit(compose, task, deadline)
+        work.add_done_callback(self._learn)
+        return await asyncio.wrap_future(work), decider
 
     def _apply(
         self, passage: Passage, conversation: Conversation, composed: Composed, decider: Decider

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -199,18 +198,19 @@ def deciders(process: Process) -> list[psutil.Process]:
     return [one for one in servers if one.ppid() in {server.pid for server in servers}]
 
 
-def test_deciders_are_killed(own: tuple[Process, Caller, Upstream]) -> None:
+@pytest.mark.parametrize("mode", ["audit", "insert"])
+def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -> None:
     process, caller, _ = own
-    GatewayPolicy.objects.create(space=caller.space, mode="insert")
-    inserted = GatewayRequest.objects.filter(team=caller.space.team, is_inserted=True)
+    GatewayPolicy.objects.create(space=caller.space, mode=mode)
+    decided = GatewayRequest.objects.filter(team=caller.space.team, assembly__isnull=False)
     load = Load(caller)
     try:
-        wait_until(inserted.exists)
+        wait_until(decided.exists)
         killed = deciders(process)
         for one in killed:
             one.kill()
-        done = inserted.count()
-        wait_until(lambda: inserted.count() > done + 5)
+        done = decided.count()
+        wait_until(lambda: decided.count() > done + 5)
     finally:
         load.end()
     assert len(killed) == len(deciders(process)) == DECIDERS
@@ -304,13 +304,8 @@ def outage() -> Iterator[None]:
 class _Here:
     """Decides in the test's own process, and so in its transaction."""
 
-    def freest(self) -> "_Here":
-        return self
-
-    def submit[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> Future[R]:
-        done: Future[R] = Future()
-        done.set_result(work(*args))
-        return done
+    def run[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> R:
+        return work(*args)
 
 
 @pytest.mark.django_db
