@@ -67,6 +67,7 @@ def test_ten_items_by_keyboard(
     page.go_back()
     expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
 
+    page.evaluate("window.isSamePage = true")
     for number, item in enumerate(queue[1:], start=1):
         expect(page).to_have_url(re.compile(rf"/review/{item.pk}/$"))
         page.keyboard.press(str(number % 6 + 1))
@@ -74,7 +75,10 @@ def test_ten_items_by_keyboard(
         page.keyboard.type(f"note {number}, with j and 3")
         page.keyboard.press("Escape")
         page.keyboard.press("Enter")
+        expect(page.locator("#toasts .toast")).to_contain_text("Saved: ")
     expect(page.get_by_role("main").get_by_text("1 waiting")).to_be_visible()
+    # Each item came in place of the last, without loading the page.
+    assert page.evaluate("window.isSamePage")
     page.get_by_role("button", name="Review skipped items").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
