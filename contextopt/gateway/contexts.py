@@ -126,7 +126,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """What goes into a prompt and what is cut from it, or the reason why it stays as it was.
+    """The changes to a prompt: texts that go in and spans that are cut, or the reason why it stays as it was.
 
     `is_new` tells that the context was decided just now, so that it must be logged. `seconds` is how long it
     took, without waiting.

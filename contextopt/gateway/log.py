@@ -42,7 +42,7 @@ class Job(Protocol):
 
     @property
     def after(self) -> asyncio.Future[bool] | None:
-        """What must end before."""
+        """The work that must end before, if there is any."""
         ...
 
     def write(self) -> None: ...

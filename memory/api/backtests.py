@@ -14,6 +14,7 @@ from contextopt.inputs import Id, Slug
 from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.costs import BacktestCosts, costs_of, read_costs
 from memory.backtests.figures import FIGURES, BacktestFigures, figures_of, read_figures
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow
@@ -49,6 +50,9 @@ class BacktestOut(TypedDict):
     evidence: int
     evidence_before: int
     evidence_kept: int
+    priced: int
+    dollars_before: float | None
+    dollars_after: float | None
     created_by: str
     created_at: datetime
     finished_at: datetime | None
@@ -96,7 +100,7 @@ def _has_backtest(key: ApiKey, backtest_id: int) -> bool:
 in_own_backtests = within_spaces(backtest_id=_has_backtest)
 
 
-def backtest_json(backtest: Backtest, figures: BacktestFigures) -> dict[str, Any]:
+def backtest_json(backtest: Backtest, figures: BacktestFigures, costs: BacktestCosts) -> dict[str, Any]:
     return {
         **pick(backtest, _SAME),
         "space": backtest.space.slug,
@@ -104,7 +108,12 @@ def backtest_json(backtest: Backtest, figures: BacktestFigures) -> dict[str, Any
         "computed": figures.done,
         "replayed": figures.replayed,
         **{name: getattr(figures, name) for name in FIGURES},
+        **costs.to_json(),
     }
+
+
+def _json_of(backtest: Backtest) -> dict[str, Any]:
+    return backtest_json(backtest, figures_of(backtest), costs_of(backtest))
 
 
 def row_json(row: BacktestRow) -> dict[str, Any]:
@@ -115,11 +124,14 @@ def row_json(row: BacktestRow) -> dict[str, Any]:
 @within_spaces()
 def list_backtests(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's backtests, newest first. The last 20 are kept."""
-    rows = Backtest.objects.filter(space=find_space(request, slug)).select_related("space", "config")
+    rows = Backtest.objects.filter(space=find_space(request, slug)).select_related("space__team", "config")
     key = None if page.cursor is None else BY_TIME.decode(page.cursor)
     shown, next_cursor = BY_TIME.page(rows, key, page.limit)
-    figures = read_figures(shown)
-    items = [backtest_json(each, figures.get(each.pk, BacktestFigures())) for each in shown]
+    figures, costs = read_figures(shown), read_costs(shown)
+    items = [
+        backtest_json(each, figures.get(each.pk, BacktestFigures()), costs.get(each.pk, BacktestCosts()))
+        for each in shown
+    ]
     return reply({"items": items, "next_cursor": next_cursor})
 
 
@@ -133,7 +145,7 @@ def start_backtest(request: ApiRequest, slug: Path[Slug], data: BacktestIn) -> H
     A short backtest is finished in the response. For a longer one, read it until its `state` is `done`.
     """
     backtest = start_and_begin(space=find_space(request, slug), data=data, actor=actor(request))
-    return created(backtest_json(backtest, figures_of(backtest)), f"/api/v1/backtests/{backtest.pk}")
+    return created(_json_of(backtest), f"/api/v1/backtests/{backtest.pk}")
 
 
 @router.get("/backtests/{backtest_id}", auth=READ, response=BacktestOut, summary="Read a backtest")
@@ -141,7 +153,7 @@ def start_backtest(request: ApiRequest, slug: Path[Slug], data: BacktestIn) -> H
 def read_backtest(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
     """Returns the sums over the contexts computed so far."""
     backtest = find_backtest(request.auth.team, backtest_id)
-    return reply(backtest_json(backtest, figures_of(backtest)))
+    return reply(_json_of(backtest))
 
 
 @router.get(
@@ -159,4 +171,4 @@ def list_rows(request: ApiRequest, backtest_id: Path[Id], page: Query[PageQuery]
 def cancel(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
     """Stops a running backtest. What was computed stays."""
     backtest = cancel_backtest(backtest=find_backtest(request.auth.team, backtest_id))
-    return reply(backtest_json(backtest, figures_of(backtest)))
+    return reply(_json_of(backtest))

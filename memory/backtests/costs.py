@@ -1,5 +1,6 @@
 """The cost of a backtest's prompts after the provider's cache, at the prices of their days."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,15 @@ class BacktestCosts:
     before: float = 0.0
     after: float = 0.0
 
+    def to_json(self) -> dict[str, float | None]:
+        """Return what commands and the API show: no money without a price."""
+        known = self.priced > 0
+        return {
+            "priced": self.priced,
+            "dollars_before": self.before if known else None,
+            "dollars_after": self.after if known else None,
+        }
+
     @property
     def share(self) -> float | None:
         """The change as a share of the cost before, negative if it is less."""
@@ -42,19 +52,31 @@ _SUMS = {
 }
 
 
-def read_costs(backtest: Backtest) -> BacktestCosts:
-    """Return the costs of a backtest: one query, and one for each model."""
-    zone = ZoneInfo(backtest.space.team.time_zone)
-    rows = backtest.rows.filter(_KNOWN).order_by()
-    grouped = rows.values(model=F("assembly__model"), day=TruncDate("assembly__created_at", tzinfo=zone))
-    book, costs = PriceBook(), BacktestCosts()
-    for model, day, prompts, *sums in grouped.annotate(**_SUMS).values_list("model", "day", *_SUMS):
-        price = book.price(model, day)
+def costs_of(backtest: Backtest) -> BacktestCosts:
+    return read_costs([backtest]).get(backtest.pk, BacktestCosts())
+
+
+def read_costs(backtests: Sequence[Backtest]) -> dict[int, BacktestCosts]:
+    """Return the costs of each of a team's backtests by its id: one query, and one for each model.
+
+    A backtest without a known conversation is left out.
+    """
+    costs: dict[int, BacktestCosts] = {}
+    if not backtests:
+        return costs
+    zone = ZoneInfo(backtests[0].space.team.time_zone)
+    rows = BacktestRow.objects.filter(_KNOWN, backtest__in=backtests).order_by()
+    grouped = rows.values(
+        "backtest_id", model=F("assembly__model"), day=TruncDate("assembly__created_at", tzinfo=zone)
+    )
+    book, names = PriceBook(), ("backtest_id", "model", "day", *_SUMS)
+    for backtest_id, model, day, prompts, *sums in grouped.annotate(**_SUMS).values_list(*names):
+        price, so_far = book.price(model, day), costs.get(backtest_id, BacktestCosts())
         if price is None:
-            costs = _add(costs, prompts, 0, 0.0, 0.0)
+            costs[backtest_id] = _add(so_far, prompts, 0, 0.0, 0.0)
         else:
             before, after = price.dollars(_split(*sums[:3])), price.dollars(_split(*sums[3:]))
-            costs = _add(costs, prompts, prompts, before, after)
+            costs[backtest_id] = _add(so_far, prompts, prompts, before, after)
     return costs
 
 

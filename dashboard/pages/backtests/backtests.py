@@ -25,7 +25,7 @@ from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.budgets import changes_between
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
-from memory.backtests.costs import read_costs, row_dollars
+from memory.backtests.costs import costs_of, row_dollars
 from memory.backtests.figures import BacktestFigures, figures_of, read_figures
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.rows import BY_CHANGE
@@ -123,7 +123,7 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
         "backtest": found,
         "figures": figures,
         "headline": headline(figures),
-        "tiles": tiles_of(figures, read_costs(found)),
+        "tiles": tiles_of(figures, costs_of(found)),
     }
     if not request.htmx:
         context |= _rows(request, found) | {

@@ -17,6 +17,7 @@ from contextopt.management.base import (
     team_of,
 )
 from memory.backtests.backtests import REFUSED, UNAVAILABLE, complete, start_backtest
+from memory.backtests.costs import costs_of
 from memory.backtests.figures import FIGURES, figures_of
 from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
 from memory.models import Backtest, BacktestState
@@ -27,8 +28,8 @@ REASONS_SHOWN = 20
 class Command(ReportingCommand):
     help = (
         "Compute the last contexts of a space again under another version of its settings, such as a draft, "
-        "and report what would change: tokens, empty contexts, and the records known to matter. A worker "
-        "goes on with an interrupted backtest. Exits 1 if a request is refused under those settings."
+        "and report what would change: tokens, their cost, empty contexts, and the records known to matter. "
+        "A worker goes on with an interrupted backtest. Exits 1 if a request is refused under those settings."
     )
 
     backtest: Backtest | None = None
@@ -61,14 +62,14 @@ class Command(ReportingCommand):
         return f"Interrupted after {done:,} contexts. A worker computes the rest."
 
     def _answer(self, backtest: Backtest, *, is_json: bool) -> None:
-        found = figures_of(backtest)
+        found, costs = figures_of(backtest), costs_of(backtest)
         reasons = [
             {"id": row.assembly_id, "reason": row.reason, "message": row.message}
             for row in backtest.rows.not_replayable().order_by("-pk")
         ]
         if is_json:
             shown = {name: getattr(found, name) for name in FIGURES}
-            self.print_json({"id": backtest.pk, **shown, "not_replayable": reasons})
+            self.print_json({"id": backtest.pk, **shown, **costs.to_json(), "not_replayable": reasons})
             return
         self.stdout.write(
             f"{backtest.space.name}, config v{backtest.config.version}: {found.replayed:,} of "
@@ -76,6 +77,11 @@ class Command(ReportingCommand):
             f"{found.empty_before:,} → {found.empty_after:,} empty, {found.evidence_kept:,} of "
             f"{found.evidence:,} records known to matter ({found.evidence_before:,} before)"
         )
+        if costs.priced:
+            self.stdout.write(
+                f"Input cost after the cache: ${costs.before:,.4f} → ${costs.after:,.4f}, "
+                f"for {costs.priced:,} contexts with a price"
+            )
         for each in reasons[:REASONS_SHOWN]:
             self.stdout.write(f"assembly {each['id']}: not replayable ({each['reason']}). {each['message']}")
         if (more := len(reasons) - REASONS_SHOWN) > 0:

@@ -1,10 +1,13 @@
+from decimal import Decimal
+
 import pytest
 
+from dashboard.models import ModelPrice
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest
 from tests.contextopt.api.conftest import api, reader, stranger, writer
-from tests.memory.backtests.conftest import ask_all, asked, draft, make_draft, talk
+from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
 from tests.memory.questions.conftest import make_questions
 
 __all__ = ["api", "asked", "draft", "reader", "stranger", "talk", "writer"]
@@ -21,8 +24,20 @@ def test_a_short_backtest_is_finished_in_the_response(writer, reader, space, ask
     assert (made["state"], made["assemblies"], made["computed"]) == ("done", 4, 4)
     assert made["tokens_after"] < made["tokens_before"]
     assert (made["evidence"], made["evidence_before"], made["last"]) == (4, 4, 200)
+    assert (made["priced"], made["dollars_before"], made["dollars_after"]) == (0, None, None)
     assert reader.get(f"/backtests/{made['id']}").json() == made
     assert reader.get(f"/spaces/{space.slug}/backtests").json()["items"] == [made]
+
+
+def test_costs_come_with_a_price(writer, space, talk, draft) -> None:
+    ModelPrice.objects.create(model="own", dollars_per_million=Decimal(10))
+    ask(space, "When?", conversation="c-1", placement="tail", system_tokens=2_000, model="own")
+    path = f"/spaces/{space.slug}/backtests"
+    made = [writer.post(path, {"config": draft.version, "last": 1}).json() for _ in range(2)]
+    fewer = made[0]["tokens_before"] - made[0]["tokens_after"]
+    assert made[0]["priced"] == 1
+    assert made[0]["dollars_before"] - made[0]["dollars_after"] == pytest.approx(fewer * 10e-6)
+    assert writer.get(path).json()["items"] == made[::-1]
 
 
 def test_rows_come_in_pages_the_largest_change_first(writer, space, asked, draft) -> None:
@@ -87,5 +102,5 @@ def test_a_list_takes_as_many_queries_for_many(
     other = make_draft(space, max_records=7)
     for config in (draft, other):
         start_backtest(space=space, data=BacktestIn(config=config.version), actor="test")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert len(reader.get(f"/spaces/{space.slug}/backtests").json()["items"]) == 2

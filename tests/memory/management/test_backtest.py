@@ -35,6 +35,7 @@ def test_reports_what_the_draft_would_change(run: Run, asked: Space) -> None:
     assert (answer["evidence"], answer["evidence_before"]) == (4, 4)
     assert 0 < answer["evidence_kept"] <= 4
     assert answer["not_replayable"] == []
+    assert (answer["priced"], answer["dollars_after"]) == (0, None)
     code, out, _ = run("backtest", asked.slug, "--config", "2", "--last", "3")
     assert (code, "3 of 3 contexts" in out) == (0, True)
 

@@ -13,7 +13,7 @@ from contextopt.assemblies.purge import purge_record
 from dashboard.kit.formats import money
 from dashboard.models import ModelPrice
 from memory.backtests.backtests import complete, start_backtest
-from memory.backtests.costs import read_costs
+from memory.backtests.costs import costs_of
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, QuestionSet
@@ -195,7 +195,7 @@ def test_costs_stand_beside_tokens(owner_client, space, talk, draft) -> None:
     ask(space, "Where?", **request, model="nobody-knows-it")
     ask(space, "Why?")
     found = run(space, draft)
-    costs = read_costs(found)
+    costs = costs_of(found)
     assert (costs.prompts, costs.priced) == (3, 2)
     before = [(row.prompt_tokens - row.cached_tokens) * 10e-6 + row.cached_tokens * 1e-6 for row in rows]
     assert costs.before == pytest.approx(sum(before))
