@@ -171,7 +171,7 @@ def _kept(assembly: Assembly, space: Space) -> list[Record]:
 
 def _add_proposal(request: TeamRequest, proposal: Proposal | None, back: tuple[str, int]) -> HttpResponse:
     """Add the question, or let the visitor choose its records if none are known."""
-    if request.htmx:
+    if request.htmx and not request.htmx.boosted:
         return _add_in_place(request, proposal)
     if proposal is None:
         messages.error(request, "Not added: this context was not asked a question.")

@@ -130,7 +130,8 @@ def test_texts_that_are_asked_for_have_the_conventions_form(collector: Collector
 def test_a_context_is_inside_the_request_it_was_assembled_for(collector: Collector, space: Space) -> None:
     factories.make_record(space)
     opened = begin_exchange(TRACEPARENT)
-    with inside(opened):
+    assert opened is not None
+    with inside(opened.parent):
         made = factories.make_assembly(space)
     end_exchange(opened, make_exchange())
     flush()
@@ -173,7 +174,8 @@ def test_a_collector_that_is_away_breaks_no_request(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     opened = begin_exchange({})
-    with inside(opened):
+    assert opened is not None
+    with inside(opened.parent):
         made = factories.make_assembly(space)
     end_exchange(opened, make_exchange())
     assert made.id

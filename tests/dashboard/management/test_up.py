@@ -173,7 +173,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert second.process.wait(timeout=30) == 2
     assert f"already (process {up.process.pid})" in second.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
-    up.child("granian").kill()
+    up.child("config.asgi:application").kill()
     for name, process in stopped.items():
         notice = f"{name}: process {process.pid} stopped responding"
         assert wait_for(lambda notice=notice: notice in up.printed()), up.printed()
@@ -206,7 +206,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
 def _kill_database_and_web(up: Up) -> None:
     database = postmaster(location(up.checkout))
     assert database is not None
-    up.child("granian").kill()
+    up.child("config.asgi:application").kill()
     database.kill()
     assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
     assert wait_for(lambda: "server died" in up.printed()), up.printed()
