@@ -1,6 +1,7 @@
 """The base of the three import commands: the space, progress, the report and the exit code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
@@ -16,7 +17,7 @@ class ImportCommand(ReportingCommand):
 
     report: ImportReport
 
-    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
         """Yield the rows. Errors that make the whole call unusable are raised before the first row."""
         raise NotImplementedError
 
@@ -24,17 +25,17 @@ class ImportCommand(ReportingCommand):
         self.report = ImportReport()
         slug = parse_input(SpaceIn, {"slug": options["space"]}, {"slug": "SPACE"}).slug
         team = team_of(options)
-        rows = self.rows(options)
-        # Start reading before the space is created, so that a failing call leaves nothing behind.
-        rows = chain(list(islice(rows, 1)), rows)
         progress = Progress(self.stderr)
-        import_rows(
-            space=ensure_space(team=team, slug=slug, actor=ACTOR),
-            rows=rows,
-            actor=ACTOR,
-            report=self.report,
-            on_batch=lambda report: progress.show(str(report)),
-        )
+        with closing(self.rows(options)) as rows:
+            # Start reading before the space is created, so that a failing call leaves nothing behind.
+            first = list(islice(rows, 1))
+            import_rows(
+                space=ensure_space(team=team, slug=slug, actor=ACTOR),
+                rows=chain(first, rows),
+                actor=ACTOR,
+                report=self.report,
+                on_batch=lambda report: progress.show(str(report)),
+            )
         self._answer(options)
         return REJECTED if self.report.rejected_count else DONE
 

@@ -1,6 +1,6 @@
 """`manage.py import_markdown SPACE DIR`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -20,5 +20,5 @@ class Command(ImportCommand):
         parser.add_argument("space", metavar="SPACE")
         parser.add_argument("folder", metavar="DIR")
 
-    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
         yield from read_folder(options["folder"])

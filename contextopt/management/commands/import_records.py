@@ -1,6 +1,6 @@
 """`manage.py import_records SPACE FILE…`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -30,7 +30,7 @@ class Command(ImportCommand):
             help="file format (default: from the file name or first character)",
         )
 
-    def rows(self, options: Mapping[str, Any]) -> Iterator[Found]:
+    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
         names: list[str] = options["files"]
         for name in names:
             check_input(name)
