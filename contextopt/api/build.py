@@ -20,7 +20,6 @@ from contextopt.api import (
     keys,
     phases,
     records,
-    reference,
     replays,
     repos,
     spaces,
@@ -32,8 +31,9 @@ from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.protocol.outputs import Problem
 from contextopt.api.protocol.reach import confine
+from contextopt.api.protocol.reference import complete, read_reference
+from contextopt.api.protocol.refusals import refusals_json, refusals_of
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
-from contextopt.api.refusals import refusals_json, refusals_of
 
 DESCRIPTION = """\
 Contextopt decides what goes into a prompt, within a token budget, and logs every decision.
@@ -87,7 +87,7 @@ class ContextApi(NinjaAPI):
         for methods in schema["paths"].values():
             for method, operation in methods.items():
                 _describe(operation, method.upper(), is_repeatable=operation["operationId"] in secured)
-        reference.complete(schema, reference.read_reference(self.folders()))
+        complete(schema, read_reference(self.folders()))
 
     def folders(self) -> list[Path]:
         """Return the folders of the registered endpoints, where their words and examples are."""

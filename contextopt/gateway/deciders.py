@@ -96,7 +96,7 @@ def _run[*Ts, R](work: Callable[[*Ts], R], args: tuple[*Ts]) -> R:
         return work(*args)
     except (OperationalError, InterfaceError) as error:
         raise OperationalError(str(error)) from None
-    except Exception as error:
+    except Exception as error:  # Whatever the work raises; unread by the gateway, it would break the pool.
         log.exception("gateway_decider_failed", work=work.__name__)
         raise DeciderError(type(error).__name__) from None
     finally:

@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 
 from config.urls import api as ninja_api
-from contextopt.api.reference import read_reference
-from contextopt.api.refusals import BODY_REFUSALS, REFUSALS, problem_json
+from contextopt.api.protocol.reference import read_reference
+from contextopt.api.protocol.refusals import BODY_REFUSALS, REFUSALS, problem_json
 from tests.contextopt.api.conftest import Caller
 from tests.contextopt.api.documented import documented_statuses
 
