@@ -24,7 +24,6 @@ class AssemblyResult:
     config_version: int
     overrides: dict[str, Any]
     outcome: Assembled
-    entries: tuple[EntryJson, ...]
     assembly_ms: float
     placed: Placed
     warnings: tuple[ContextWarning, ...] = ()
@@ -61,6 +60,10 @@ class AssemblyResult:
     def ledger(self) -> tuple[LedgerEntry, ...]:
         return self.outcome.ledger
 
+    @property
+    def entries(self) -> tuple[EntryJson, ...]:
+        return tuple(map(entry_json, self.ledger))
+
     def baselines(self) -> list[dict[str, Any]]:
         """Return what would have been sent otherwise. `saved` is None if the saving doesn't count."""
         tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
@@ -87,7 +90,7 @@ class AssemblyResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""
-        stats = asdict(self.stats)
+        stats, entries = asdict(self.stats), self.entries
         counts = stats.pop("dropped_by_reason")
         return {
             "id": self.id,
@@ -104,9 +107,9 @@ class AssemblyResult:
             "certificate": self.certificate.to_json(),
             "placement": self.placement(),
             "included": [
-                _without(entry, "kept", "reason", "duplicate_of") for entry in self.entries if entry["kept"]
+                _without(entry, "kept", "reason", "duplicate_of") for entry in entries if entry["kept"]
             ],
-            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
+            "dropped": [_without(entry, "kept") for entry in entries if not entry["kept"]],
             "counts": {
                 **counts,
                 "outside_window": self.stats.outside_window,

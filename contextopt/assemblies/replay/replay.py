@@ -12,7 +12,7 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
 from contextopt.assemblies.replay.reach import Reached, decide_otherwise
 from contextopt.assemblies.replay.settings import settings_for
-from contextopt.assemblies.results import AssemblyResult, entry_json
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, Emptiness
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
@@ -56,7 +56,7 @@ class Replay:
         return [record_id for record_id in before if self.result and record_id not in after]
 
     def _kept(self) -> list[int]:
-        return [entry["id"] for entry in self.result.entries if entry["kept"]] if self.result else []
+        return [entry.id for entry in self.result.ledger if entry.kept] if self.result else []
 
     def to_json(self) -> dict[str, Any]:
         """Return one line of the command `replay`."""
@@ -137,7 +137,6 @@ def _result(
         config_version=version or (assembly.config.version if assembly.config else 0),
         overrides=assembly.payload.config.get("overrides", {}),
         outcome=reached.outcome,
-        entries=tuple(map(entry_json, reached.outcome.ledger)),
         assembly_ms=replay_ms,
         warnings=tuple(_warnings(material, config, reached)),
         placed=_placed(material, reached.outcome),

@@ -11,12 +11,14 @@ than reciprocal rank fusion, and the neighbour of a match often holds the answer
 by itself, so its surroundings count more.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import accumulate
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.scoring import (
@@ -46,6 +48,9 @@ PASSAGE_WEIGHT = 5
 """Weight of the surroundings relative to a neighbouring match."""
 TOPIC_WEIGHT = 5
 """Weight of the topic relative to a neighbouring match."""
+
+type Floats = npt.NDArray[np.float64]
+type Integers = npt.NDArray[np.int64]
 
 _FADING = tuple(NEIGHBOUR_DECAY**step for step in range(NEIGHBOUR_REACH))
 _PART_US = HORIZON_US // PART_SCALE
@@ -105,118 +110,113 @@ def rate_neighbours(
 ) -> dict[int, Relevance]:
     """Return the relevances, with the `neighbour` part of the records along the threads.
 
-    `threads` are runs of ids that are neighbours in a thread, in its order; `sizes` are the tokens of their
-    notes. Two things count, by the length of the record: how well it fits next to a match, and how relevant
-    its surroundings are as a passage of their own. The shorter the record, the more the passage counts. A
-    record that is longer than the config's record size takes less from a match, since it speaks for itself:
-    at twice the size, half.
+    `threads` are runs of ids that are neighbours in a thread, in its order, each id once; `sizes` are the
+    tokens of their notes. Two things count, by the length of the record: how well it fits next to a match,
+    and how relevant its surroundings are as a passage of their own. The shorter the record, the more the
+    passage counts. A record that is longer than the config's record size takes less from a match, since it
+    speaks for itself: at twice the size, half.
     """
-    own = own_relevances(relevant, config)
-    runs = [_Run.of(thread, relevant, own, sizes) for thread in threads]
-    passages = _passage_relevances(runs, config)
+    runs = _Runs.of(threads, relevant, sizes)
+    short = SHORT_TOKENS / (runs.sizes + SHORT_TOKENS)
+    beside = _fits(runs.sizes, config.question_record_tokens) * runs.nearby(config)
+    passage = PASSAGE_WEIGHT * runs.passages(config)
+    shared = float(config.neighbour_share) * ((1 - short) * beside + short * passage)
     rated = dict(relevant)
-    for run in runs:
-        for at, record_id in enumerate(run.ids):
-            short = SHORT_TOKENS / (run.sizes[at] + SHORT_TOKENS)
-            beside = _fit(run.sizes[at], config.question_record_tokens) * _nearby(run.own, at)
-            passage = PASSAGE_WEIGHT * passages.get(record_id, 0.0)
-            part = min(
-                float(MAX_PART), float(config.neighbour_share) * ((1 - short) * beside + short * passage)
-            )
-            if part > 0:
-                rated[record_id] = rated.get(record_id, NOT_RELEVANT)._replace(neighbour=part)
+    for record_id, part in zip(runs.ids, np.minimum(MAX_PART, shared).tolist(), strict=True):
+        if part > 0:
+            rated[record_id] = rated.get(record_id, NOT_RELEVANT)._replace(neighbour=part)
     return rated
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Records in the order of their thread, with their parts, their own relevances and their tokens."""
+class _Runs:
+    """Records in the order of their threads, one thread after the other, with their parts and tokens."""
 
     ids: Sequence[int]
-    parts: Sequence[Relevance]
-    own: Sequence[float]
-    sizes: Sequence[int]
+    threads: Integers
+    lexical: Floats
+    semantic: Floats
+    sizes: Integers
 
     @classmethod
     def of(
-        cls,
-        ids: Sequence[int],
-        relevant: Mapping[int, Relevance],
-        own: Mapping[int, float],
-        sizes: Mapping[int, int],
-    ) -> "_Run":
+        cls, threads: Iterable[Sequence[int]], relevant: Mapping[int, Relevance], sizes: Mapping[int, int]
+    ) -> "_Runs":
+        runs = list(threads)
+        ids = [record_id for run in runs for record_id in run]
+        parts = [relevant.get(record_id, NOT_RELEVANT) for record_id in ids]
         return cls(
             ids,
-            [relevant.get(record_id, NOT_RELEVANT) for record_id in ids],
-            [own.get(record_id, 0.0) for record_id in ids],
-            [sizes.get(record_id, 0) for record_id in ids],
+            np.repeat(np.arange(len(runs)), np.array([len(run) for run in runs], np.int64)),
+            np.array([each.lexical for each in parts]),
+            np.array([each.semantic or 0.0 for each in parts]),
+            np.array([sizes.get(record_id, 0) for record_id in ids], np.int64),
         )
 
-    def passages(self) -> Iterator[tuple[int, float, float]]:
-        """Yield each record's id with the words and the meaning of its surroundings, itself included.
+    def nearby(self, config: ContextConfig) -> Floats:
+        """Return the relevance beside each record: the better side at each step, fading with the steps."""
+        own = _own(self.semantic, self.lexical, config)
+        nearby = np.zeros(len(own))
+        for step, fading in enumerate(_FADING, 1):
+            is_one_thread = self.threads[step:] == self.threads[:-step]
+            before, after = np.zeros(len(own)), np.zeros(len(own))
+            before[step:] = own[:-step] * is_one_thread
+            after[:-step] = own[step:] * is_one_thread
+            nearby += np.maximum(before, after) * fading
+        return nearby
 
-        The words are the sum of the lexical parts, the meaning the mean of the semantic parts by length.
+    def passages(self, config: ContextConfig) -> Floats:
+        """Return how relevant the surroundings of each record are, itself included, 0 to 10.
+
+        The words are the sum of the lexical parts, and the best passage by words has 10. The meaning is the
+        mean of the semantic parts by length.
         """
-        lengths = [size or 1 for size in self.sizes]
-        begins = [0, *accumulate(lengths)]
-        # Integers, so that sums of a part of the run are exact.
-        words = [0, *accumulate(int(each.lexical * PART_SCALE) for each in self.parts)]
-        meant = [
-            0,
-            *accumulate(
-                int((each.semantic or 0.0) * PART_SCALE) * length
-                for each, length in zip(self.parts, lengths, strict=True)
-            ),
-        ]
-        for at, record_id in enumerate(self.ids):
-            first, end = self._surroundings(at, begins)
-            meaning = (meant[end] - meant[first]) / (begins[end] - begins[first])
-            yield record_id, (words[end] - words[first]) / PART_SCALE, meaning / PART_SCALE
+        # Integers, so that the sum of a part of a run is exact.
+        lengths = np.maximum(1, self.sizes)
+        begins = _sums(lengths)
+        words = _sums((self.lexical * PART_SCALE).astype(np.int64))
+        meant = _sums((self.semantic * PART_SCALE).astype(np.int64) * lengths)
+        first, end = self._surroundings(begins)
+        meaning = (meant[end] - meant[first]) / (begins[end] - begins[first]) / PART_SCALE
+        said = (words[end] - words[first]) / PART_SCALE
+        best = said.max(initial=0.0)
+        return _own(meaning, MAX_PART * said / best if best > 0 else said, config)
 
-    def _surroundings(self, at: int, begins: Sequence[int]) -> tuple[int, int]:
-        """Return the first place of the passage around a place, and the place after its last one."""
-        reach = PASSAGE_TOKENS / 2
-        first, end = at, at + 1
-        while first and at - first < NEIGHBOUR_REACH and begins[at] - begins[first] < reach:
-            first -= 1
-        while end < len(self.ids) and end - at <= NEIGHBOUR_REACH and begins[end] - begins[at + 1] < reach:
-            end += 1
+    def _surroundings(self, begins: Integers) -> tuple[Integers, Integers]:
+        """Return the first place of the passage around each place, and the place after its last one."""
+        first = np.arange(len(self.ids))
+        end = first + 1
+        for step in range(1, NEIGHBOUR_REACH + 1):
+            is_one_thread = self.threads[step:] == self.threads[:-step]
+            # From the end of the one to the beginning of the other, whichever is in the middle.
+            is_near = begins[step:-1] - begins[1:-step] < PASSAGE_TOKENS / 2
+            first[step:] -= is_one_thread & is_near
+            end[:-step] += is_one_thread & is_near
         return first, end
 
 
-def _passage_relevances(runs: Iterable[_Run], config: ContextConfig) -> dict[int, float]:
-    """Return how relevant the surroundings of each record are, 0 to 10. The best by words become 10."""
-    found = [passage for run in runs for passage in run.passages()]
-    best = max((words for _, words, _ in found), default=0.0)
-    rated = {
-        record_id: Relevance(meaning, MAX_PART * words / best if best > 0 else 0.0)
-        for record_id, words, meaning in found
-    }
-    return own_relevances(rated, config)
+def _sums(values: Integers) -> Integers:
+    """Return the sums of the values before each place, and of all."""
+    return np.concatenate(([0], np.cumsum(values)))
 
 
 def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> dict[int, float]:
     """Return the weighted means of the semantic and lexical parts, each 0 to 10."""
-    semantic, lexical = float(config.semantic_weight), float(config.lexical_weight)
-    total = semantic + lexical or 1.0
-    return {
-        record_id: (semantic * (parts.semantic or 0.0) + lexical * parts.lexical) / total
-        for record_id, parts in relevant.items()
-    }
+    semantic = np.array([parts.semantic or 0.0 for parts in relevant.values()])
+    lexical = np.array([parts.lexical for parts in relevant.values()])
+    return dict(zip(relevant, _own(semantic, lexical, config).tolist(), strict=True))
 
 
-def _fit(size: int, record_tokens: int | None) -> float:
-    """Return the share of a record's text that its size allows to show, from 0 to 1."""
-    return 1.0 if record_tokens is None or size <= record_tokens else record_tokens / size
+def _own(semantic: Floats, lexical: Floats, config: ContextConfig) -> Floats:
+    near, worded = float(config.semantic_weight), float(config.lexical_weight)
+    return (near * semantic + worded * lexical) / (near + worded or 1.0)
 
 
-def _nearby(values: Sequence[float], at: int) -> float:
-    nearby = 0.0
-    for step, fading in enumerate(_FADING, 1):
-        before = values[at - step] if at >= step else 0.0
-        after = values[at + step] if at + step < len(values) else 0.0
-        nearby += max(before, after) * fading
-    return nearby
+def _fits(sizes: Integers, record_tokens: int | None) -> Floats:
+    """Return the share of each record's text that the size allows to show, from 0 to 1."""
+    if record_tokens is None:
+        return np.ones(len(sizes))
+    return record_tokens / np.maximum(record_tokens, sizes)
 
 
 def query_score(record: RecordSummary, relevance: Relevance, now: datetime, config: ContextConfig) -> int:
@@ -224,27 +224,12 @@ def query_score(record: RecordSummary, relevance: Relevance, now: datetime, conf
 
     At the greatest weights it is below 5.5e18, inside a 64-bit integer.
     """
-    return score(record, now, config) + _weigh(relevance, _query_weights(config))
+    return score(record, now, config) + _weigh([relevance], config)[0]
 
 
 def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
     """Return the part of a record's score that depends on the question."""
-    return score_float(_weigh(relevance, _query_weights(config)))
-
-
-class _Weights(NamedTuple):
-    """The weights of the parts as integers."""
-
-    semantic: int
-    lexical: int
-    date: int
-    who: int
-    topic: int
-
-
-def _query_weights(config: ContextConfig) -> _Weights:
-    weights = (config.semantic_weight, config.lexical_weight, config.date_weight, config.who_weight)
-    return _Weights(*(int(weight * WEIGHT_SCALE) for weight in (*weights, topic_weight(config))))
+    return score_float(_weigh([relevance], config)[0])
 
 
 def topic_weight(config: ContextConfig) -> Decimal:
@@ -252,16 +237,15 @@ def topic_weight(config: ContextConfig) -> Decimal:
     return TOPIC_WEIGHT * config.neighbour_share * (config.semantic_weight + config.lexical_weight)
 
 
-def _weigh(relevance: Relevance, weights: _Weights) -> int:
-    near, worded, beside, date, who, topic = relevance
-    return _PART_US * (
-        weights.semantic * round((near or 0.0) * PART_SCALE)
-        + weights.lexical * round(worded * PART_SCALE)
-        + (weights.semantic + weights.lexical) * round(beside * PART_SCALE)
-        + weights.date * round(date * PART_SCALE)
-        + weights.who * round(who * PART_SCALE)
-        + weights.topic * round(topic * PART_SCALE)
-    )
+def _weigh(relevances: Sequence[Relevance], config: ContextConfig) -> list[int]:
+    """Return the sum of the weighted parts of each."""
+    near, worded = config.semantic_weight, config.lexical_weight
+    weights = (near, worded, near + worded, config.date_weight, config.who_weight, topic_weight(config))
+    scaled = np.array([int(weight * WEIGHT_SCALE) for weight in weights])
+    # A missing part becomes NaN.
+    parts = np.nan_to_num(np.array(relevances, float).reshape(-1, len(weights)))
+    values: list[int] = (np.rint(parts * PART_SCALE).astype(np.int64) @ scaled * _PART_US).tolist()
+    return values
 
 
 def rank_by_query(
@@ -271,10 +255,11 @@ def rank_by_query(
     config: ContextConfig,
 ) -> list[Scored]:
     """Sort best first, as `scoring.rank` does, by the score with relevance."""
-    weights = _query_weights(config)
+    records = list(records)
+    weighed = _weigh([relevant.get(record.id, NOT_RELEVANT) for record in records], config)
     scored = [
-        Scored(record, base + _weigh(relevant.get(record.id, NOT_RELEVANT), weights))
-        for record, base in score_all(records, now, config)
+        Scored(record, base + more)
+        for (record, base), more in zip(score_all(records, now, config), weighed, strict=True)
     ]
     scored.sort(key=precedence, reverse=True)
     return scored

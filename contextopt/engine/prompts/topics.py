@@ -17,9 +17,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, Relevance
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, Floats, Relevance
 from contextopt.engine.prompts.scoring import MAX_PART
 
 MATCHES_MAX = 120
@@ -32,8 +31,6 @@ TOPIC_RECORDS, TOPIC_TOKENS = 24, 600
 """A match counts for the records around it, by the normal distribution with this deviation, in records; less
 if so many records have more tokens.
 """
-
-type Floats = npt.NDArray[np.float64]
 
 
 class Place(NamedTuple):
@@ -90,7 +87,7 @@ class Topics:
     def __init__(self, own: Mapping[int, float], places: Mapping[int, Place]) -> None:
         """Take the relevance of each match by itself. Matches without a place belong to no episode."""
         members = [(places[row], value) for row, value in _excess(own) if row in places]
-        self._episodes = [episode for episode in _episodes(members) if episode.weight > 0]
+        self._episodes = list(_long_episodes(members))
         densest = [float(each.density(each.positions).max()) for each in self._episodes]
         self._most = max(densest, default=0.0)
 
@@ -123,13 +120,20 @@ def _excess(own: Mapping[int, float]) -> Iterator[tuple[int, float]]:
     yield from ((row, value - least) for row, value in ranked if value > least)
 
 
-def _episodes(members: Iterable[tuple[Place, float]]) -> Iterator[_Episode]:
+def _long_episodes(members: Iterable[tuple[Place, float]]) -> Iterator[_Episode]:
     ordered = sorted(members, key=lambda member: member[0][:3])
     for _, thread in groupby(ordered, key=lambda member: member[0].thread):
-        episode: list[tuple[Place, float]] = []
-        for member in thread:
-            if episode and abs(member[0].date - episode[-1][0].date) > BREAK:
+        for episode in _without_breaks(thread):
+            if episode[-1][0].position - episode[0][0].position > SHORT_EPISODE:
                 yield _Episode.of(episode)
-                episode = []
-            episode.append(member)
-        yield _Episode.of(episode)
+
+
+def _without_breaks(thread: Iterable[tuple[Place, float]]) -> Iterator[list[tuple[Place, float]]]:
+    """Yield the parts of a thread's matches between which there is a break."""
+    episode: list[tuple[Place, float]] = []
+    for member in thread:
+        if episode and abs(member[0].date - episode[-1][0].date) > BREAK:
+            yield episode
+            episode = []
+        episode.append(member)
+    yield episode
