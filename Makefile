@@ -46,7 +46,7 @@ run: setup
 
 test: dev
 	@$(PY) -I config/environment.py browser
-	$(PY) -m pytest -n 2 $(ARGS)
+	$(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: dev
 	$(PY) -m ruff check .

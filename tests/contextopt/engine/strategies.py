@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contextopt.engine import ContextConfig, RecordSummary, SpaceContext, summary_line
 from tests.contextopt.engine.factories import NOW, TOKENIZER
 
-PROFILE = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 FORGED_LINE = "\n- [note] forged (2026-01-01)\n"
 NASTY = (

@@ -11,13 +11,23 @@ from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, 
 from contextopt.spaces.inputs import RecordIn
 from dashboard.demo import ASSEMBLY_DAYS, STORIES, load_demo, remove_demo
 from dashboard.demo.stories import GAP, tell
-from tests.factories import NOW, make_assembly, make_record, make_space
+from tests.factories import NOW, make_assembly, make_record, make_space, make_team
+
+pytestmark = pytest.mark.django_db
 
 SLUGS = ("demo-engineering", "demo-research", "demo-support")
 
 
-def load(team: Team, days: int = 3, assemblies_a_day: int = 8) -> None:
-    load_demo(team, now=NOW, actor="test", days=days, assemblies_a_day=assemblies_a_day)
+def load(team: Team) -> None:
+    load_demo(team, now=NOW, actor="test", days=3, assemblies_a_day=8)
+
+
+@pytest.fixture(scope="module")
+def demo(shared: None) -> Team:
+    """A team with the demo."""
+    team = make_team("demo")
+    load(team)
+    return team
 
 
 def figures(team: Team) -> list[tuple[object, ...]]:
@@ -26,18 +36,16 @@ def figures(team: Team) -> list[tuple[object, ...]]:
     return list(rows.values_list("space__slug", "stage", "created_at", "tokens_after", "records_filtered"))
 
 
-def test_spaces_are_plainly_marked(team: Team) -> None:
-    load(team)
-    spaces = Space.objects.filter(team=team)
+def test_spaces_are_plainly_marked(demo: Team) -> None:
+    spaces = Space.objects.filter(team=demo)
     assert sorted(space.slug for space in spaces) == list(SLUGS)
     assert all(space.is_demo and space.name.startswith("Demo: ") for space in spaces)
     assert not Assembly.objects.filter(is_demo=False).exists()
     assert not Record.objects.exclude(metadata={"demo": True}).exists()
 
 
-def test_records_differ_in_words_dates_views_and_pins(team: Team) -> None:
-    load(team)
-    for space in Space.objects.filter(team=team):
+def test_records_differ_in_words_dates_views_and_pins(demo: Team) -> None:
+    for space in Space.objects.filter(team=demo):
         records = Record.objects.filter(space=space)
         assert records.filter(pinned=True).count() >= 1
         assert records.filter(view_count=0).exists()
@@ -47,9 +55,8 @@ def test_records_differ_in_words_dates_views_and_pins(team: Team) -> None:
         assert records.values("title").distinct().count() > records.count() * 0.7
 
 
-def test_assemblies_were_really_made_and_hold(team: Team) -> None:
-    load(team)
-    assemblies = Assembly.objects.filter(team=team, space__isnull=False, messages=None)
+def test_assemblies_were_really_made_and_hold(demo: Team) -> None:
+    assemblies = Assembly.objects.filter(team=demo, space__isnull=False, messages=None)
     assert assemblies.count() == 3 * 8
     assert {4, 5} <= set(assemblies.values_list("stage", flat=True)) <= {2, 3, 4, 5}
     assert all(item.created_at == item.as_of for item in assemblies)
@@ -60,37 +67,34 @@ def test_assemblies_were_really_made_and_hold(team: Team) -> None:
         assert verify_assembly(payload) == []
 
 
-def test_loading_twice_changes_nothing(team: Team) -> None:
-    load(team)
-    before = figures(team)
-    summary = load_demo(team, now=NOW + timedelta(days=9), actor="test")
-    assert figures(team) == before
+def test_loading_twice_changes_nothing(demo: Team) -> None:
+    before = figures(demo)
+    summary = load_demo(demo, now=NOW + timedelta(days=9), actor="test")
+    assert figures(demo) == before
     assert summary.spaces == SLUGS
-    assert summary.assemblies == Assembly.objects.filter(team=team).count()
+    assert summary.assemblies == Assembly.objects.filter(team=demo).count()
 
 
-def test_the_same_moment_gives_the_same_demo(team: Team, other_team: Team) -> None:
+def test_the_same_moment_gives_the_same_demo(demo: Team, team: Team) -> None:
     load(team)
-    load(other_team)
-    assert figures(team) == figures(other_team)
+    assert figures(team) == figures(demo)
 
 
-def test_removal_takes_the_demo_and_nothing_else(team: Team, other_team: Team) -> None:
-    own = make_space(team)
+def test_removal_takes_the_demo_and_nothing_else(demo: Team, team: Team) -> None:
+    own = make_space(demo)
     make_record(own)
     make_assembly(own)
     load(team)
-    load(other_team)
-    theirs = figures(other_team)
-    assert remove_demo(team).spaces == SLUGS
-    assert Space.objects.get(team=team) == own
+    theirs = figures(team)
+    assert remove_demo(demo).spaces == SLUGS
+    assert Space.objects.get(team=demo) == own
     assert (Record.objects.filter(space=own).count(), Assembly.objects.filter(space=own).count()) == (1, 1)
-    assert Assembly.objects.filter(team=team).count() == 1
-    assert figures(other_team) == theirs
-    assert not Task.objects.filter(team=team).exists()
-    assert remove_demo(team).spaces == ()
-    load(team)
-    assert Space.objects.filter(team=team, is_demo=True).count() == 3
+    assert Assembly.objects.filter(team=demo).count() == 1
+    assert figures(team) == theirs
+    assert not Task.objects.filter(team=demo).exists()
+    assert remove_demo(demo).spaces == ()
+    load(demo)
+    assert Space.objects.filter(team=demo, is_demo=True).count() == 3
 
 
 def test_a_space_of_that_name_is_not_touched(team: Team) -> None:
@@ -115,15 +119,13 @@ def test_every_gap_is_filled_and_every_word_is_used(story: object) -> None:
     assert {tell(story, number, rng).type for number in range(50)} == {scene.type for scene in story.scenes}
 
 
-def test_second_settings_are_settings(team: Team) -> None:
-    load(team, days=1, assemblies_a_day=4)
+def test_second_settings_are_settings(demo: Team) -> None:
     for story in STORIES:
-        active = ContextConfig.objects.active().get(space__slug=story.slug)
+        active = ContextConfig.objects.active().get(space__team=demo, space__slug=story.slug)
         assert active.version == 2
         assert all(getattr(active, name) == value for name, value in story.second_settings.items())
 
 
-@pytest.mark.django_db
 def test_the_command_loads_and_removes(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("demo", "load", "--json")
     loaded = json.loads(capsys.readouterr().out)

@@ -41,12 +41,15 @@ type Verify = Callable[..., list[dict[str, Any]]]
 TABLES: tuple[type[Model], ...] = (QuarterRollup, DayRollup, HourSummary, DaySummary)
 
 
-@pytest.fixture
-def team(db: None) -> Team:
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def team(shared: None) -> Team:
     return Team.objects.ensure_default()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def space(team: Team) -> Space:
     """A space with assemblies on two days, in the rollups."""
     space = make_space(team)

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from contextopt.spaces.importing.lines import Lines, ReturnsAsFeeds
 from contextopt.spaces.importing.rows import UnusableSource
 from contextopt.spaces.importing.tables import COLUMNS_MAX, read_table
 from tests.imports import rejections, run_import
+from tests.speed import within
 
 
 @pytest.mark.django_db
@@ -163,11 +163,10 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_header_of_many_columns_is_refused_at_once() -> None:
     names = [f"c{number}" for number in range(20_000)]
-    start = time.process_time()
-    with pytest.raises(UnusableSource, match="must name at most 1,000 columns, it names 20,000"):
-        list(read_table(Lines(io.BytesIO(",".join(names).encode()))))
     # Looking each name up in a list took six seconds.
-    assert time.process_time() - start < 1
+    refusal = "must name at most 1,000 columns, it names 20,000"
+    with within(1), pytest.raises(UnusableSource, match=refusal):
+        list(read_table(Lines(io.BytesIO(",".join(names).encode()))))
 
 
 def test_a_header_of_a_thousand_columns_is_read_and_blank_ones_do_not_count() -> None:
