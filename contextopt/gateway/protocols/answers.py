@@ -4,6 +4,7 @@ The bytes are a copy of what was passed on, so a fault here changes nothing for 
 """
 
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,11 @@ from typing import Any
 
 import brotlicffi
 from pydantic_core import from_json
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 COUNT_MAX = 2**53
 _LINE = re.compile(rb"\r\n|\n|\r")
@@ -65,7 +71,9 @@ def _decode(body: bytes, encoding: str) -> bytes:
                 return zlib.decompressobj().decompress(body, DECODED_MAX)
             case "br":
                 return bytes(brotlicffi.Decompressor().process(body, output_buffer_limit=DECODED_MAX))
-    except (zlib.error, brotlicffi.error):
+            case "zstd":
+                return zstd.ZstdDecompressor().decompress(body, DECODED_MAX)
+    except (zlib.error, brotlicffi.error, zstd.ZstdError):
         pass
     return b""
 

@@ -3,11 +3,12 @@
 import gzip
 import random
 import zlib
+from collections.abc import Callable
 
 import brotlicffi
 import pytest
 
-from contextopt.gateway.protocols.answers import Usage, read_answer
+from contextopt.gateway.protocols.answers import Usage, read_answer, zstd
 from tests.gateway_upstream import (
     chat_answer,
     chat_events,
@@ -29,12 +30,16 @@ ANSWERS = {
     "responses": (responses_answer(TEXT), responses_events(TEXT)),
     "messages": (messages_answer(TEXT), messages_events(TEXT)),
 }
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotlicffi.compress,
+    "zstd": zstd.compress,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "br"])
+@pytest.mark.parametrize("encoding", PACKERS)
 @pytest.mark.parametrize("protocol", ANSWERS)
 def test_whole_and_streamed(protocol: str, encoding: str) -> None:
-    pack = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotlicffi.compress}[encoding]
+    pack = PACKERS[encoding]
     one, events = ANSWERS[protocol]
     for body, is_stream in ((whole(one).content, False), (b"".join(events), True)):
         for wants_text in (True, False):
@@ -62,7 +67,7 @@ def test_cut_and_broken_answers(protocol: str) -> None:
     for _ in range(50):
         cut = body[: rng.randrange(len(body))]
         torn = bytes(rng.randrange(256) if rng.random() < 0.05 else byte for byte in cut)
-        for encoding in ("", "gzip", "br"):
+        for encoding in ("", "gzip", "br", "zstd"):
             read_answer(protocol, torn, encoding, is_stream=True, wants_text=True)
             read_answer(protocol, torn, encoding, is_stream=False, wants_text=True)
     begun = read_answer("messages", messages_events()[0], "", is_stream=True, wants_text=False).usage
