@@ -15,6 +15,8 @@ from dashboard.kit.periods import Period
 
 type Json = dict[str, Any]
 
+LEGEND_PX = 11
+
 
 def scatter(**properties: Any) -> Json:
     return {"type": "scatter", **properties}
@@ -96,10 +98,12 @@ def stacked(plot: Plot) -> Plot:
 
 
 def with_legend(plot: Plot) -> Plot:
+    longest = max((len(trace.get("name", "")) for trace in plot.traces), default=0)
     legend = {
         "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
-        # Two names fit side by side on a phone. By itself, Plotly would put each on a line of its own.
-        "font": {"color": "var(--ink-2)", "size": 11}, "entrywidth": 66,
+        # By itself, Plotly would put each name on a line of its own. A letter is half as wide as high.
+        "font": {"color": "var(--ink-2)", "size": LEGEND_PX},
+        "entrywidth": longest * LEGEND_PX / 2,
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip
     plot.update_layout(showlegend=True, legend=legend, margin={"t": 34})
