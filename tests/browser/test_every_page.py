@@ -23,7 +23,7 @@ SIZES: dict[str, ViewportSize] = {
     "phone": {"width": 390, "height": 844},
 }
 WIDE: ViewportSize = {"width": 2560, "height": 1440}
-FITS = "document.documentElement.scrollWidth <= innerWidth"
+FITS = "() => document.documentElement.scrollWidth <= innerWidth"
 # Unbreakable words are allowed only in boxes that scroll by themselves.
 WIDER = """() => [...document.querySelectorAll('main *')]
     .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
