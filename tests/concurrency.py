@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 def at_once(*jobs: Callable[[], Any], seconds: float = 30) -> list[Any]:

@@ -22,7 +22,7 @@ from config.embedded.place import BASE_DIR, Location, location
 from dashboard.management.commands.up import worker_command, workers
 from tests.model_server import ModelServer, Reply
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 90
 type Work = Callable[..., subprocess.Popen[bytes]]
 
 

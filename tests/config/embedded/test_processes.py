@@ -1,5 +1,6 @@
 """The children of `up`: how they are watched and stopped, and where they may listen."""
 
+import os
 import re
 import signal
 import socket
@@ -63,8 +64,8 @@ def supervise(tmp_path: Path):
 
     def run(*names: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", SUPERVISED, *names], cwd=tmp_path, env={"PYTHONPATH": str(BASE_DIR)},
-            stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", SUPERVISED, *names], cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(BASE_DIR)}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
         _read_to(process, "serving")
