@@ -38,10 +38,16 @@ def _sql_flush(_ops: object, _style: object, tables: list[str], **_options: Any)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_pooled_connection_outlives_the_database(django_db_setup: None) -> Iterator[None]:
+def _no_session_outlives_the_database(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
     yield
     connection.close()
     connection.close_pool()
+    # Processes and threads of earlier tests may still be ending. The database cannot be dropped beside them.
+    with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
+        name = connection.settings_dict["NAME"]
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
 
 @pytest.fixture
