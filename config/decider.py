@@ -1,5 +1,6 @@
 """A process that decides on contexts for the gateway, which starts it (contextopt/gateway/deciders.py)."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -12,6 +13,11 @@ django.setup()
 
 from config.embedded.pulses import start_pulse  # noqa: E402
 from contextopt.gateway import contexts as contexts  # noqa: E402
+
+# Looking for cycles among what stays for good would only copy the pages that the deciders share.
+gc.collect()
+gc.freeze()
+gc.set_threshold(20_000, 20, 20)
 
 
 def begin() -> None:
