@@ -36,8 +36,8 @@ KEPT_SHARES = (0.5,)
 AUTO_SHARES = (0.75, 0.5)
 """The shares that `auto` compares, besides keeping everything and nothing."""
 READS_AHEAD = 1.5
-"""How often `auto` expects the blocks to be read again. Measured on dialogues: 1 costs more over 15 turns, 2 over
-5 turns.
+"""How often `auto` expects the blocks to be read again. Measured on dialogues: 1 costs more over 15 turns,
+2 over 5 turns.
 """
 
 
