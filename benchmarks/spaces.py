@@ -16,7 +16,10 @@ from django.utils import timezone
 from benchmarks.corpus import Generated, generate
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import AssemblyPayload, Record, Space, Team
+from contextopt.models import AssemblyPayload, EmbeddingFill, EmbeddingModel, Record, Space, Team
+from contextopt.search import registry
+from contextopt.search.embedders import configured_embedder
+from contextopt.search.vectors.indexes import build_index
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.spaces import create_space, delete_space
 
@@ -106,6 +109,14 @@ def _rows(space: Space, records: Iterable[Generated]) -> Iterator[tuple[object, 
             "generated", f"{number}", rng.randbytes(16), line, tokenizer.count(line), ENCODING,
             "benchmarks", now, now,
         )  # fmt: skip
+
+
+def build_indexes() -> None:
+    """Build the index of the records' vectors, as the worker does beyond a few thousand of them."""
+    records = registry.get("record")
+    model = EmbeddingModel.objects.get(name=configured_embedder())
+    build_index(records, model, wait_seconds=None)
+    EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
 
 
 def describe_givens(space: Space) -> str:

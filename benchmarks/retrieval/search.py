@@ -11,15 +11,21 @@ from benchmarks.corpus import generate_varied
 from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.retrieval.recall import use_model
 from benchmarks.service.recount import Recount
-from benchmarks.spaces import Filled, describe_givens, describe_space, fill, measured, settle
+from benchmarks.spaces import (
+    Filled,
+    build_indexes,
+    describe_givens,
+    describe_space,
+    fill,
+    measured,
+    settle,
+)
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import EmbeddingFill, EmbeddingModel, Record, Space, Team
+from contextopt.models import Record, Space, Team
 from contextopt.search import registry
-from contextopt.search.embedders import configured_embedder
 from contextopt.search.hybrid import SearchFilters, prepare_query, search
-from contextopt.search.vectors.indexes import build_index
 from contextopt.spaces.spaces import create_space, delete_space
 
 BUDGET_TOKENS = 2_000
@@ -53,7 +59,7 @@ class _Asked:
 
 def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Recount) -> Section:
     asked = [_prepare(team, size, rounds + WARM_UP_ROUNDS) for size in sizes]
-    _build_indexes()
+    build_indexes()
     settle()
     times: dict[tuple[str, int], list[float]] = defaultdict(list)
     for number in range(-WARM_UP_ROUNDS, rounds):
@@ -91,14 +97,6 @@ def _prepare(team: Team, size: int, count: int) -> _Asked:
 def _question(rng: random.Random, text: str) -> str:
     words = text.replace(".", " ").replace(",", " ").split()
     return " ".join(rng.sample(words, min(QUESTION_WORDS, len(words))))
-
-
-def _build_indexes() -> None:
-    """Let the worker's vector indexes be built, as it does beyond a few thousand vectors."""
-    records = registry.get("record")
-    model = EmbeddingModel.objects.get(name=configured_embedder())
-    build_index(records, model, wait_seconds=None)
-    EmbeddingFill.objects.filter(model=model, searchable=records.name).update(is_indexed=True)
 
 
 def _assemble_plain(filled: Filled, _question: str) -> AssemblyResult:

@@ -21,7 +21,7 @@ from benchmarks.corpus import generate_varied
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.prompts import PromptOutcome, PromptPlan
 from benchmarks.service.server import ServerError, free_port, start, stop, wait_for
-from benchmarks.spaces import describe_space, fill, say, settle
+from benchmarks.spaces import build_indexes, describe_space, fill, say, settle
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import ApiKey, GatewayPolicy, GatewayRequest, Record, Scope, Space, Team
 from contextopt.search import registry
@@ -118,6 +118,7 @@ def _space(team: Team, records: int) -> tuple[Space, list[str]]:
     fill(space, generate_varied(records, seed=SEED, until=datetime.now(UTC)))
     with Path(os.devnull).open("w") as sink:
         make_searchable(OutputWrapper(sink), registry.get("record"), space.pk)
+    build_indexes()
     settle()
     rng = random.Random(SEED)
     notes = Record.objects.filter(space=space, deleted_at=None).values_list("notes", flat=True)[:200]
