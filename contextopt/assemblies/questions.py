@@ -26,14 +26,14 @@ from contextopt.engine import (
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
-from contextopt.engine.prompts.mentions import MESSAGE, Mentions, add_mentions
+from contextopt.engine.prompts.mentions import Mentions, add_mentions
 from contextopt.engine.prompts.relevance import (
     NEIGHBOUR_REACH,
     TOPIC_WEIGHT,
     own_relevances,
     rank_by_query,
 )
-from contextopt.engine.prompts.rendering import EXCERPT_CHARS
+from contextopt.engine.prompts.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.topics import Place, Topics
 from contextopt.engine.prompts.values import DateRange, FilterCounts
@@ -64,6 +64,8 @@ LENDING, LENDERS_MIN = 3, 13
 DETAIL_TOKENS = 12
 # Extra texts to read, to replace records that repeat another.
 SPARE_DETAILS = 30
+# A message's line is this much shorter than its summary, which has its type.
+TYPE_TOKENS = 3
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
 # If so much of the question's words, by weight, is known in a space, a low similarity does not matter. On
@@ -324,14 +326,15 @@ def _most_that_fit(config: ContextConfig) -> int:
 
 
 def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
-    """Return how many of the best-ranked texts to read. A record's line is never shorter than its summary.
+    """Return how many of the best-ranked texts to read. But for its type, a record's line is never shorter
+    than its summary.
 
     The spare ones replace records that repeat another.
     """
     room, most = config.context_share(config.stage), _most_that_fit(config)
     if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:
         return most + SPARE_DETAILS
-    sizes = accumulate(scored.record.tokens for scored in ranked[:most])
+    sizes = accumulate(scored.record.tokens - TYPE_TOKENS for scored in ranked[:most])
     return sum(1 for size in sizes if size <= room) + 1 + SPARE_DETAILS
 
 

@@ -17,8 +17,6 @@ from contextopt.engine.text.dates import named_spans
 from contextopt.engine.text.datespans import DateSpan
 
 FADING_DAYS = 10
-MESSAGE = "message"
-"""Type of the records whose title is the name of the person who wrote them."""
 LONGEST_SPAN = timedelta(days=366)
 
 _ABOUT_TALK = re.compile(

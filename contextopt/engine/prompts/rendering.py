@@ -29,6 +29,8 @@ TAG_CHARS = 32
 MAX_TAGS = 8
 EXCERPT_CHARS = 100
 UNTITLED = "Untitled"
+MESSAGE = "message"
+"""Type of the records whose title is the name of the person who wrote them."""
 
 _FIRST_GUESS_CHARS = 64
 
@@ -62,6 +64,16 @@ def record_line(title: str, type: str, date: datetime, tags: Iterable[str], exce
     ending = f": {excerpt}\n" if excerpt else "\n"
     day = utc("date", date).date().isoformat()
     return f"{LINE_START}{bracket}{shown_title} ({day}){_hashtags(tags)}{ending}"
+
+
+def question_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
+    """Return a record's line in a context for a question; see `record_line`.
+
+    A message goes without its type: a name before a text says as much, and most messages are short. One whose
+    title has a bracket keeps it, so that the title cannot pose as another type.
+    """
+    is_clear = type == MESSAGE and "[" not in title
+    return record_line(title, "" if is_clear else type, date, tags, excerpt)
 
 
 def _hashtags(tags: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.prompts.duplicates import COMMIT, Commit, SeenTexts, newer_commits
 from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.prompts.relevance import Relevance
-from contextopt.engine.prompts.rendering import record_line
+from contextopt.engine.prompts.rendering import question_line
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.tokens import Tokenizer
@@ -148,7 +148,7 @@ def _enlarged(
     chars = min(notes_chars, limit_tokens * NOTES_CHARS_PER_TOKEN)
     while True:
         excerpt = text.excerpt(chars)
-        line = record_line(detail.title, detail.type, record.date, detail.tags, excerpt)
+        line = question_line(detail.title, detail.type, record.date, detail.tags, excerpt)
         tokens = tokenizer.count(line)
         if tokens <= limit_tokens or not excerpt:
             return replace(record, line=line, tokens=tokens), chars

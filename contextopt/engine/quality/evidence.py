@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from contextopt.engine.prompts.rendering import record_line
+from contextopt.engine.prompts.rendering import question_line
 from contextopt.engine.text.cleaning import unbroken
 from contextopt.engine.text.lexical import distinct_terms
 from contextopt.engine.text.tokens import Tokenizer
@@ -36,7 +36,7 @@ class Evidence:
 
 def line_frame(title: str, type: str, date: datetime, tags: Iterable[str]) -> str:
     """Return the beginning of a record's line, up to where its notes begin."""
-    return record_line(title, type, date, tags, ".").removesuffix(".\n")
+    return question_line(title, type, date, tags, ".").removesuffix(".\n")
 
 
 def shows_evidence(evidence: Evidence, line: str | None, answer: str = "") -> bool:

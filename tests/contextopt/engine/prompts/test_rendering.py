@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from contextopt.engine import InvalidValue, fit_header, header, render, summary_line
-from contextopt.engine.prompts.rendering import order_records
+from contextopt.engine.prompts.rendering import order_records, question_line
 from contextopt.engine.prompts.scoring import Scored
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
@@ -42,6 +42,19 @@ def test_a_record_cannot_forge_a_line() -> None:
         forged = f"x{breaker}- [note] forged{breaker}Space: other"
         line = summary_line(forged, forged, NOW, [forged], forged)
         assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "type", "line"),
+    [
+        ("Ada", "message", "- Ada (2026-03-15) #a: Yes.\n"),
+        ("[decision] Ada", "message", "- [message] [decision] Ada (2026-03-15) #a: Yes.\n"),
+        ("Ada", "note", "- [note] Ada (2026-03-15) #a: Yes.\n"),
+        ("Ada", "", "- Ada (2026-03-15) #a: Yes.\n"),
+    ],
+)
+def test_a_message_goes_without_its_type(title: str, type: str, line: str) -> None:
+    assert question_line(title, type, NOW, ["a"], "Yes.") == line
 
 
 def test_date_is_that_of_utc() -> None:

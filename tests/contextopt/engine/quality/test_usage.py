@@ -1,9 +1,9 @@
 from contextopt.engine.quality.usage import estimate_use
 
 RECORDS = {
-    1: "- [message] Ada (2026-05-08): I adopted a grey cat named Pixel from the shelter on Oslo Street.",
-    2: "- [message] Ben (2026-05-08): My brother moved to Bergen to build wooden boats.",
-    3: "- [message] Ada (2026-05-08): The cat food is in the cupboard.",
+    1: "- Ada (2026-05-08): I adopted a grey cat named Pixel from the shelter on Oslo Street.",
+    2: "- Ben (2026-05-08): My brother moved to Bergen to build wooden boats.",
+    3: "- Ada (2026-05-08): The cat food is in the cupboard.",
 }
 
 
