@@ -164,6 +164,7 @@ class _Sent:
                 "task": asked.task_text,
                 "repository": asked.repository_name,
                 "space": asked.data.space,
+                "as_of": asked.data.as_of.isoformat() if asked.data.as_of else None,
                 "budget": asked.data.budget,
                 "receiver": asked.data.receiver,
             },

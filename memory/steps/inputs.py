@@ -16,7 +16,7 @@ from contextopt.agents.inputs import (
     RetryLimitsIn,
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
-from contextopt.inputs import NUMBER, Id, Input, Slug, Text, Tokens, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Moment, Slug, Text, Tokens, refuse_blank
 
 DEFAULT_PHASE = "planning"
 
@@ -48,7 +48,7 @@ class AgentStepIn(Input):
     """One step of a task: a stored task by its `task_id`, or the text of a new one in `task`.
 
     `context` is what the caller has itself. It goes before what is found here, and the saving is the
-    difference to it.
+    difference to it. The records of the space are chosen as of `as_of`, or else as of now.
     """
 
     task_id: Id | None = None
@@ -58,6 +58,7 @@ class AgentStepIn(Input):
     phase: Phase = DEFAULT_PHASE
     repository: Annotated[Text, Field(max_length=REPOSITORY_MAX)] = ""
     space: Slug | None = None
+    as_of: Moment | None = None
     budget: Tokens | None = None
     context: AgentContextIn | None = None
     failure: StepFailureIn | None = None

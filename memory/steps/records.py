@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from contextopt.assemblies.assemble import Decision, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
@@ -36,7 +37,7 @@ def record_name(record_id: int) -> str:
 
 
 def find_records(
-    *, team_id: int, space: str, task: str, tokens: int, encoding: str, actor: str
+    *, team_id: int, space: str, task: str, tokens: int, as_of: datetime | None, encoding: str, actor: str
 ) -> FoundRecords:
     """Choose the records of the space for the task within a number of tokens.
 
@@ -45,7 +46,11 @@ def find_records(
         EngineError: the space's settings leave no room.
     """
     request = AssemblyIn(
-        space=space, query=task[:QUERY_MAX], context_tokens=min(tokens, TOKENS_MAX), encoding=encoding
+        space=space,
+        query=task[:QUERY_MAX],
+        context_tokens=min(tokens, TOKENS_MAX),
+        as_of=as_of,
+        encoding=encoding,
     )
     decision = decide_space(team_id=team_id, request=request, actor=actor)
     result = decision.result

@@ -126,6 +126,7 @@ def _add_records(asked: Asked, fields: _Fields, kept: set[str], room: int) -> Fo
         space=asked.data.space,
         task=asked.task.description,
         tokens=_share(asked, fields, kept, room, "docs"),
+        as_of=asked.data.as_of,
         encoding=asked.data.encoding,
         actor=asked.actor,
     )

@@ -34,6 +34,7 @@ class Command(ReportingCommand):
             help="name or folder of an indexed repository (default: the task's)",
         )  # fmt: skip
         parser.add_argument("--space", metavar="SPACE", help="slug of the space whose records may help")
+        parser.add_argument("--as-of", metavar="MOMENT", help="choose the records as of this date or date-time")
         parser.add_argument("--budget", metavar="N", help="maximum tokens, up to the phase's budget")
         parser.add_argument(
             "--file", metavar="CONTEXT.json",
@@ -46,7 +47,7 @@ class Command(ReportingCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
-        names = ("task_id", "task", "phase", "space", "budget")
+        names = ("task_id", "task", "phase", "space", "as_of", "budget")
         given: dict[str, Any] = {name: options[name] for name in names if options[name] is not None}
         if options["repository"]:
             given["repository"] = name_of(team, options["repository"])

@@ -1,5 +1,6 @@
 """One call gives an agent all it needs for a step, within the budget, logged and provable."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,6 +62,15 @@ def test_a_planning_step_brings_everything_together(
     assert not result.warnings
     task = Task.objects.get(pk=result.asked.task.pk)
     assert (task.description, task.repository) == (TASK, "shop")
+
+
+def test_records_are_those_of_the_moment(build: Any, shop: Repository, space: Space) -> None:
+    record = Record.objects.get(space=space)
+    before = record.date - timedelta(days=2)
+    assert ids(build(space=space.slug, as_of=before), "docs") == [f"space {space.slug}"]
+    result = build(space=space.slug, as_of=record.date)
+    assert ids(result, "docs") == [f"space {space.slug}", f"record {record.pk}"]
+    assert payload_of(result).request["as_of"] == record.date.isoformat()
 
 
 def test_the_log_proves_every_figure(build: Any, shop: Repository, space: Space, team: Team) -> None:
