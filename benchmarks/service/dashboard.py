@@ -1,9 +1,13 @@
 """The pages over a log of many assemblies: server time, queries and weight, and the speed of rollups."""
 
 import gzip
+import http.client
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from django.conf import settings
@@ -13,11 +17,12 @@ from django.test.utils import CaptureQueriesContext
 
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.dashboardlog import DAYS, SLUG, SPACES, fill_log
-from benchmarks.service.server import serving
+from benchmarks.service.server import HOST, serving
 from benchmarks.spaces import settle
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.models import Assembly, Membership, Role, Team, User
+from dashboard.kit.frame.events import EVENTS_PATH
 from dashboard.management.commands.up import collect_static_files
 from dashboard.models import UnfoldedAssembly
 from dashboard.rollups.fold import FOLD_ROWS, fold
@@ -30,6 +35,8 @@ BAR_FOLDED = 5_000.0
 BAR_VISIBLE_SECONDS = 5.0
 OK_STATUSES = (200, 286)
 WRITTEN = 5
+OPEN_PAGES = 20
+LOGGED_EVERY_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
 
 OVERVIEWS = (
@@ -83,6 +90,7 @@ def measure_dashboard(assemblies: int, *, runs: int) -> Section:
         user = User.objects.create_user("benchmarks-dashboard")
         Membership.objects.create(team=team, user=user, role=Role.ADMIN)
         figures = [_measure_page(user, page, assemblies, runs) for page in _pages(team)]
+        live = _measure_live(team, user, assemblies, runs)
         visible = _measure_visibility(team)
     finally:
         if user is not None:
@@ -93,7 +101,7 @@ def measure_dashboard(assemblies: int, *, runs: int) -> Section:
         "with Django's test client, so whole pages without network or server. In brackets: queries, size, "
         "size gzipped."
     )
-    return Section("Dashboard", (*figures, folding, visible), (note,))
+    return Section("Dashboard", (*figures, live, folding, visible), (note,))
 
 
 def _pages(team: Team) -> list[Page]:
@@ -117,6 +125,64 @@ def _measure_page(user: User, page: Page, assemblies: int, runs: int) -> Figure:
     weight = f"{asked}, {len(body) / 1_000:.0f} kB, {len(gzip.compress(body)) / 1_000:.0f} kB"
     bar = at_most(page.bar_ms, sample.p95, f"p95 ≤ {page.bar_ms:g} ms")
     return Figure.of(f"{page.what} ({weight})", sample, bar=bar if assemblies >= BAR_ASSEMBLIES else None)
+
+
+def _measure_live(team: Team, user: User, assemblies: int, runs: int) -> Figure:
+    """Fetch the overviews over HTTP while other pages wait for events and contexts are logged."""
+    client = Client(headers={"host": "localhost"})
+    client.force_login(user)
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    headers = {"cookie": f"{settings.SESSION_COOKIE_NAME}={session}", "accept-encoding": "gzip"}
+    took = []
+    with serving() as server, ExitStack() as opened:
+        pages = [http.client.HTTPConnection(HOST, server.port, timeout=60) for _ in range(OPEN_PAGES)]
+        events = [_get(opened.enter_context(closing(page)), EVENTS_PATH, headers) for page in pages]
+        asking = opened.enter_context(closing(http.client.HTTPConnection(HOST, server.port, timeout=60)))
+        with _logging(team):
+            for number in range(runs + 1):
+                for _, query in OVERVIEWS:
+                    fetch_ms = _took_ms(partial(_read, asking, f"/?{query}", headers))
+                    took += [fetch_ms] if number else []
+            for stream in events:
+                while not stream.readline().startswith(b"event: assemblies"):
+                    pass
+    sample = Sample(tuple(took))
+    bar = at_most(BAR_OVERVIEW_MS, sample.p95, f"p95 ≤ {BAR_OVERVIEW_MS:g} ms")
+    what = f"overview, all filters, over HTTP beside {OPEN_PAGES} live pages and 2 new contexts a second"
+    return Figure.of(what, sample, bar=bar if assemblies >= BAR_ASSEMBLIES else None)
+
+
+def _get(server: http.client.HTTPConnection, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+    server.request("GET", path, headers=headers)
+    answer = server.getresponse()
+    if answer.status not in OK_STATUSES:
+        raise RuntimeError(f"{path} answered {answer.status}")
+    return answer
+
+
+def _read(server: http.client.HTTPConnection, path: str, headers: dict[str, str]) -> bytes:
+    return _get(server, path, headers).read()
+
+
+@contextmanager
+def _logging(team: Team) -> Iterator[None]:
+    """Log a context every half second from another thread."""
+    ended = threading.Event()
+
+    def write() -> None:
+        try:
+            while not ended.wait(LOGGED_EVERY_SECONDS):
+                assemble_space(team_id=team.pk, request=AssemblyIn(space=SLUG), actor="benchmarks")
+        finally:
+            connection.close()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writing.join()
 
 
 def _fetch(client: Client, url: str) -> bytes:
