@@ -34,7 +34,9 @@ class Command(ReportingCommand):
             help="name or folder of an indexed repository (default: the task's)",
         )  # fmt: skip
         parser.add_argument("--space", metavar="SPACE", help="slug of the space whose records may help")
-        parser.add_argument("--as-of", metavar="MOMENT", help="choose the records as of this date or date-time")
+        parser.add_argument(
+            "--as-of", metavar="MOMENT", help="choose the records as of this date or date-time"
+        )
         parser.add_argument("--budget", metavar="N", help="maximum tokens, up to the phase's budget")
         parser.add_argument(
             "--file", metavar="CONTEXT.json",
