@@ -12,8 +12,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
 from config.embedded.pulses import start_pulse  # noqa: E402
-from contextopt.gateway import contexts as contexts  # noqa: E402
+from contextopt.gateway.contexts import load_shared  # noqa: E402
 
+load_shared()
 # Looking for cycles among what stays for good would only copy the pages that the deciders share.
 gc.collect()
 gc.freeze()

@@ -8,7 +8,6 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
-from config import decider  # noqa: E402
 from config.embedded.pulses import start_pulse  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
@@ -16,7 +15,7 @@ from contextopt.telemetry.exporter import telemetry  # noqa: E402
 # Threads give way to the loop that passes chunks on, more often than by default.
 sys.setswitchinterval(0.0005)
 
-application = Gateway(decider.begin)
+application = Gateway("config.decider")
 # The first prompt does not wait for the libraries.
 telemetry()
 start_pulse()

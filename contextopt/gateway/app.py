@@ -13,7 +13,7 @@ import structlog
 from django.core.handlers.asgi import ASGIRequest
 
 from contextopt.gateway.admission import Gate, Refused
-from contextopt.gateway.deciders import Begin, Deciders
+from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.log import Log
 from contextopt.gateway.models import Outcome, Protocol, Reason
 from contextopt.gateway.passages import Passage, RequestJob
@@ -165,13 +165,13 @@ ERROR_KINDS = {
 
 
 class Gateway:
-    """Serves all requests of this process."""
+    """Serves all requests of this process. `decider` names the module of those that decide on contexts."""
 
-    def __init__(self, begin_decider: Begin) -> None:
+    def __init__(self, decider: str) -> None:
         self._gate = Gate()
         self._relay = Relay()
         self._log = Log()
-        self._deciders = Deciders(begin_decider)
+        self._deciders = Deciders(decider)
         self._preparation = Preparation(self._deciders)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -23,6 +23,7 @@ from contextopt.gateway.protocols.spans import Span
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import unless_deleted
+from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, get_embedder
 from contextopt.search.hybrid import prepare_query
 from contextopt.telemetry.spans import Parent, inside
 
@@ -259,8 +260,14 @@ def _load_texts(task: Task, ids: Sequence[int]) -> dict[int, str]:
     return dict(rows.values_list("assembly_id", "text"))
 
 
-def warm_up() -> None:
-    """Load the tokenizer, the encoder and the prices."""
+def load_shared() -> None:
+    """Load what processes can share that are forked afterwards: nothing that has threads or connections."""
     count_tokens("warm")
-    prepare_query("warm")
     list_price("gpt-4o-mini")
+    if configured_embedder() == WORDLLAMA:
+        get_embedder(WORDLLAMA)
+
+
+def warm_up() -> None:
+    """Load the rest of what contexts need, and connect."""
+    prepare_query("warm")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 
 import structlog
@@ -17,8 +18,6 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 # The second works while the first waits for the database.
 DECIDERS = 2
 
-type Begin = Callable[[], object]
-"""Prepares a new process. Its module sets Django up and loads what deciders need."""
 type Start = Callable[[], ProcessPoolExecutor]
 
 log = structlog.get_logger(__name__)
@@ -63,13 +62,17 @@ class Decider:
 
 
 class Deciders:
-    """All such processes of one gateway."""
+    """All such processes of one gateway.
 
-    def __init__(self, begin: Begin) -> None:
-        # Forked from one process that has the modules loaded, they start faster and share memory.
+    They are forked from one process that has loaded the module `name`, so that they start faster and share
+    memory. The module's `begin` runs in each.
+    """
+
+    def __init__(self, name: str) -> None:
         context = get_context("forkserver")
-        context.set_forkserver_preload([begin.__module__])
-        self.all = tuple(Decider(partial(ProcessPoolExecutor, 1, context, begin)) for _ in range(DECIDERS))
+        context.set_forkserver_preload([name])
+        start = partial(ProcessPoolExecutor, 1, context, _begin, (name,))
+        self.all = tuple(Decider(start) for _ in range(DECIDERS))
 
     def freest(self) -> Decider:
         return min(self.all, key=lambda decider: decider.waiting)
@@ -88,6 +91,10 @@ class Deciders:
     def close(self) -> None:
         for decider in self.all:
             decider.close()
+
+
+def _begin(name: str) -> None:
+    import_module(name).begin()
 
 
 def _run[*Ts, R](work: Callable[[*Ts], R], args: tuple[*Ts]) -> R:
