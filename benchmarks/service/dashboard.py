@@ -148,7 +148,8 @@ def _measure_live(team: Team, user: User, assemblies: int, runs: int) -> Figure:
                     pass
     sample = Sample(tuple(took))
     bar = at_most(BAR_OVERVIEW_MS, sample.p95, f"p95 ≤ {BAR_OVERVIEW_MS:g} ms")
-    what = f"overview, all filters, over HTTP beside {OPEN_PAGES} live pages and 2 new contexts a second"
+    load = f"{OPEN_PAGES} live pages and {1 / LOGGED_EVERY_SECONDS:g} new contexts a second"
+    what = f"overview, all filters, over HTTP beside {load}"
     return Figure.of(what, sample, bar=bar if assemblies >= BAR_ASSEMBLIES else None)
 
 
@@ -166,7 +167,7 @@ def _read(server: http.client.HTTPConnection, path: str, headers: dict[str, str]
 
 @contextmanager
 def _logging(team: Team) -> Iterator[None]:
-    """Log a context every half second from another thread."""
+    """Log contexts from another thread, at the pace above."""
     ended = threading.Event()
 
     def write() -> None:

@@ -126,6 +126,7 @@ def _space(team: Team, records: int) -> tuple[Space, list[str]]:
 
 
 def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) -> list[Figure]:
+    cold = gateway.memory_mb()
     say(f"{requests:,} varied requests")
     _run(_plan(gateway, secret, questions, "varied", WARM_REQUESTS))
     before, memory = gateway.logged(), gateway.memory_mb()
@@ -146,6 +147,7 @@ def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) 
         ),
         Figure("audit, varied requests: memory after them", "MB more", requests, growth, bar=flat),
         Figure("audit, varied requests: memory of the gateway", "MB", requests, gateway.memory_mb()),
+        Figure("memory of the gateway before the first prompt", "MB", 1, cold),
     ]
 
 

@@ -46,11 +46,10 @@ def test_without_a_valid_key_nothing_is_served(address: str, team: Team) -> None
 
 
 def test_who_sends_many_wrong_keys_must_wait(address: str, secret: str, space: Space) -> None:
-    wrong = [
-        post(address, {"X-API-Key": f"ctx_{number}"}).status_code for number in range(WRONG_KEYS.burst + 3)
-    ]
-    assert wrong[0] == 401
-    assert wrong[-1] == 429
+    # On a slow machine the limit lets more through, since it forgets a try every two seconds.
+    statuses = (post(address, {"X-API-Key": f"ctx_{at}"}).status_code for at in range(10 * WRONG_KEYS.burst))
+    assert next(statuses) == 401
+    assert next(status for status in statuses if status != 401) == 429
     assert post(address, {"X-API-Key": secret}).status_code == 200
 
 

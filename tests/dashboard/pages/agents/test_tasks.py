@@ -64,7 +64,7 @@ def test_tasks_with_their_phase_and_saving(owner_client: Client, task: Task) -> 
     factories.make_finding(task, decision="open")
     compression = PhaseCompression.objects.get()
     html = html_of(owner_client)
-    assert '<td class="nowrap">design</td><td class="n">4</td><td class="n">1</td>' in html
+    assert '<td>design</td><td class="n hide-small">4</td><td class="n hide-small">1</td>' in html
     assert f"+{compression.saved_tokens:,}" in html
 
 
