@@ -54,7 +54,8 @@ SETTINGS = {
     "listen_addresses": "",
     "port": "5432",
     "unix_socket_permissions": "0700",
-    "max_connections": "100",
+    # Two web processes, the gateway with its deciders and the workers may open 16 each, and tests run twice.
+    "max_connections": "200",
     "effective_cache_size": "1GB",
     "work_mem": "16MB",
     "maintenance_work_mem": "256MB",

@@ -299,6 +299,7 @@ def outage() -> Iterator[None]:
             yield
         finally:
             beside.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
+            psycopg.connect(database()).close()  # It can be reached again, also by the next tests.
 
 
 class _Here:

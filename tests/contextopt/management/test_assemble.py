@@ -395,10 +395,10 @@ def test_a_whole_round_from_a_shell(tmp_path: Path) -> None:
         b'{"title": "Note %d", "date": "2026-06-14", "notes": "\xc3\xa6"}\n' % n for n in range(30)
     )
     done = manage("import_records", "shell", "-", "--json", stdin=rows + b"bad\n")
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 1, done.stderr.decode()
     assert json.loads(done.stdout)["created"] == 30
     done = manage("assemble", "shell", "--as-of", AS_OF, "--json", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr.decode()
     assert "æ" in json.loads(done.stdout)["text"]
     assert done.stdout.isascii()
     assert done.stderr == b""
@@ -426,5 +426,4 @@ def test_a_closed_pipe_leaves_no_trace_from_a_shell(tmp_path: Path) -> None:
     )
     os.close(writer)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 141
-    assert err == b""
+    assert (process.returncode, err.decode()) == (141, "")

@@ -85,7 +85,7 @@ def test_each_context_of_a_conversation_comes_out_the_same_again(space: Space, p
         request = {"conversation": "c-1", "placement": placement, "model": "claude-sonnet-4-5"}
         request |= {
             "context_tokens": 300,
-            "carried_tokens": 700,
+            "carried_tokens": 450,
             "system_tokens": 1_500,
             "total_tokens": 20_000,
         }
