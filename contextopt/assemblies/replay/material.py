@@ -160,7 +160,8 @@ def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
         raise NotReplayable(Reason.ENGINE_CHANGED, str(error)) from error
     if givens.engine_version != ENGINE_VERSION:
         message = (
-            f"Version {givens.engine_version} of the engine decided it. This is version {ENGINE_VERSION}."
+            f"Version {givens.engine_version} of the engine decided it. This is version {ENGINE_VERSION},"
+            " and only its own contexts can be replayed."
         )
         raise NotReplayable(Reason.ENGINE_CHANGED, message)
     if tokenizer.version != assembly.tokenizer_version:

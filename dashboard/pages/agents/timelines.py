@@ -107,7 +107,8 @@ def _outcome(found: Task, attempts: int) -> Check:
     if found.state == TaskState.COMPLETED:
         return Check("good", f"Completed at attempt {attempts + 1:,}")
     if found.state != TaskState.OPEN:
-        return Check("bad", f"{found.get_state_display()} after {plural(attempts, 'failed attempt')}")
+        after = f" after {plural(attempts, 'failed attempt')}" if attempts else ""
+        return Check("bad", f"{found.get_state_display()}{after}")
     return Check("", f"Open, {plural(attempts, 'failed attempt')}")
 
 
