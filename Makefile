@@ -3,6 +3,8 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 ARGS ?=
 PY := .venv/bin/python
+# Compiled modules save a fifth of each process's start.
+unexport PYTHONDONTWRITEBYTECODE
 LOCK := uv pip compile pyproject.toml --universal --python-version 3.12 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate --quiet
 

@@ -213,7 +213,8 @@ def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -
         wait_until(lambda: decided.count() > done + 5)
     finally:
         load.end()
-    assert len(killed) == len(deciders(process)) == DECIDERS
+    # New ones start as they are needed.
+    assert len(killed) == DECIDERS >= len(deciders(process)) > 0
     assert (load.refused, len(load.answered)) == ([], len(load.sent))
     wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
     _assert_logged_once(caller, load)

@@ -14,6 +14,8 @@ from contextopt.agents.timeline.account import read_account
 from contextopt.models import Assembly, HandoffPhase, Task, Team
 from dashboard.pages.agents import timelines
 from dashboard.pages.agents.marks import span_words
+from memory.strategies.inputs import CompletionIn
+from memory.strategies.reports import complete_task
 from tests import factories
 from tests.contextopt.agents.timeline.journeys import travel
 
@@ -92,6 +94,16 @@ def test_an_empty_timeline_says_how_to_begin(owner_client: Client, team: Team) -
     assert "Nothing was sent yet" in html
     factories.make_finding(task)
     assert "No such events" in html_of(owner_client, task, "show=attempts")
+
+
+def test_a_task_that_failed_at_once_says_no_more(owner_client: Client, team: Team) -> None:
+    task = factories.make_task(team)
+    report = CompletionIn(task_id=task.pk, outcome="failed", quality_score=2)
+    complete_task(team=team, data=report, actor="test")
+    html = html_of(owner_client, task)
+    assert ">Failed<" in html
+    assert "failed attempt" not in html
+    assert "Nothing was sent." in html
 
 
 def test_an_open_task_is_live_and_a_closed_one_is_not(owner_client: Client, task: Task) -> None:
