@@ -42,10 +42,10 @@ SEARCH = "search, 20 hits"
 _CONDITIONS = (
     "Each question consists of six words from a record's notes, in any order. Stage 5 has its default "
     "settings (all 90 days, no record limit, 120 tokens a record) and 2,000 tokens, and embeds, searches, "
-    "assembles and logs. The narrow variant has a window of 14 days and a limit of 20 records. Words come from a "
-    "skewed vocabulary of 20,000, plus a hundred words that every fifth record contains. Vectors are those "
-    "of the configured model, with their indexes. The ratio compares with stage 4 without a question, in "
-    "the same space and run."
+    "assembles and logs. The narrow variant has a window of 14 days and a limit of 20 records. Words come "
+    "from a skewed vocabulary of 20,000, plus a hundred words that every fifth record contains. Vectors are "
+    "those of the configured model, with their indexes. The ratio compares with stage 4 without a question, "
+    "in the same space and run."
 )
 
 
