@@ -50,6 +50,7 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
     list_disable_select_all = True
     list_per_page = 50
     list_max_show_all = 50
+    list_fullwidth = True
     paginator = BoundedPaginator
     list_filter_submit = False
     formfield_overrides = {ArrayField: {"widget": UnfoldAdminTextInputWidget}}  # noqa: RUF012

@@ -45,9 +45,8 @@ class ContextConfigAdmin(BaseAdmin):
 
     form = PublishForm
     list_display = (
-        "space", "version", "is_active", "is_draft", "window_days", "max_records", "recency_weight",
-        "frequency_weight",
-        "context_tokens", "created_by", "created_at",
+        "space", "version", "is_active", "is_draft", "window_days", "max_records", "context_tokens",
+        "created_by", "created_at",
     )  # fmt: skip
     list_filter = ("is_active", "window_days", "space")
     list_select_related = ("space",)
