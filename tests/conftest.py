@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.management.commands import flush
 from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
@@ -23,16 +24,23 @@ def pytest_configure() -> None:
         postgres.ensure_running()
 
 
+# The migrations fill them, and no test changes them.
+FILLED_TABLES = {"auth_permission", "django_content_type"}
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _tables_are_emptied_fast(django_db_setup: None) -> Iterator[None]:
-    """After a test with transactions of its own, few tables have rows. TRUNCATE makes new files for all."""
+    """After a test with transactions of its own, few tables have rows. TRUNCATE makes new files for all, and
+    making all permissions again takes longer than many tests.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(connection.ops), "sql_flush", _sql_flush)
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
         yield
 
 
 def _sql_flush(_ops: object, _style: object, tables: list[str], **_options: Any) -> list[str]:
-    deletions = [f'DELETE FROM "{table}";' for table in tables]
+    deletions = [f'DELETE FROM "{table}";' for table in tables if table not in FILLED_TABLES]
     # Without triggers and foreign keys, so that the order does not matter.
     return ["SET LOCAL session_replication_role = replica", "".join(deletions)]
 

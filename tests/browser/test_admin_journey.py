@@ -104,8 +104,9 @@ def check_versions(page: Page, made: dict[int, list[object]]) -> None:
         expect(page.locator("#tile-records .value")).to_have_text(f"{INCLUDED[version]}.0")
         page.get_by_role("button", name="Table of Records per request").click()
         page.locator("#table-records").get_by_role("link", name="List").click()
-        shown = page.locator("#assemblies tbody th a").all_inner_texts()
-        assert sorted(map(int, shown)) == ids
+        shown = page.locator("#assemblies tbody th a")
+        expect(shown).to_have_count(len(ids))
+        assert sorted(map(int, shown.all_inner_texts())) == ids
         assert {row.config.version for row in Assembly.objects.filter(pk__in=ids)} == {version}  # type: ignore[union-attr]
         page.go_back()
 

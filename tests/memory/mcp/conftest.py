@@ -109,7 +109,9 @@ class Door:
             return StdioServerParameters(command=MANAGE[0], args=[*MANAGE[1:], "mcp"], env=variables)
         headers = {"Authorization": f"Bearer {self.secret}"}
         http = await stack.enter_async_context(
-            httpx2.AsyncClient(headers=headers, timeout=30, event_hooks={"response": [self._keep]})
+            httpx2.AsyncClient(
+                headers=headers, timeout=30, verify=False, event_hooks={"response": [self._keep]}
+            )
         )
         return streamable_http_client(f"{self.address}/mcp", http_client=http)
 
