@@ -52,11 +52,10 @@ def about_subject(
 ) -> Leads:
     """Look for the subject of the question alone, by words and by meaning."""
     question, names = leads.query.text, _named(leads, people)
-    subject = subject_of(question)
-    if subject == question:
-        return leads
-    worded = replace(leads.query, lexemes=read_lexemes(subject))
-    query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
+    subject, query = subject_of(question), leads.query
+    if subject != question:
+        worded = replace(query, lexemes=read_lexemes(subject))
+        query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
     return look_up(leads.target, query, limit=limit, passing=counts.filtered)
 
 

@@ -52,14 +52,15 @@ from contextopt.search.hybrid import (
 from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array, one_snapshot
 
-# A record that ranks high by words or by meaning only may still be the best by both, so ask each ranking for
-# more than will fit, within these bounds. The minimum also applies to recency and frequency.
-SEARCHED_EACH, DEPTH_MIN, DEPTH_MAX = 2, 30, 200
+# Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
+# dialogues, twice as many found nothing more. The minimum also applies to recency and frequency, the maximum
+# to the matches that topics are found from, whatever the budget.
+DEPTH_MIN, DEPTH_MAX = 30, 100
 # Never ask the rankings by words and by meaning for more, however far an assembly reaches.
 LOOK_UP_MAX = 1_000
-# The best third of the leads lend to their thread neighbours, but at least the minimum. On dialogues,
-# neighbours were measured to help more than a deeper search.
-LENDING, LENDERS_MIN = 3, 13
+# Two of three as many lend to their thread neighbours. On dialogues, neighbours were measured to help more
+# than a deeper search.
+LENDING = 2 / 3
 # Few lines with notes are shorter, so the budget bounds how many records can enter.
 DETAIL_TOKENS = 12
 # Extra texts to read, to replace records that repeat another.
@@ -95,8 +96,8 @@ def load_for_question(
     snapshot is held while it is embedded.
     """
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
-    wanted = SEARCHED_EACH * _about_how_many_fit(base.records, config)
-    searched = min(max(DEPTH_MIN, min(wanted, DEPTH_MAX)) * reach, LOOK_UP_MAX)
+    fitting = _about_how_many_fit(base.records, config)
+    searched = min(max(DEPTH_MIN, min(fitting, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
     leads = look_up_dated(target, asked, mentions if config.date_weight else None, searched, base.counts)
     best_cosine, window = leads.best_cosine, DateRange.ending_at(now, config.window_in_force)
@@ -107,13 +108,12 @@ def load_for_question(
     rated = _Rated.of(leads, known, config)
     is_relevant = _is_relevant(leads, best_cosine, rated.topics)
     people = known.people if config.who_weight else {}
-    subject = about_subject(leads, people, searched, base.counts) if rated.topics else leads
-    if subject is not leads:
-        leads = subject
+    if rated.topics:
+        leads = about_subject(leads, people, max(DEPTH_MAX, searched), base.counts)
         known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
         rated = _Rated.of(leads, known, config)
     anywhere, matches, own, topics = rated
-    lenders = _lenders(own, topics, known, config, max(LENDERS_MIN, searched // LENDING))
+    lenders = _lenders(own, topics, known, config, int(LENDING * searched))
     threads = _threads(space_id, lenders)
     beside = {record_id for thread in threads for record_id in thread}
     # Most neighbours of a lead may be outside the window, so apply the window before rating.

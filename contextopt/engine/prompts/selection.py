@@ -22,7 +22,7 @@ LARGEST_SHARE = 4
 """A record takes at most this fraction of the room (one part in this many)."""
 SMALLEST_SHARE = 64
 """A record may always take this fraction of the room (one part in this many)."""
-NOTES_CHARS_PER_TOKEN = 12
+NOTES_CHARS_PER_TOKEN = 6
 """Notes beyond this many characters per token are ignored; prose has about four."""
 
 
