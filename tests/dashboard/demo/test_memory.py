@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 import time_machine
 
 from contextopt.agents.timeline.account import read_account
@@ -13,16 +14,22 @@ from dashboard.demo import load_demo, remove_demo, summarise_demo
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
 from memory.models import Memory, StrategyUse, TrustChange, Vote
-from tests.factories import NOW
+from tests.factories import NOW, make_team
+
+pytestmark = pytest.mark.django_db
 
 
-def load(team: Team) -> None:
-    load_demo(team, now=NOW, actor="test", days=3, assemblies_a_day=10)
+@pytest.fixture(scope="module")
+def demo(shared: None) -> Team:
+    """A team with the demo."""
+    team = make_team("demo")
+    with time_machine.travel(NOW, tick=True):
+        load_demo(team, now=NOW, actor="test", days=3, assemblies_a_day=10)
+    return team
 
 
-def test_strategies_have_uses_over_days_and_a_trust_that_moved(team: Team) -> None:
-    load(team)
-    strategies = Memory.objects.strategies().filter(team=team)
+def test_strategies_have_uses_over_days_and_a_trust_that_moved(demo: Team) -> None:
+    strategies = Memory.objects.strategies().filter(team=demo)
     assert strategies.count() == 2
     for memory in strategies:
         moments = list(TrustChange.objects.filter(memory=memory).values_list("changed_at", flat=True))
@@ -31,34 +38,29 @@ def test_strategies_have_uses_over_days_and_a_trust_that_moved(team: Team) -> No
         assert memory.use_count == StrategyUse.objects.filter(memory=memory).count()
 
 
-def test_votes_are_by_stage_and_come_after_their_assembly(team: Team) -> None:
-    load(team)
-    votes = Vote.objects.filter(team=team, message=None).select_related("assembly")
+def test_votes_are_by_stage_and_come_after_their_assembly(demo: Team) -> None:
+    votes = Vote.objects.filter(team=demo, message=None).select_related("assembly")
     assert votes.exists()
     assert all(vote.assembly.created_at <= vote.created_at <= NOW for vote in votes)
     assert all(vote.stage == vote.assembly.stage for vote in votes)
 
 
-def test_nothing_waits_to_be_sent(team: Team) -> None:
-    load(team)
-    assert Message.objects.filter(conversation__team=team).exists()
-    assert not Message.objects.filter(conversation__team=team, state="queued").exists()
+def test_nothing_waits_to_be_sent(demo: Team) -> None:
+    assert Message.objects.filter(conversation__team=demo).exists()
+    assert not Message.objects.filter(conversation__team=demo, state="queued").exists()
 
 
-def test_removal_leaves_what_is_not_the_demos(team: Team) -> None:
-    own = create_memory(team=team, data=MemoryIn(content="Ours", repository="demo-invoicing"), actor="user:a")
-    load(team)
-    assert dict(summarise_demo(team).more)["memories"] == 8
-    remove_demo(team)
-    assert list(Memory.objects.filter(team=team)) == [own]
-    assert not Vote.objects.filter(team=team).exists()
-    assert not any(count for _, count in summarise_demo(team).more)
+def test_removal_leaves_what_is_not_the_demos(demo: Team) -> None:
+    own = create_memory(team=demo, data=MemoryIn(content="Ours", repository="demo-invoicing"), actor="user:a")
+    assert dict(summarise_demo(demo).more)["memories"] == 8
+    remove_demo(demo)
+    assert list(Memory.objects.filter(team=demo)) == [own]
+    assert not Vote.objects.filter(team=demo).exists()
+    assert not any(count for _, count in summarise_demo(demo).more)
 
 
-def test_a_completed_task_has_a_timeline_over_an_hour(team: Team) -> None:
-    with time_machine.travel(NOW, tick=True):
-        load(team)
-    task = Task.objects.of(team).get(state="completed", repository="demo-invoicing", attempts__number=2)
+def test_a_completed_task_has_a_timeline_over_an_hour(demo: Team) -> None:
+    task = Task.objects.of(demo).get(state="completed", repository="demo-invoicing", attempts__number=2)
     events = read_events(task, kinds=frozenset(EventKind.values), cursor=None, limit=200).events
     assert {event.kind for event in events} == set(EventKind)
     assert [event.at for event in events] == sorted(event.at for event in events)
