@@ -24,14 +24,14 @@ def pytest_configure() -> None:
         postgres.ensure_running()
 
 
-# The migrations fill them, and no test changes them.
+# Filled by the migrations, and changed by no test.
 FILLED_TABLES = {"auth_permission", "django_content_type"}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _tables_are_emptied_fast(django_db_setup: None) -> Iterator[None]:
     """After a test with transactions of its own, few tables have rows. TRUNCATE makes new files for all, and
-    making all permissions again takes longer than many tests.
+    recreating the permissions takes longer than many tests.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(connection.ops), "sql_flush", _sql_flush)

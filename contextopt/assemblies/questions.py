@@ -53,13 +53,13 @@ from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.sql import id_array, one_snapshot
 
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
-# dialogues, twice as many found nothing more. The minimum also applies to recency and frequency, the maximum
-# to the matches that topics are found from, whatever the budget.
+# dialogues, asking for twice as many found nothing more. The minimum also applies to recency and frequency.
+# Topics always need the maximum.
 DEPTH_MIN, DEPTH_MAX = 30, 100
 # Never ask the rankings by words and by meaning for more, however far an assembly reaches.
 LOOK_UP_MAX = 1_000
-# Two of three as many lend to their thread neighbours. On dialogues, neighbours were measured to help more
-# than a deeper search.
+# Lenders to thread neighbours, as a share of that number. On dialogues, neighbours help more than a deeper
+# search.
 LENDING = 2 / 3
 # Few lines with notes are shorter, so the budget bounds how many records can enter.
 DETAIL_TOKENS = 12

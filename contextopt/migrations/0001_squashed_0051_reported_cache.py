@@ -1,4 +1,4 @@
-"""All migrations until 0051 in one. A new database begins here; one with some of them goes on with the others."""
+"""Squashes all migrations up to 0051. New databases start here; others continue with the originals."""
 
 import secrets
 

@@ -68,7 +68,8 @@ def _json(value: Any) -> Any:
 
 
 class Migration(migrations.Migration):
-    # A database with records has the admin's tables. To name them would close a circle with the squashed one.
+    # It needs the admin's tables too, which every database with records has. Naming them here would make the
+    # squashed migration circular.
     dependencies: ClassVar = [("contextopt", "0028_purge_key")]
 
     # A hash cannot be turned back.

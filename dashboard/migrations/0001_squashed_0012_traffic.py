@@ -1,4 +1,4 @@
-"""All migrations until 0012 in one; see the one of contextopt."""
+"""Squashes all migrations up to 0012. New databases start here; others continue with the originals."""
 
 import datetime
 import django.core.validators

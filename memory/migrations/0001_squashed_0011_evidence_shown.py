@@ -1,4 +1,4 @@
-"""All migrations until 0011 in one; see the one of contextopt."""
+"""Squashes all migrations up to 0011. New databases start here; others continue with the originals."""
 
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
