@@ -78,7 +78,7 @@ def secret(shared: None) -> str:
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @schema.parametrize()
 @settings(
-    max_examples=5,
+    max_examples=3,
     derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],

@@ -1,6 +1,7 @@
 import json
 import random
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.core.management import call_command
@@ -9,17 +10,19 @@ from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import Conflict
 from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Task, Team
 from contextopt.spaces.inputs import RecordIn
-from dashboard.demo import ASSEMBLY_DAYS, STORIES, load_demo, remove_demo
+from dashboard.demo import STORIES, load_demo, remove_demo
 from dashboard.demo.stories import GAP, tell
+from dashboard.management.commands import demo as demo_command
 from tests.factories import NOW, make_assembly, make_record, make_space, make_team
 
 pytestmark = pytest.mark.django_db
 
 SLUGS = ("demo-engineering", "demo-research", "demo-support")
+load_some = partial(load_demo, days=3, assemblies_a_day=8)
 
 
 def load(team: Team) -> None:
-    load_demo(team, now=NOW, actor="test", days=3, assemblies_a_day=8)
+    load_some(team, now=NOW, actor="test")
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +129,14 @@ def test_second_settings_are_settings(demo: Team) -> None:
         assert all(getattr(active, name) == value for name, value in story.second_settings.items())
 
 
-def test_the_command_loads_and_removes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_loads_and_removes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_command, "load_demo", load_some)
     call_command("demo", "load", "--json")
     loaded = json.loads(capsys.readouterr().out)
     assert list(loaded) == ["spaces", "records", "assemblies", "more"]
-    assert loaded["assemblies"] >= ASSEMBLY_DAYS * 40
+    assert loaded["assemblies"] >= 3 * 8
     assert all(loaded["more"][name] for name in ("conversations", "tasks", "memories", "votes"))
     call_command("demo", "remove", "--json")
     assert json.loads(capsys.readouterr().out) == loaded
