@@ -19,7 +19,7 @@ from contextopt.engine.prompts.truncation import Cut
 
 LOW_RELEVANCE = "low_relevance"
 """Reason for records that fit the budget and are not worth their tokens."""
-USUAL_SHARE = 0.48
+USUAL_SHARE = 0.45
 """Share of the best record's relevance, for a match and a length that are usual in dialogues."""
 USUAL_MATCH, PER_MATCH = 0.615, 0.2
 """Usual relevance of the best record, of the most that words, meaning and neighbours can give, and the effect
