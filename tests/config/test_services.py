@@ -216,6 +216,7 @@ def cut():
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+        cursor.execute("CREATE TABLE IF NOT EXISTS was_cut ()")
 
 for name in sys.argv[1:]:
     celery.app.tasks[name].delay()
@@ -247,9 +248,11 @@ def test_a_worker_that_could_not_acknowledge_a_job_does_others(
     environment: dict[str, str], shell: Shell, work: Work
 ) -> None:
     worker = work((sys.executable, "-c", HARMED, "cut"))
-    wait_until(lambda: execute(environment, f"{QUEUED} WHERE read_ct > 0") != [])
+    # A job that the worker reads before it is cut off waits for the visibility timeout.
+    wait_until(lambda: execute(environment, "SELECT to_regclass('was_cut') IS NOT NULL") == [(True,)])
     shell.run(SEND_RECOUNT)
     wait_until(lambda: is_recounted(environment))
+    assert execute(environment, f"{QUEUED} WHERE read_ct > 0") != []
     assert worker.poll() is None
 
 
