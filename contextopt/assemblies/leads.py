@@ -35,9 +35,13 @@ def look_up_dated(
     if first > last:
         return leads
     within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
-    dated = look_up(within, asked, limit=DATED_LEADS)
+    return _join(leads, look_up(within, asked, limit=DATED_LEADS))
+
+
+def _join(leads: Leads, more: Leads) -> Leads:
+    """Return the leads with more for the same question."""
     return replace(
-        leads, lexical={**leads.lexical, **dated.lexical}, cosines={**leads.cosines, **dated.cosines}
+        leads, lexical={**leads.lexical, **more.lexical}, cosines={**leads.cosines, **more.cosines}
     )
 
 
@@ -50,12 +54,15 @@ def _named(leads: Leads, people: Mapping[int, tuple[str, ...]]) -> list[str]:
 def about_subject(
     leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
 ) -> Leads:
-    """Look for the subject of the question alone, by words and by meaning."""
+    """Look for the subject of the question alone, by words and by meaning; for more leads if the question is
+    nothing else.
+    """
     question, names = leads.query.text, _named(leads, people)
-    subject, query = subject_of(question), leads.query
-    if subject != question:
-        worded = replace(query, lexemes=read_lexemes(subject))
-        query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
+    subject = subject_of(question)
+    if subject == question:
+        return _join(leads, look_up(leads.target, leads.query, limit=limit, passing=counts.filtered))
+    worded = replace(leads.query, lexemes=read_lexemes(subject))
+    query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
     return look_up(leads.target, query, limit=limit, passing=counts.filtered)
 
 

@@ -1,14 +1,18 @@
 """Where a question about a long conversation is looked for."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.models import Space
+from contextopt.assemblies.leads import about_subject
+from contextopt.engine.prompts.values import FilterCounts
+from contextopt.models import Record, Space
 from contextopt.search import registry
+from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn
@@ -65,3 +69,14 @@ def test_in_other_conversations_they_are_words_like_others(space: Space) -> None
 def test_a_question_about_nothing_else_looks_for_them(space: Space) -> None:
     hold_meeting(space, minutes_apart=0.2)
     assert found(space, "Summarize the discussion of the group.") >= set(ON_TALK)
+
+
+def test_a_question_that_is_its_subject_keeps_its_leads_and_gets_more(space: Space) -> None:
+    """Leads from the days that it names are among them."""
+    hold_meeting(space, minutes_apart=0.2)
+    target = Target(registry.get("record"), space.pk, SearchFilters())
+    leads = look_up(target, prepare_query("battery model"), limit=3)
+    dated = Record.objects.get(space=space, external_id="turn-0")
+    assert dated.pk not in leads.ids
+    leads = replace(leads, lexical={**leads.lexical, dated.pk: 0.1})
+    assert about_subject(leads, {}, 6, FilterCounts(200)).ids > leads.ids
