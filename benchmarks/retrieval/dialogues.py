@@ -5,7 +5,7 @@ Tavakoli et al. 2025, Beyond a Million Tokens (BEAM); Zhong et al. 2021, QMSum.
 """
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 from contextopt.engine.quality.evidence import line_frame
@@ -25,19 +25,13 @@ class Turn:
     position: int
 
     @property
-    def line(self) -> str:
-        """Return the turn as the product renders a record with whole notes."""
-        return self.line_after(self.frame)
-
-    @property
-    def frame(self) -> str:
-        """Return the beginning of the line, before the text."""
-        return line_frame(self.speaker, TURN_TYPE, self.said_at, ())
-
-    @property
     def bare_frame(self) -> str:
         """Return the beginning of the line as others would write it."""
         return f"{self.speaker}: "
+
+    def frame(self, *, has_date: bool) -> str:
+        """Return the beginning of the line as the product writes it, before the text."""
+        return line_frame(self.speaker, TURN_TYPE, self.said_at, (), has_date=has_date)
 
     def line_after(self, frame: str) -> str:
         return f"{frame}{unbroken(self.text)}\n"
@@ -66,6 +60,12 @@ class Dialogue:
     @property
     def ended_at(self) -> datetime:
         return max(turn.said_at for turn in self.turns)
+
+    @property
+    def day(self) -> date | None:
+        """Return the day of all turns if it is one, as the product's header has it then."""
+        days = {turn.said_at.date() for turn in self.turns}
+        return days.pop() if len(days) == 1 else None
 
 
 def load_dialogues(path: Path) -> list[Dialogue]:

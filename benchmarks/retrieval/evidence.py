@@ -21,8 +21,8 @@ class Context:
     lines: Mapping[str, str]
     is_bare: bool = False
 
-    def frame(self, turn: Turn) -> str:
-        return turn.bare_frame if self.is_bare else turn.frame
+    def frame(self, turn: Turn, *, has_date: bool) -> str:
+        return turn.bare_frame if self.is_bare else turn.frame(has_date=has_date)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Measured:
 def measure_context(dialogue: Dialogue, question: Question, context: Context, budget: int) -> Measured:
     turns = {turn.id: turn for turn in dialogue.turns if turn.id in question.evidence}
     shown = {turn_id: line for turn_id, line in context.lines.items() if turn_id in turns}
-    frames = {turn_id: context.frame(turn) for turn_id, turn in turns.items()}
+    has_dates = dialogue.day is None
+    frames = {turn_id: context.frame(turn, has_date=has_dates) for turn_id, turn in turns.items()}
     if question.answer:
         recall = said = _share_by_id(question, turns, frames, shown)
     else:

@@ -237,8 +237,9 @@ def _ask(
     run: _Run, results: Results, name: str, dialogue: Dialogue, rankings: Sequence[Sequence[int]]
 ) -> None:
     tokenizer = get_tokenizer(ENCODING)
-    title = header(SpaceContext(dialogue.name, "", (), ()))
-    forms = {name: [turn.line for turn in dialogue.turns]}
+    has_dates = dialogue.day is None
+    title = header(SpaceContext(dialogue.name, "", (), ()), dialogue.day)
+    forms = {name: [turn.line_after(turn.frame(has_date=has_dates)) for turn in dialogue.turns]}
     forms[name + BARE] = [turn.line_after(turn.bare_frame) for turn in dialogue.turns]
     for (form, lines), budget in product(forms.items(), run.kind.budgets):
         for question, ranking in zip(dialogue.questions, rankings, strict=True):

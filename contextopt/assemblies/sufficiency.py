@@ -90,7 +90,7 @@ class Emptiness:
     def _budget_too_small(self) -> ContextWarning:
         allocation, stats = self.outcome.allocation, self.outcome.stats
         best = self.outcome.ledger[0].tokens
-        own = self.tokenizer.count(header(self.space) + "\n")
+        own = self.tokenizer.count(header(self.space, self.outcome.day) + "\n")
         count = stats.records_filtered
         records = "the only record" if count == 1 else f"any of the {count:,} records"
         message = (

@@ -67,7 +67,8 @@ def measure_question(
     )
     lines = result.record_lines
     records = _expected(question)
-    evidence = {record.pk: _evidence(record) for record in records}
+    has_dates = result.outcome.day is None
+    evidence = {record.pk: _evidence(record, has_date=has_dates) for record in records}
     outcomes = tuple(_outcomes(records, evidence, question.answer, result))
     shown = sum(outcome["id"] in lines for outcome in outcomes)
     found = sum(outcome["outcome"] == "found" for outcome in outcomes)
@@ -92,8 +93,8 @@ def _expected(question: Question) -> list[Record]:
     return list(rows.order_by("pk"))
 
 
-def _evidence(record: Record) -> Evidence:
-    frame = line_frame(record.title, record.type, record.date, record.tags)
+def _evidence(record: Record, *, has_date: bool) -> Evidence:
+    frame = line_frame(record.title, record.type, record.date, record.tags, has_date=has_date)
     return Evidence(getattr(record, "said"), frame)  # noqa: B009 - annotated by the query
 
 

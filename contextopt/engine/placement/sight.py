@@ -19,8 +19,8 @@ LEAST_SEEN = 0.2
 """The share of a record's wanted passages that must be in sight. A larger share sends long records again for
 every question, which costs more and finds nothing more on dialogues (benchmarks, section `cost`).
 """
-# The start of a line up to its notes: "- [note] Title (2026-03-02) #tag".
-_FRAME = re.compile(r"- .*?\(\d{4}-\d\d-\d\d\)[^:\n]*")
+# The start of a line up to its notes: "- [note] Title (2026-03-02) #tag", or without the date.
+_FRAME = re.compile(r"- (?:.*?\(\d{4}-\d\d-\d\d\))?[^:\n]*")
 
 
 class Shown(Protocol):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 
 from contextopt.engine.placement.sight import NOTHING, Sight
@@ -19,9 +19,16 @@ from contextopt.engine.prompts.config import (
 )
 from contextopt.engine.prompts.filters import filter_records
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
-from contextopt.engine.prompts.rendering import FittedHeader, fit_header, join_lines, order_records
+from contextopt.engine.prompts.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
 from contextopt.engine.prompts.scoring import Scored, frequency, precedence, rank, recency, score_float
-from contextopt.engine.prompts.selection import DUPLICATE_OF, Query, Selection, record_limits, select
+from contextopt.engine.prompts.selection import (
+    DUPLICATE_OF,
+    Query,
+    Selection,
+    record_limits,
+    select,
+    shared_day,
+)
 from contextopt.engine.prompts.truncation import Cut, truncate
 from contextopt.engine.prompts.values import (
     Assembled,
@@ -67,11 +74,14 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Records in rank order, their total number, and the record limit of the stage."""
+    """Records in rank order, their total number, the record limit of the stage, and the day that they share
+    if the header has it.
+    """
 
     ranked: list[Scored]
     counts: FilterCounts
     max_records: int | None
+    day: date | None = None
 
     @property
     def unseen(self) -> int:
@@ -136,7 +146,8 @@ def assemble(
     budget_tokens = allocation.context - sight.tokens
     header = fit_header(space, budget_tokens, tokenizer)
     candidates = _candidates(request, counts)
-    chosen = _choose(request, candidates, header, budget_tokens)
+    opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
+    chosen = _choose(request, candidates, opening, budget_tokens)
     stage3 = _Baseline()
     if config.stage >= SCORED_STAGE:
         budget = _stage3_budget(config, system_tokens, history_tokens)
@@ -144,12 +155,13 @@ def assemble(
     return Assembled(
         text=chosen.text,
         allocation=allocation,
-        stats=_stats(candidates, chosen, header, allocation, stage3, sight),
+        stats=_stats(candidates, chosen, opening, allocation, stage3, sight),
         certificate=_certify(chosen, tokenizer, sight),
         ledger=_ledger(chosen, request),
         order=chosen.order,
         baseline_text=stage3.text,
         baseline_order=stage3.order,
+        day=candidates.day,
         wants_more_candidates=(candidates.unseen > 0 and not chosen.cut.dropped)
         or _lacks_texts(chosen, query),
     )
@@ -166,11 +178,12 @@ def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
     window = DateRange.ending_at(request.now, config.window_in_force)
     kept, outside_window, deleted = filter_records(records, ContextFilters(window))
     found = FilterCounts(len(kept), outside_window, deleted)
-    if config.stage == SEARCH_STAGE and request.query is not None:
-        ranked = rank_by_query(kept, request.query.relevant, request.now, config)
-    else:
+    if config.stage != SEARCH_STAGE or request.query is None:
         ranked = rank(kept, request.now, config)
-    return _Candidates(ranked, _believe(counts, found), config.record_limit)
+        return _Candidates(ranked, _believe(counts, found), config.record_limit)
+    ranked = rank_by_query(kept, request.query.relevant, request.now, config)
+    day = shared_day(ranked, request.query)
+    return _Candidates(ranked, _believe(counts, found), config.record_limit, day)
 
 
 def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
@@ -193,7 +206,7 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
 def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
     """Choose records of the largest size at which all of them fit, or else of the smallest."""
     room = budget_tokens - _cost_before_records(header, budget_tokens, request.tokenizer)
-    first, *larger = _selections(request, candidates.ranked, room)
+    first, *larger = _selections(request, candidates, room)
     chosen = _pack(request, candidates, first(), header, budget_tokens, room)
     for select_larger in larger:
         if chosen.cut.dropped or candidates.unseen or not chosen.selection.is_shortened:
@@ -206,15 +219,16 @@ def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, bu
 
 
 def _selections(
-    request: _Request, ranked: list[Scored], room_tokens: int
+    request: _Request, candidates: _Candidates, room_tokens: int
 ) -> Iterator[Callable[[], Selection]]:
     """Yield the selections to try, the one with the shortest records first."""
     query, config, tokenizer = request.query, request.config, request.tokenizer
     if config.stage != SEARCH_STAGE or query is None:
-        yield partial(Selection, tuple(ranked))
+        yield partial(Selection, tuple(candidates.ranked))
         return
+    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=candidates.day is None)
     for limit in record_limits(config, room_tokens):
-        yield partial(select, ranked, query, config, tokenizer, room_tokens=room_tokens, limit_tokens=limit)
+        yield partial(prepare, room_tokens=room_tokens, limit_tokens=limit)
 
 
 def _pack(

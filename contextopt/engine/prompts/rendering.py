@@ -9,10 +9,12 @@
     - [decision] Move to PostgreSQL 18 (2026-03-02) #database #upgrade: Agreed after the second…
 
 A record is always one line, so it cannot imitate a second record or the header.
+
+In a context for a question, messages that are all of one day go without their date, and the header has it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from itertools import islice
 from typing import NamedTuple
 
@@ -58,22 +60,32 @@ def summary_line(
 
 def record_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
     """Return a record's line with an excerpt that is already one printable line; see `summary_line`."""
+    day = utc("date", date).date().isoformat()
+    return _line(title, type, f" ({day})", tags, excerpt)
+
+
+def question_line(
+    title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str, *, has_date: bool = True
+) -> str:
+    """Return a record's line in a context for a question; see `record_line`.
+
+    A message goes without its type: a name before a text says as much, and most messages are short. One whose
+    title has a bracket keeps it, so that the title cannot pose as another type. Without a date, the header
+    has it.
+    """
+    is_clear = type == MESSAGE and "[" not in title
+    shown_type = "" if is_clear else type
+    if not has_date:
+        return _line(title, shown_type, "", tags, excerpt)
+    return record_line(title, shown_type, date, tags, excerpt)
+
+
+def _line(title: str, type: str, bracketed_day: str, tags: Iterable[str], excerpt: str) -> str:
     shown_type = flatten_to(type, TYPE_CHARS)
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
     ending = f": {excerpt}\n" if excerpt else "\n"
-    day = utc("date", date).date().isoformat()
-    return f"{LINE_START}{bracket}{shown_title} ({day}){_hashtags(tags)}{ending}"
-
-
-def question_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
-    """Return a record's line in a context for a question; see `record_line`.
-
-    A message goes without its type: a name before a text says as much, and most messages are short. One whose
-    title has a bracket keeps it, so that the title cannot pose as another type.
-    """
-    is_clear = type == MESSAGE and "[" not in title
-    return record_line(title, "" if is_clear else type, date, tags, excerpt)
+    return f"{LINE_START}{bracket}{shown_title}{bracketed_day}{_hashtags(tags)}{ending}"
 
 
 def _hashtags(tags: Iterable[str]) -> str:
@@ -103,9 +115,13 @@ def header_parts(space: SpaceContext) -> Header:
     return Header(flatten(space.name) or UNTITLED, flatten(space.description), ", ".join(categories))
 
 
-def header(space: SpaceContext) -> str:
-    """Return the space's lines, each ending in a line break."""
-    return str(header_parts(space))
+def header(space: SpaceContext, day: date | None = None) -> str:
+    """Return the space's lines, each ending in a line break, and then the day of all records if given."""
+    return f"{header_parts(space)}{_day_line(day)}" if day else str(header_parts(space))
+
+
+def _day_line(day: date) -> str:
+    return f"Date: {day.isoformat()}\n"
 
 
 class FittedHeader(NamedTuple):
@@ -132,6 +148,15 @@ def fit_header(space: SpaceContext, budget_tokens: int, tokenizer: Tokenizer) ->
         parts = _cut_header(parts, fits)
     text = str(parts)
     return FittedHeader(text, tokenizer.count(text), is_cut)
+
+
+def add_day(fitted: FittedHeader, day: date, budget_tokens: int, tokenizer: Tokenizer) -> FittedHeader:
+    """Return the header with the day of all records. Where it does not fit, it is left out as a cut."""
+    text = fitted.text + _day_line(day)
+    tokens = tokenizer.count(text)
+    if fitted.is_cut or tokens > budget_tokens:
+        return fitted._replace(is_cut=True)
+    return FittedHeader(text, tokens, is_cut=False)
 
 
 def _cut_header(parts: Header, fits: Callable[[Header], bool]) -> Header:

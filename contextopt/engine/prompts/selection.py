@@ -1,25 +1,32 @@
 """Prepare the ranking of stage 5 for the budget: extend notes and remove near-duplicates.
 
 A long record is offered as its best passages. The limit is the same for all records and known before any of
-them is taken, and never more than a quarter of the room, so a long record can neither empty the context nor
-fill it. It doubles as long as all records fit.
+them is taken, so a long record can neither empty the context nor fill it. It doubles as long as all records
+fit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import partial
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.prompts.duplicates import COMMIT, Commit, SeenTexts, newer_commits
 from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.prompts.relevance import Relevance
-from contextopt.engine.prompts.rendering import question_line
+from contextopt.engine.prompts.rendering import MESSAGE, question_line
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.tokens import Tokenizer
 
 DUPLICATE_OF = "duplicate_of"
+# As lines have it, and in a title also in the digits of other scripts.
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 LARGEST_SHARE = 4
-"""A record takes at most this fraction of the room (one part in this many)."""
+"""A record takes at most this fraction of the room (one part in this many), if all fit."""
+USUAL_SHARE = 6
+"""A record takes at most this fraction of the room (one part in this many), unless all fit."""
 SMALLEST_SHARE = 64
 """A record may always take this fraction of the room (one part in this many)."""
 NOTES_CHARS_PER_TOKEN = 6
@@ -74,11 +81,27 @@ def record_limits(config: ContextConfig, room_tokens: int) -> Iterator[int]:
     """Yield the limits on a record's tokens, the smallest first. Each is the double of the one before."""
     largest = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
     if config.question_record_tokens is not None:
-        limit = max(config.question_record_tokens, room_tokens // SMALLEST_SHARE)
+        usual = min(config.question_record_tokens, room_tokens // USUAL_SHARE)
+        limit = max(usual, room_tokens // SMALLEST_SHARE, MIN_RECORD_TOKENS)
         while limit < largest:
             yield limit
             limit *= 2
     yield largest
+
+
+def shared_day(ranked: Sequence[Scored], query: Query) -> date | None:
+    """Return the day of all candidates (UTC) if each is a message of that day. Then the header has it.
+
+    A title with a day of its own could pose as a message of that day.
+    """
+    days: set[date] = set()
+    for record, _ in ranked:
+        detail = query.details.get(record.id)
+        if detail is not None:
+            days.add(record.date.date())
+            if len(days) > 1 or detail.type != MESSAGE or _DAY.search(detail.title):
+                return None
+    return days.pop() if days else None
 
 
 def select(
@@ -89,10 +112,12 @@ def select(
     *,
     room_tokens: int,
     limit_tokens: int,
+    has_dates: bool,
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
-    A pinned record stays even if it repeats another. Records after the room is full stay unchanged.
+    A pinned record stays even if it repeats another. Records after the room is full stay unchanged. Without
+    dates, the header has the day of all.
     """
     seen, newer = SeenTexts(), _newer_commits(ranked, query)
     lines: list[Scored] = []
@@ -117,7 +142,10 @@ def select(
             continue
         text = RatedText(detail.notes, query.terms)
         wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
-        record, chars = _enlarged(scored.record, detail, text, wanted, limit_tokens, tokenizer)
+        render = partial(
+            question_line, detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
+        )
+        record, chars = _enlarged(scored.record, render, text, wanted, limit_tokens, tokenizer)
         lines.append(scored._replace(record=record))
         used += record.tokens
         is_shortened = is_shortened or chars < wanted
@@ -136,19 +164,19 @@ def _newer_commits(ranked: Sequence[Scored], query: Query) -> dict[int, int]:
 
 def _enlarged(
     record: RecordSummary,
-    detail: RecordDetail,
+    render: Callable[[str], str],
     text: RatedText,
     notes_chars: int,
     limit_tokens: int,
     tokenizer: Tokenizer,
 ) -> tuple[RecordSummary, int]:
     """Return the record with as much of its notes as wanted and as the limit allows, and how many characters
-    that is at most.
+    that is at most. `render` returns its line for an excerpt.
     """
     chars = min(notes_chars, limit_tokens * NOTES_CHARS_PER_TOKEN)
     while True:
         excerpt = text.excerpt(chars)
-        line = question_line(detail.title, detail.type, record.date, detail.tags, excerpt)
+        line = render(excerpt)
         tokens = tokenizer.count(line)
         if tokens <= limit_tokens or not excerpt:
             return replace(record, line=line, tokens=tokens), chars

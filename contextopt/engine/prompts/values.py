@@ -1,7 +1,7 @@
 """The input and output values of an assembly. All are immutable and validated on creation."""
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
 
 from contextopt.engine.prompts.config import ContextConfig
@@ -246,7 +246,8 @@ class Assembled:
     `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
     rank order. `baseline_text` is the text of stage 3 (stages 4 and 5). `wants_more_candidates` means that
     the caller loaded too few: every given record was taken although it counted more, or one was taken without
-    the texts that the question's others have.
+    the texts that the question's others have. `day` is the day of all candidates if their lines go without
+    it, because the header has it.
     """
 
     text: str
@@ -257,4 +258,5 @@ class Assembled:
     order: tuple[int, ...]
     baseline_text: str | None = None
     baseline_order: tuple[int, ...] = ()
+    day: date | None = None
     wants_more_candidates: bool = False

@@ -34,9 +34,9 @@ class Evidence:
     frame: str
 
 
-def line_frame(title: str, type: str, date: datetime, tags: Iterable[str]) -> str:
+def line_frame(title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True) -> str:
     """Return the beginning of a record's line, up to where its notes begin."""
-    return question_line(title, type, date, tags, ".").removesuffix(".\n")
+    return question_line(title, type, date, tags, ".", has_date=has_date).removesuffix(".\n")
 
 
 def shows_evidence(evidence: Evidence, line: str | None, answer: str = "") -> bool:

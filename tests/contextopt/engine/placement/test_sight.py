@@ -1,7 +1,7 @@
 """The records that earlier blocks of a conversation show."""
 
 from contextopt.engine import assemble, summary_line
-from contextopt.engine.placement.sight import NOTHING, Block, Sight, read_block
+from contextopt.engine.placement.sight import NOTHING, Block, Sight, digests, read_block
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.values import Assembled, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
@@ -68,6 +68,11 @@ def test_other_passages_of_a_long_record_are_sent() -> None:
     other = make_note(1, "Something else was decided. It concerns nobody here.")
     outcome = assemble(make_space(other), CONFIG, NOW, TOKENIZER, sight=sight)
     assert outcome.order == (1,)
+
+
+def test_a_line_without_its_day_shows_the_same_passages() -> None:
+    dated = "- Ada (2026-03-15) #a: Agreed on PostgreSQL.\n"
+    assert list(digests("- Ada #a: Agreed on PostgreSQL.\n")) == list(digests(dated))
 
 
 def test_a_changed_header_is_sent_again() -> None:

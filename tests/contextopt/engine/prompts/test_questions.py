@@ -1,6 +1,7 @@
 """Stage 5 as a whole: everything that holds for stage 4 also holds with a question."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,11 @@ def ask(
     return assemble(space, config, NOW, TOKENIZER, query=Query(terms, relevant, details))
 
 
+def make_message(id: int, name: str, notes: str, **overrides: object) -> tuple[RecordSummary, RecordDetail]:
+    record, _ = make_detailed(id, notes, **overrides)
+    return record, RecordDetail(name, "message", (), notes)
+
+
 def test_the_relevant_go_first_with_whole_notes() -> None:
     notes = "A long story. " * 20
     assembled = ask([make_detailed(1, "Short."), make_detailed(2, notes)], {2: Relevance(9.0, 10.0)})
@@ -75,6 +81,38 @@ def test_a_pinned_record_stays_whatever_it_repeats() -> None:
     assert ask(pairs, {}).stats.records_included == 2
 
 
+def test_the_day_of_all_messages_stands_once_in_the_header() -> None:
+    earlier = NOW.replace(hour=0)
+    pairs = [make_message(1, "Ada", "Ready?", date=earlier), make_message(2, "Bo", "Yes.")]
+    assembled = ask(pairs, {1: Relevance(9.0)})
+    assert assembled.text == "Space: Platform\nDate: 2026-03-15\n\n- Ada: Ready?\n- Bo: Yes.\n"
+    assert assembled.day == NOW.date()
+    assert "(2026-03-15)" in (assembled.baseline_text or "")
+    assert assembled.certificate.tokens == TOKENIZER.count(assembled.text)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_message(2, "Bo", "Yes.", date=NOW - timedelta(days=1)),
+        make_detailed(2, "Yes."),
+        make_message(2, "Bo (2024-01-01)", "Yes."),
+    ],
+)
+def test_each_line_has_its_day_beside_another_day_or_type(other: tuple[RecordSummary, RecordDetail]) -> None:
+    assembled = ask([make_message(1, "Ada", "Ready?"), other], {1: Relevance(9.0)})
+    assert assembled.text.startswith("Space: Platform\n\n- Ada (2026-03-15): Ready?\n- ")
+    assert assembled.day is None
+
+
+def test_no_record_enters_where_the_day_does_not_fit() -> None:
+    pairs = [make_message(1, "Ada", "Yes.")]
+    plain = TOKENIZER.count("Space: Platform\n")
+    texts = [ask(pairs, {}, CONFIG.replace(context_tokens=budget)).text for budget in range(plain, 40)]
+    assert set(texts[:3]) == {"Space: Platform\n"}
+    assert texts[-1].endswith("- Ada: Yes.\n")
+
+
 @pytest.mark.parametrize("budget", [300, 1_000, 4_000])
 def test_a_long_record_neither_empties_nor_fills_the_context(budget: int) -> None:
     long = make_detailed(1, "All work and no play makes Jack a dull boy number seven. " * 3_000)
@@ -103,7 +141,7 @@ def test_the_size_doubles_as_long_as_all_records_fit() -> None:
 
 def test_the_limits_run_from_the_setting_to_a_quarter_of_the_room() -> None:
     assert list(record_limits(CONFIG, 2_000)) == [120, 240, 480, 500]
-    assert list(record_limits(CONFIG, 300)) == [75]
+    assert list(record_limits(CONFIG, 450)) == [75, 112]
     assert list(record_limits(CONFIG, 10)) == [MIN_RECORD_TOKENS]
     assert next(record_limits(CONFIG, 64_000)) == 64_000 // SMALLEST_SHARE
     assert list(record_limits(CONFIG.replace(question_record_tokens=None), 2_000)) == [500]

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from contextopt.engine import InvalidValue, fit_header, header, render, summary_line
-from contextopt.engine.prompts.rendering import order_records, question_line
+from contextopt.engine.prompts.rendering import add_day, order_records, question_line
 from contextopt.engine.prompts.scoring import Scored
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
@@ -55,6 +55,19 @@ def test_a_record_cannot_forge_a_line() -> None:
 )
 def test_a_message_goes_without_its_type(title: str, type: str, line: str) -> None:
     assert question_line(title, type, NOW, ["a"], "Yes.") == line
+
+
+def test_a_line_goes_without_the_day_that_the_header_has() -> None:
+    assert question_line("Ada", "message", NOW, ["a"], "Yes.", has_date=False) == "- Ada #a: Yes.\n"
+    assert header(make_space(), NOW.date()) == "Space: Platform\nDate: 2026-03-15\n"
+
+
+def test_the_day_is_added_to_a_header_if_it_fits() -> None:
+    fitted = fit_header(make_space(), 50, TOKENIZER)
+    with_day = add_day(fitted, NOW.date(), 50, TOKENIZER)
+    assert with_day == (header(make_space(), NOW.date()), TOKENIZER.count(with_day.text), False)
+    assert add_day(fitted, NOW.date(), with_day.tokens, TOKENIZER) == with_day
+    assert add_day(fitted, NOW.date(), with_day.tokens - 1, TOKENIZER) == fitted._replace(is_cut=True)
 
 
 def test_date_is_that_of_utc() -> None:
