@@ -42,7 +42,7 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.embedders import least_similarity
+from contextopt.search.embedders import least_match
 from contextopt.search.hybrid import (
     Leads,
     SearchFilters,
@@ -69,9 +69,9 @@ SPARE_DETAILS = 30
 TYPE_TOKENS = 3
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
-# If so much of the question's words, by weight, is known in a space, a low similarity does not matter. On
-# LoCoMo, a third of it is known for questions about another dialogue.
-KNOWN_SHARE = 0.75
+# What a question's words add to the similarity of the best record: the share of them that the best record by
+# words has, and the share that the space knows.
+PER_HELD, PER_KNOWN = 0.25, 0.1
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
 LEAST_IN_TOPIC = 3 / 5
 # Search only this many characters of a record for its best passages.
@@ -138,15 +138,14 @@ def load_for_question(
 
 
 def _is_relevant(leads: Leads, best_cosine: float | None, topics: Topics) -> bool:
-    """Return whether the best lead is as similar to the question as answers usually are, or the space knows
-    the question's words.
-    """
-    least = least_similarity(leads.query.vector.model if leads.query.vector else "")
+    """Return whether the leads match the question as well as answers usually do, by words and by meaning."""
+    least = least_match(leads.query.vector.model if leads.query.vector else "")
     if least is None or best_cosine is None:
         return True
     if topics:
         least *= LEAST_IN_TOPIC
-    return best_cosine >= least or leads.terms.known_share >= KNOWN_SHARE
+    match = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
+    return match >= least
 
 
 def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarning]:

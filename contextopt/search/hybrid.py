@@ -149,6 +149,12 @@ class Leads:
         return max(self.cosines.values(), default=None)
 
     @property
+    def held_share(self) -> float:
+        """Return about which share of the question's words, by weight, the best row has; at most 1."""
+        whole = self.terms.whole_weight
+        return min(1.0, max(self.lexical.values(), default=0.0) / whole) if whole else 0.0
+
+    @property
     def partial(self) -> dict[int, Match]:
         """Return the known parts. A missing part counts as none."""
         return {

@@ -96,11 +96,22 @@ class Terms:
     @property
     def known_share(self) -> float:
         """Return the share of the question's words in several rows, by weight, in its best language."""
-        total, known = defaultdict[str, float](float), defaultdict[str, float](float)
+        known = defaultdict[str, float](float)
+        for term in self.terms:
+            known[term.language] += self._weight(term) if term.documents > 1 else 0.0
+        return max((known[code] / whole for code, whole in self._weights().items()), default=0.0)
+
+    @property
+    def whole_weight(self) -> float:
+        """Return about the BM25 of a row that has each of the question's words once, in its best language."""
+        return min(self._weights().values(), default=0.0)
+
+    def _weights(self) -> dict[str, float]:
+        """Return the weight of all words of each language."""
+        total = defaultdict[str, float](float)
         for term in self.terms:
             total[term.language] += self._weight(term)
-            known[term.language] += self._weight(term) if term.documents > 1 else 0.0
-        return max((known[code] / total[code] for code in total), default=0.0)
+        return total
 
     def _weight(self, term: Term) -> float:
         return BM25.idf(max(self.documents, term.documents), term.documents)

@@ -19,15 +19,15 @@ from contextopt.engine.prompts.truncation import Cut
 
 LOW_RELEVANCE = "low_relevance"
 """Reason for records that fit the budget and are not worth their tokens."""
-USUAL_SHARE = 0.45
+USUAL_SHARE = 0.44
 """Share of the best record's relevance, for a match and a length that are usual in dialogues."""
-USUAL_MATCH, PER_MATCH = 0.615, 0.2
+USUAL_MATCH, PER_MATCH = 0.615, 0.4
 """Usual relevance of the best record, of the most that words, meaning and neighbours can give, and the effect
 of more.
 """
 USUAL_TOKENS, PER_TOKENS = 45, -0.1
 """Usual tokens of a record, and the effect of longer ones, for each factor of e."""
-PER_TOPIC = -0.08
+PER_TOPIC = -0.2
 """Effect of a topic."""
 PER_APART = 0.1
 """Effect of no neighbours: records of no thread speak for themselves, and often one of them answers."""

@@ -1,6 +1,6 @@
 """Embedders turn texts into vectors. They share one protocol, and each is loaded on first use."""
 
-from contextopt.search.embedders.choice import configured_embedder, get_embedder, least_similarity
+from contextopt.search.embedders.choice import configured_embedder, get_embedder, least_match
 from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable, Vectors
 
 __all__ = [
@@ -9,5 +9,5 @@ __all__ = [
     "Vectors",
     "configured_embedder",
     "get_embedder",
-    "least_similarity",
+    "least_match",
 ]

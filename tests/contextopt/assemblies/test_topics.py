@@ -90,6 +90,17 @@ def test_a_question_in_known_words_may_be_relevant(space: Space) -> None:
     assert known.warnings == ()
 
 
+def test_a_record_with_the_words_of_a_question_is_relevant(space: Space) -> None:
+    """In a small space, one record may be the only one that has them."""
+    changed = "The customer could not open the list of invoices, since the import had changed the columns. "
+    make_record(space, title="Escape [square] brackets, refs #2431", notes=changed * 4, date=NOW)
+    make_record(space, title="Lunch", notes="Soup and bread.", date=NOW)
+    make_searchable(space)
+    assert ask(space, "2431 refs brackets").warnings == ()
+    few_words = ask(space, "Is 2431 what the violins and trumpets of the orchestra are for at the opera?")
+    assert [warning.code for warning in few_words.warnings] == ["nothing_relevant"]
+
+
 def test_a_name_does_not_hide_what_the_rest_of_a_question_means(space: Space) -> None:
     for number in range(80):
         make_record(space, title="Melanie", type="message", notes=f"Melanie. Melanie {number}!", date=NOW)
