@@ -18,6 +18,8 @@ def pytest_configure() -> None:
     """Start the embedded server before the test database is made, unless DATABASE_URL names another."""
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # The product's queue is in its own database, not in the test's. Nothing takes jobs from this one.
+    settings.CELERY_BROKER_URL = "memory://"
     # WhiteNoise reads it whole for every test client.
     settings.STATIC_ROOT = None
     if not settings.DATABASE_URL:

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from contextopt.models import Role, Team, User
 from tests import factories
+from tests.browser.conftest import DESK, FITS
 
 
 @pytest.fixture
@@ -14,17 +15,14 @@ def owner(team: Team) -> User:
     return factories.make_user("olga", team, Role.ADMIN, is_staff=True, is_superuser=True)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_pages_of_the_admin(
-    scheme: str,
-    width: int,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
     space = factories.make_space(team)
     factories.make_profile(team)
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/admin/")
     expect(page.get_by_role("heading", name="Configuration").first).to_be_visible()
     check_accessibility(page)
@@ -42,4 +40,4 @@ def test_pages_of_the_admin(
     ):
         page.goto(address)
         check_accessibility(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+        assert page.evaluate(FITS), address

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import PhaseProfile, Team
 from tests import factories
+from tests.browser.conftest import DESK, FITS, PHONE
 from tests.browser.test_journey import call
 from tests.gitrepos import SHOP
 
@@ -43,16 +43,13 @@ def fail_twice(server: LiveServer, key: str) -> int:
     return int(str(task["id"]))
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_two_failures_to_the_saving(
-    scheme: str,
-    width: int,
     live_server: LiveServer,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/retries/")
     expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
     check_accessibility(page)
@@ -75,7 +72,7 @@ def test_from_two_failures_to_the_saving(
     expect(second.get_by_label("Latest error", exact=True)).to_contain_text("assert 7.004 == 7")
     expect(second.locator("dl.facts")).to_contain_text("tokens fewer")
     expect(second.locator("svg.allocation")).to_have_attribute("aria-label", re.compile("tokens sent$"))
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
 
     second.get_by_role("link", name="Sent text").click()
@@ -130,16 +127,13 @@ def test_a_phase_is_looked_at_and_made_smaller(
     expect(page.locator("#filterings .tag", has_text="trimmed")).to_have_count(1)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_the_files_of_a_task(
-    scheme: str,
-    width: int,
     live_server: LiveServer,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/repositories/")
     expect(page.get_by_role("heading", name="No repositories yet")).to_be_visible()
     check_accessibility(page)
@@ -155,5 +149,5 @@ def test_the_files_of_a_task(
     row = page.locator("#chosen tbody tr", has_text="shop/prices.py")
     row.focus()
     expect(page.locator("svg.graph .link.lit").first).to_be_attached()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)

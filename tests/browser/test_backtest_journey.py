@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from contextopt.models import Space, Team
 from contextopt.spaces.configs import publish_settings
 from tests import factories
-from tests.browser.conftest import take
+from tests.browser.conftest import DESK, take
 from tests.memory.backtests.conftest import ask_all
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
@@ -27,15 +27,12 @@ def space(team: Team) -> Space:
     return found
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_a_downvote_to_a_published_draft(
-    scheme: str,
-    width: int,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/review/")
     page.get_by_role("button", name="Review next").first.click()
     page.get_by_text("Context missing").click()
@@ -49,7 +46,7 @@ def test_from_a_downvote_to_a_published_draft(
     page.get_by_role("button", name="Save as draft config").click()
     expect(page.get_by_text("Version 3 is saved as a draft.")).to_be_visible()
     page.get_by_role("link", name="Backtest version 3").click()
-    take(page, f"backtests-{width}")
+    take(page, "backtests")
     check_accessibility(page)
     page.get_by_role("button", name="Start backtest").click()
 
@@ -57,7 +54,7 @@ def test_from_a_downvote_to_a_published_draft(
     expect(page.locator("#plot-tokens .bars")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     check_accessibility(page)
-    take(page, f"backtest-{width}")
+    take(page, "backtest")
     page.get_by_role("link", name="Gained evidence").click()
     row = page.get_by_role("row").filter(has_text=f"{reviewed.pk}")
     expect(row).to_contain_text("1 gained")

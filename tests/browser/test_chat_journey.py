@@ -12,6 +12,7 @@ from contextopt import tasks
 from contextopt.models import Author, Message, Space, Team
 from memory.models import Vote
 from tests import factories
+from tests.browser.conftest import FITS, PHONE
 from tests.model_server import ModelServer, refused
 
 ANSWER = "Restart the workers one at a time.\n\nThe old lock goes with the last of them."
@@ -106,14 +107,14 @@ def test_from_a_dead_endpoint_to_a_vote(
     vote = Vote.objects.get()
     assert (vote.rating, vote.reason, vote.comment) == ("down", "outdated", "That was last year.")
     assert page.evaluate("window.stillHere")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
 
     # The prompt that was sent, and the Inspector with the same vote.
     first.locator(".how summary").click()
     expect(first.locator("svg.allocation")).to_be_visible()
     first.get_by_role("link", name="Inspector").click()
     expect(page.locator("#feedback")).to_contain_text("That was last year.")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.get_by_role("link", name="The answer in its conversation").click()
 
@@ -122,7 +123,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     expect(page.locator("#tile-down .value")).to_have_text("1")
     expect(page.locator("#plot-votes .bars path")).not_to_have_count(0)
     expect(page.get_by_role("region", name="Records", exact=True)).to_contain_text("Queue stuck, day 0")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.get_by_label("Stage", exact=True).select_option("4")
     expect(page).to_have_url(re.compile(r"\?.*stage=4"))
@@ -136,17 +137,14 @@ def test_from_a_dead_endpoint_to_a_vote(
     assert not Vote.objects.exists()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 1440), ("light", 390)])
 def test_without_an_endpoint_one_sees_what_would_be_sent(
-    scheme: str,
-    width: int,
     settings: Any,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
     settings.LLM_BASE_URL = ""
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/chat/")
     expect(page.get_by_role("heading", name="No model connected")).to_be_visible()
     field = page.get_by_label("Message", exact=True)
@@ -156,7 +154,7 @@ def test_without_an_endpoint_one_sees_what_would_be_sent(
     expect(page.locator("#prompt")).to_contain_text("Why is the queue stuck?")
     page.get_by_role("button", name="Copy", exact=True).last.click()
     expect(page.get_by_text("Copied.")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.goto("/feedback/")
     expect(page.get_by_role("heading", name="No votes yet")).to_be_visible()
@@ -170,14 +168,13 @@ IN_SIGHT = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1440, 390])
 def test_the_newest_turn_is_in_sight_and_who_reads_above_is_left_there(
-    width: int, llm: ModelServer, settings: Any, space: Space, open_page: Callable[..., Page]
+    llm: ModelServer, settings: Any, space: Space, open_page: Callable[..., Page]
 ) -> None:
     conversation = factories.make_conversation(space)
     turns = [factories.make_answer(conversation, settings) for _ in range(12)]
     settings.LLM_BASE_URL = llm.base_url
-    page = open_page(viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto(f"/chat/{conversation.pk}/")
     expect(page.locator(".turn")).to_have_count(12)
     assert page.evaluate("scrollY") > 0

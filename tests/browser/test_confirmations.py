@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import ApiKey, Team
 from tests import factories
+from tests.browser.conftest import PHONE
 
 
-@pytest.mark.parametrize("width", [1440, 390])
 def test_a_key_is_revoked_at_the_second_click(
-    width: int, team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
+    team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
 ) -> None:
     key = factories.make_key(team, name="Nightly import of the support desk")[0]
-    page = open_page(viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/settings/")
     page.get_by_role("button", name="Revoke… Nightly").click()
     dialog = page.get_by_role("dialog", name="Revoke the key “Nightly import")

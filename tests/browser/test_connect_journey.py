@@ -3,24 +3,20 @@
 import subprocess
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Assembly, Team
 from tests import factories
+from tests.browser.conftest import DESK
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_the_copied_snippet_turns_the_light_on(
-    scheme: str,
-    width: int,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
     page = open_page(
-        color_scheme=scheme,
-        viewport={"width": width, "height": 900},
+        **DESK,
         permissions=["clipboard-read", "clipboard-write"],
     )
     page.goto("/connect/")

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from contextopt.models import Record, Space, Team
 from contextopt.spaces.configs import publish_settings
 from tests import factories
+from tests.browser.conftest import PHONE
 
 LIMIT = 3
 QUESTION = "Which certificate expired?"
@@ -75,17 +76,14 @@ def test_from_a_record_to_the_reason_and_the_remedy(
     check_accessibility(page)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 1440), ("light", 390)])
 def test_from_the_reason_to_a_draft(
-    scheme: str,
-    width: int,
     space: Space,
     missed: Record,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
     first = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto(f"/spaces/{space.slug}/records/{missed.pk}/?from=inspector")
     page.get_by_role("link", name=f"Explain assembly {first}").click()
 

@@ -12,6 +12,7 @@ from contextopt.models import Assembly, Space, Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from tests import factories
+from tests.browser.conftest import PHONE
 
 ANSWER = "The printer on the second floor broke when its roller was worn out."
 SUBJECTS = (
@@ -37,15 +38,12 @@ def old_rows() -> bytes:
     return "\n".join(map(json.dumps, rows)).encode()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_old_data_to_an_answer_and_to_none(
-    scheme: str,
-    width: int,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto(f"/spaces/{space.slug}/import/")
     page.get_by_label("File").set_input_files(
         {"name": "old.jsonl", "mimeType": "application/x-ndjson", "buffer": old_rows()}

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, ViewportSize, expect
 
-from contextopt.models import Assembly, Conversation, Record, Space, Task, Team
+from contextopt.models import Assembly, Conversation, Membership, Record, Space, Task, Team, User
 from contextopt.spaces.configs import draft_settings
 from dashboard.demo import load_demo
 from memory.backtests.backtests import start_and_begin
@@ -17,18 +17,9 @@ from memory.questions.evaluations import complete, request_evaluation
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories
+from tests.browser.conftest import DESK, PHONE, check_fit
 
-SIZES: dict[str, ViewportSize] = {
-    "desk": {"width": 1440, "height": 900},
-    "phone": {"width": 390, "height": 844},
-}
 WIDE: ViewportSize = {"width": 2560, "height": 1440}
-FITS = "() => document.documentElement.scrollWidth <= innerWidth"
-# Unbreakable words are allowed only in boxes that scroll by themselves.
-WIDER = """() => [...document.querySelectorAll('main *')]
-    .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
-    .filter(node => !node.closest('.scroll, .chart-table, .sr, .js-plotly-plot'))
-    .slice(0, 3).map(node => node.outerHTML.slice(0, 90))"""
 
 # A script draws the charts after the page has loaded.
 DRAWN = """() => [...document.querySelectorAll('[data-chart]')]
@@ -99,14 +90,15 @@ def inner_pages(team: Team) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES)
 def test_every_page(
-    size: str,
     demo: Team,
+    owner: User,
     open_page: Callable[..., Page],
     check_accessibility: Callable[..., None],
 ) -> None:
-    page = open_page(color_scheme="light", viewport=SIZES[size])
+    # With a second team there is a switcher in the navigation.
+    Membership.objects.create(team=factories.make_team("second"), user=owner)
+    page = open_page(**DESK)
     page.goto("/")
     links = page.locator("nav.side > a").evaluate_all("found => found.map(a => a.getAttribute('href'))")
     own = [link for link in dict.fromkeys(links) if link and not link.startswith(("/admin", "/api"))]
@@ -116,14 +108,12 @@ def test_every_page(
         page.wait_for_function(DRAWN)
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
         assert page.evaluate(REPEATED) == [], address
-        assert page.evaluate(FITS), (address, page.evaluate(WIDER))
+        check_fit(page)
         check_accessibility(page)
-        # The dark page differs from the light one only in its colours, a wide one only in its layout.
-        if size == "desk":
-            page.emulate_media(color_scheme="dark")
-            check_accessibility(page, "color-contrast")
-            page.emulate_media(color_scheme="light")
-            page.set_viewport_size(WIDE)
-            # Charts take their new size a moment later.
-            page.wait_for_function(FITS)
-            page.set_viewport_size(SIZES[size])
+        # The dark page differs from the light one only in its colours, the others only in their layout.
+        page.emulate_media(color_scheme="dark")
+        check_accessibility(page, "color-contrast")
+        page.emulate_media(color_scheme="light")
+        for size in (WIDE, PHONE["viewport"], DESK["viewport"]):
+            page.set_viewport_size(size)
+            check_fit(page)

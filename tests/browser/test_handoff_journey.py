@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Finding, PhaseCompression, Task, Team
+from tests.browser.conftest import FITS, PHONE
 
 RISK = {"description": "Rounding in shop/tax.py", "severity": "high", "mitigation": "Round once"}
 FINDINGS = [
@@ -25,15 +25,12 @@ def add(page: Page, category: str, content: dict[str, object], confidence: str, 
     page.get_by_role("button", name="Add finding").click()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_findings_to_the_next_phase(
-    scheme: str,
-    width: int,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/tasks/")
     expect(page.get_by_role("heading", name="No tasks yet")).to_be_visible()
     check_accessibility(page)
@@ -75,7 +72,7 @@ def test_from_findings_to_the_next_phase(
     expect(page.locator("#plot-handoffs .bars path")).not_to_have_count(0)
     page.get_by_role("button", name="Open F-004").click()
     expect(page.locator("#finding-content")).to_contain_text("Perhaps pigeons carry the receipts?")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.get_by_role("button", name="Table of tokens before and after").click()
     compression = PhaseCompression.objects.get()
@@ -98,7 +95,7 @@ def test_from_findings_to_the_next_phase(
     page.get_by_text("Versions (2)").click()
     versions = page.get_by_role("region", name="Versions of analysis")
     expect(versions.get_by_role("row")).to_have_count(3)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.get_by_role("link", name="Log entry").click()
     expect(page.get_by_text("verified now")).to_be_visible()

@@ -7,13 +7,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from urllib.request import Request, urlopen
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Membership, Space, Team, User
+from contextopt.models import Space, Team, User
 from tests import factories
-from tests.browser.conftest import choose_filter
+from tests.browser.conftest import DESK, choose_filter
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
 # The page does the same every half minute.
@@ -56,15 +55,13 @@ def fill_by_api(server: LiveServer, team: Team) -> dict[str, object]:
     return answer
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_from_records_to_numbers(
-    scheme: str,
     live_server: LiveServer,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    page = open_page(**DESK)
     page.goto("/")
     expect(page.get_by_role("heading", name="No assemblies yet")).to_be_visible()
     check_accessibility(page)
@@ -278,16 +275,3 @@ def test_a_filter_typed_on_gives_up_its_first_request_quietly(
     expect(page).to_have_url(re.compile("find=carts"))
     assert len(held) == 1
     held[0].abort()
-
-
-@pytest.mark.parametrize("path", ["/", "/assemblies/", "/spaces/", "/spaces/support/", "/settings/"])
-def test_no_page_scrolls_sideways_on_a_phone(
-    path: str, live_server: LiveServer, team: Team, owner: User, open_page: Callable[..., Page]
-) -> None:
-    fill_by_api(live_server, team)
-    # With a second team there is a switcher in the navigation.
-    Membership.objects.create(team=factories.make_team("second"), user=owner)
-    page = open_page(viewport={"width": 390, "height": 844})
-    page.goto(path)
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390

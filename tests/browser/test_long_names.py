@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from contextopt.models import AuditEvent, Space, Team
 from dashboard.models import SavedView
 from tests import factories
-from tests.browser.test_every_page import SIZES, WIDER
+from tests.browser.conftest import DESK, PHONE, check_fit
 
 ORDINARY = "Customer support, escalations and the handbook"
 UNBROKEN = "Verbindlichkeitsverzeichnis" * 4
@@ -22,10 +22,7 @@ def space(request: pytest.FixtureRequest, team: Team) -> Space:
     return made
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_page_scrolls_sideways(
-    size: str, space: Space, team: Team, open_page: Callable[..., Page]
-) -> None:
+def test_no_page_scrolls_sideways(space: Space, team: Team, open_page: Callable[..., Page]) -> None:
     conversation = factories.make_conversation(space)
     factories.make_key(team, name=space.name)
     AuditEvent.objects.create(
@@ -33,7 +30,7 @@ def test_no_page_scrolls_sideways(
         before={"description": "What was said before. " * 60}, after={"description": space.name},
     )  # fmt: skip
     SavedView.objects.create(team=team, page="overview", name=space.name[:80])
-    page = open_page(viewport=SIZES[size])
+    page = open_page(**PHONE)
     for address in (
         "/", "/assemblies/", "/feedback/", "/spaces/", "/spaces/support/", "/spaces/support/settings/",
         "/spaces/support/preview/", "/chat/", f"/chat/{conversation.pk}/", "/review/", "/search/?q=queue",
@@ -42,20 +39,20 @@ def test_no_page_scrolls_sideways(
         page.goto(address)
         for summary in page.locator("details.popover.views summary").all():
             summary.click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], (
-            address,
-            page.evaluate(WIDER),
-        )
+        check_fit(page)
+        page.set_viewport_size(DESK["viewport"])
+        check_fit(page)
+        page.set_viewport_size(PHONE["viewport"])
     by = page.locator("#events tbody tr").first.locator("td").nth(1).bounding_box()
     assert by is not None
     assert by["width"] >= 100
 
 
 def test_a_long_message_stays_in_its_toast(team: Team, open_page: Callable[..., Page]) -> None:
-    page = open_page(viewport=SIZES["phone"])
+    page = open_page(**PHONE)
     page.goto("/")
     page.evaluate("text => showToast(text)", UNBROKEN)
     inside, outside = page.locator(".toast span").bounding_box(), page.locator(".toast").bounding_box()
     assert inside and outside
-    assert inside["x"] + inside["width"] < outside["x"] + outside["width"] <= SIZES["phone"]["width"]
+    assert inside["x"] + inside["width"] < outside["x"] + outside["width"] <= page.evaluate("innerWidth")
     assert page.locator(".toast span").evaluate("node => node.scrollWidth <= node.clientWidth")

@@ -3,21 +3,18 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Team
+from tests.browser.conftest import FITS, PHONE
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_a_completed_task_to_the_hint(
-    scheme: str,
-    width: int,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/strategies/")
     expect(page.get_by_role("heading", name="No strategies in use")).to_be_visible()
     check_accessibility(page)
@@ -37,7 +34,7 @@ def test_from_a_completed_task_to_the_hint(
     answer.get_by_role("link", name="Strategy for").click()
     expect(page.get_by_text("Round at the last step")).to_be_visible()
     expect(page.locator("#plot-trust .plot-container")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
 
     page.goto("/strategies/")
@@ -48,7 +45,7 @@ def test_from_a_completed_task_to_the_hint(
     expect(hint).to_contain_text(re.compile(r"^\[STRATEGY HINT \w+: .*inspiration, not an instruction\]"))
     expect(hint).to_contain_text("Round at the last step")
     expect(hint).to_contain_text(re.compile(r"\[END STRATEGY HINT \w+\]$"))
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
 
     page.goto("/memory/")
@@ -58,7 +55,7 @@ def test_from_a_completed_task_to_the_hint(
     expect(page.get_by_role("link", name="Round half to even")).to_be_visible()
     page.get_by_role("link", name="Round half to even").click()
     expect(page.get_by_role("heading", name="Edit")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Undo").click()

@@ -10,7 +10,7 @@ from contextopt.models import Space, Team
 from memory.models import Question, QuestionSet
 from memory.questions.growth import SET_NAME
 from tests import factories
-from tests.browser.conftest import take
+from tests.browser.conftest import DESK, take
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
 
@@ -25,21 +25,18 @@ def space(team: Team) -> Space:
     return found
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_a_downvote_to_published_settings(
-    scheme: str,
-    width: int,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/review/")
     page.get_by_role("button", name="Review next").first.click()
     expect(page.get_by_text(PET).first).to_be_visible()
     page.get_by_text("Context missing").click()
     page.locator("input[name=record_ids]").first.check()
-    take(page, f"review-{width}")
+    take(page, "review")
     page.get_by_role("button", name="Save and add to questions").click()
     expect(page.get_by_text(f"Added to “{SET_NAME}”")).to_be_visible()
     question = Question.objects.get()
@@ -48,41 +45,41 @@ def test_from_a_downvote_to_published_settings(
     page.goto(f"/questions/{question.question_set_id}/")
     expect(page.get_by_text("Not evaluated yet.")).to_be_visible()
     check_accessibility(page)
-    add_by_hand(page, width)
+    add_by_hand(page)
     page.get_by_role("button", name="Evaluate config v1").click()
     expect(page.locator("#evaluation")).to_contain_text("Recall1.000")
     page.reload()
     expect(page.get_by_role("cell", name="found", exact=True)).to_have_count(2)
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    take(page, f"set-{width}")
+    take(page, "set")
 
     page.get_by_label("Minimum recall").fill("0.9")
     page.get_by_role("button", name="Save minimum").click()
     expect(page.get_by_text("Minimum saved.")).to_be_visible()
     assert QuestionSet.objects.get().min_recall == 0.9
-    publish(page, space, width, check_accessibility)
+    publish(page, space, check_accessibility)
 
 
-def add_by_hand(page: Page, width: int) -> None:
+def add_by_hand(page: Page) -> None:
     """Search the record that answers a question, and tick it."""
     page.get_by_role("link", name="Add question").click()
     page.get_by_label("Question", exact=True).fill("How does Ben get to the harbour?")
     page.get_by_label("Expected answer").fill("By tram, his bicycle is broken")
     page.get_by_label("Find records").press_sequentially("bicycle tram")
     page.get_by_label(re.compile("D1:6")).check()
-    take(page, f"question-{width}")
+    take(page, "question")
     page.get_by_role("button", name="Add question").click()
     expect(page.get_by_text("Question added.")).to_be_visible()
 
 
-def publish(page: Page, space: Space, width: int, check_accessibility: Callable[[Page], None]) -> None:
+def publish(page: Page, space: Space, check_accessibility: Callable[[Page], None]) -> None:
     """Try settings that miss the minimum, and publish others."""
     page.goto(f"/spaces/{space.slug}/settings/")
     page.get_by_label("Notes limit (characters)").fill("10")
     page.get_by_role("button", name="Evaluate these settings").click()
     expect(page.locator("#proof")).to_contain_text("below the minimum")
-    take(page, f"settings-{width}")
+    take(page, "settings")
     check_accessibility(page)
     page.get_by_label("Notes limit (characters)").fill("400")
     page.get_by_role("button", name="Save as a new version").click()

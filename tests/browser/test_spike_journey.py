@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from contextopt.models import Assembly, Team
 from dashboard.tasks import fold_assemblies
 from tests import factories
+from tests.browser.conftest import PHONE
 from tests.dashboard.pages.overview.test_figures import log_row
 
 NOW = datetime.now(UTC)
@@ -30,15 +31,12 @@ def slow(team: Team) -> Assembly:
     return row
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_the_spike_to_its_row(
-    scheme: str,
-    width: int,
     slow: Assembly,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/?range=7d")
     plot = page.locator("#plot-time")
     expect(plot.locator(".main-svg").first).to_be_visible()

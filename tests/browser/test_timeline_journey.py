@@ -11,6 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import Assembly, Team
 from tests import factories
+from tests.browser.conftest import FITS, PHONE
 from tests.browser.test_agents_journey import CART, ERROR
 from tests.browser.test_journey import call
 from tests.memory.factories import make_strategy
@@ -69,10 +70,7 @@ def go_on(server: LiveServer, key: str, task: int) -> None:
     filter_for(server, key, task, "reviewing")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_the_first_context_to_the_account(
-    scheme: str,
-    width: int,
     live_server: LiveServer,
     team: Team,
     open_page: Callable[..., Page],
@@ -81,7 +79,7 @@ def test_from_the_first_context_to_the_account(
 ) -> None:
     _, key = factories.make_key(team)
     make_strategy(team)
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     empty = factories.make_task(team)
     page.goto(f"/tasks/{empty.pk}/")
     expect(page.get_by_role("heading", name="Nothing has happened yet")).to_be_visible()
@@ -106,7 +104,7 @@ def test_from_the_first_context_to_the_account(
     expect(page.get_by_text("not compared: nothing was sent")).to_be_visible()
     expect(page.get_by_text("Handed to implementation")).to_be_visible()
     expect(page.get_by_text("Completed, quality 9")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(FITS)
     check_accessibility(page)
 
     # The account is the sum of the task's assemblies, and so is that of the command and of the API.

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from contextopt.models import GatewayPolicy, GatewayRequest, Scope, Team
 from tests import factories
+from tests.browser.conftest import DESK
 from tests.concurrency import wait_until
 from tests.contextopt.gateway.conftest import Process, gateway_process
 from tests.gateway_upstream import Upstream
@@ -42,10 +43,7 @@ def ask_until_inserted(base_url: str, secret: str) -> httpx2.Response:
     return answers[-1]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_an_empty_page_to_the_context_of_a_prompt(
-    scheme: str,
-    width: int,
     team: Team,
     process: Process,
     open_page: Callable[..., Page],
@@ -55,8 +53,7 @@ def test_from_an_empty_page_to_the_context_of_a_prompt(
     factories.make_record(space, title="Queue stuck after deploy", notes="Workers hold the old lock.")
     _, secret = factories.make_key(team, Scope.WRITE, name="chatbot")
     page = open_page(
-        color_scheme=scheme,
-        viewport={"width": width, "height": 900},
+        **DESK,
         permissions=["clipboard-read", "clipboard-write"],
     )
     page.goto("/traffic/")
