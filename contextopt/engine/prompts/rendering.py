@@ -58,10 +58,19 @@ def summary_line(
     return record_line(title, type, date, tags, flatten_to(notes, notes_chars))
 
 
-def record_line(title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str) -> str:
-    """Return a record's line with an excerpt that is already one printable line; see `summary_line`."""
-    day = utc("date", date).date().isoformat()
-    return _line(title, type, f" ({day})", tags, excerpt)
+def record_line(
+    title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str, *, has_date: bool = True
+) -> str:
+    """Return a record's line with an excerpt that is already one printable line; see `summary_line`.
+
+    Without a date, the header has it.
+    """
+    shown_type = flatten_to(type, TYPE_CHARS)
+    bracket = f"[{shown_type}] " if shown_type else ""
+    shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
+    day = f" ({utc('date', date).date().isoformat()})" if has_date else ""
+    ending = f": {excerpt}\n" if excerpt else "\n"
+    return f"{LINE_START}{bracket}{shown_title}{day}{_hashtags(tags)}{ending}"
 
 
 def question_line(
@@ -70,22 +79,10 @@ def question_line(
     """Return a record's line in a context for a question; see `record_line`.
 
     A message goes without its type: a name before a text says as much, and most messages are short. One whose
-    title has a bracket keeps it, so that the title cannot pose as another type. Without a date, the header
-    has it.
+    title has a bracket keeps it, so that the title cannot pose as another type.
     """
     is_clear = type == MESSAGE and "[" not in title
-    shown_type = "" if is_clear else type
-    if not has_date:
-        return _line(title, shown_type, "", tags, excerpt)
-    return record_line(title, shown_type, date, tags, excerpt)
-
-
-def _line(title: str, type: str, bracketed_day: str, tags: Iterable[str], excerpt: str) -> str:
-    shown_type = flatten_to(type, TYPE_CHARS)
-    bracket = f"[{shown_type}] " if shown_type else ""
-    shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
-    ending = f": {excerpt}\n" if excerpt else "\n"
-    return f"{LINE_START}{bracket}{shown_title}{bracketed_day}{_hashtags(tags)}{ending}"
+    return record_line(title, "" if is_clear else type, date, tags, excerpt, has_date=has_date)
 
 
 def _hashtags(tags: Iterable[str]) -> str:
@@ -117,7 +114,7 @@ def header_parts(space: SpaceContext) -> Header:
 
 def header(space: SpaceContext, day: date | None = None) -> str:
     """Return the space's lines, each ending in a line break, and then the day of all records if given."""
-    return f"{header_parts(space)}{_day_line(day)}" if day else str(header_parts(space))
+    return f"{header_parts(space)}{_day_line(day) if day else ''}"
 
 
 def _day_line(day: date) -> str:

@@ -21,11 +21,11 @@ from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.tokens import Tokenizer
 
 DUPLICATE_OF = "duplicate_of"
-# As lines have it, and in a title also in the digits of other scripts.
+# A day as lines have it.
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 LARGEST_SHARE = 4
 """A record takes at most this fraction of the room (one part in this many), if all fit."""
-USUAL_SHARE = 6
+FIRST_SHARE = 6
 """A record takes at most this fraction of the room (one part in this many), unless all fit."""
 SMALLEST_SHARE = 64
 """A record may always take this fraction of the room (one part in this many)."""
@@ -81,7 +81,7 @@ def record_limits(config: ContextConfig, room_tokens: int) -> Iterator[int]:
     """Yield the limits on a record's tokens, the smallest first. Each is the double of the one before."""
     largest = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
     if config.question_record_tokens is not None:
-        usual = min(config.question_record_tokens, room_tokens // USUAL_SHARE)
+        usual = min(config.question_record_tokens, room_tokens // FIRST_SHARE)
         limit = max(usual, room_tokens // SMALLEST_SHARE, MIN_RECORD_TOKENS)
         while limit < largest:
             yield limit
