@@ -54,8 +54,9 @@ from contextopt.sql import id_array, one_snapshot
 
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
 # dialogues, asking for twice as many found nothing more. The minimum also applies to recency and frequency.
-# Topics always need the maximum.
 DEPTH_MIN, DEPTH_MAX = 30, 100
+# Topics always need so many. On meetings, 60 to 80 find more than 50 or 100.
+TOPIC_DEPTH = 70
 # Never ask the rankings by words and by meaning for more, however far an assembly reaches.
 LOOK_UP_MAX = 1_000
 # Lenders to thread neighbours, as a share of that number. On dialogues, neighbours help more than a deeper
@@ -109,7 +110,7 @@ def load_for_question(
     is_relevant = _is_relevant(leads, best_cosine, rated.topics)
     people = known.people if config.who_weight else {}
     if rated.topics:
-        leads = about_subject(leads, people, max(DEPTH_MAX, searched), base.counts)
+        leads = about_subject(leads, people, max(TOPIC_DEPTH, searched), base.counts)
         known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
         rated = _Rated.of(leads, known, config)
     anywhere, matches, own, topics = rated
