@@ -177,6 +177,8 @@ def test_the_inspector_links_to_the_task(owner_client: Client, task: Task) -> No
     html = owner_client.get(f"/assemblies/{hint.pk}/").content.decode()
     assert f'href="/tasks/{task.pk}/"' in html
     assert "Strategy hint" in html
+    assert "Hints have no settings." in html
+    assert "Full context" not in html
 
 
 def test_long_tasks_fold_their_finished_phases(owner_client: Client, team: Team) -> None:
