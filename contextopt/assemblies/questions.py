@@ -70,8 +70,8 @@ SPARE_DETAILS = 30
 TYPE_TOKENS = 3
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
-# What a question's words add to the similarity of the best record: the share of them that the best record by
-# words has, and the share that the space knows.
+# The similarity of the best record counts together with these shares of the question's words: those in one
+# record, and those that the space knows.
 PER_HELD, PER_KNOWN = 0.25, 0.1
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
 LEAST_IN_TOPIC = 3 / 5

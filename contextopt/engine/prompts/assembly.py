@@ -245,9 +245,11 @@ def _pack(
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
     sight = request.sight
-    head = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
+    unseen = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
     while cut.kept:
         fresh = [scored for scored in cut.kept if not sight.shows(scored.record)]
+        # A block of another day may stand between the header that is in sight and lines without their day.
+        head = header if fresh and candidates.day else unseen
         records = order_records(fresh, request.config.record_order)
         text = join_lines(head.text, records)
         tokens = tokenizer.count(text)
@@ -255,7 +257,7 @@ def _pack(
             order = tuple([record.id for record in records])
             return _Chosen(_keep_seen(cut, sight), selection, order, text, tokens)
         cut = cut.without_last()
-    return _Chosen(_keep_seen(cut, sight), selection, (), head.text, head.tokens)
+    return _Chosen(_keep_seen(cut, sight), selection, (), unseen.text, unseen.tokens)
 
 
 def _keep_seen(cut: Cut, sight: Sight) -> Cut:

@@ -18,6 +18,7 @@ from contextopt.engine import (
     assemble,
     summary_line,
 )
+from contextopt.engine.placement.sight import NOTHING, Sight, read_block
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.engine.prompts.selection import LARGEST_SHARE, SMALLEST_SHARE, record_limits
 from contextopt.engine.text.cleaning import flatten
@@ -39,10 +40,11 @@ def ask(
     relevant: dict[int, Relevance],
     config: ContextConfig = CONFIG,
     terms: frozenset[str] = frozenset(),
+    sight: Sight = NOTHING,
 ) -> Assembled:
     details = {record.id: detail for record, detail in pairs}
     space = make_space(*(record for record, _ in pairs))
-    return assemble(space, config, NOW, TOKENIZER, query=Query(terms, relevant, details))
+    return assemble(space, config, NOW, TOKENIZER, query=Query(terms, relevant, details), sight=sight)
 
 
 def make_message(id: int, name: str, notes: str, **overrides: object) -> tuple[RecordSummary, RecordDetail]:
@@ -89,6 +91,16 @@ def test_the_day_of_all_messages_stands_once_in_the_header() -> None:
     assert assembled.day == NOW.date()
     assert "(2026-03-15)" in (assembled.baseline_text or "")
     assert assembled.certificate.tokens == TOKENIZER.count(assembled.text)
+
+
+def test_a_later_block_states_its_day_again() -> None:
+    """Between it and the block that stated the day, another block may be of another day."""
+    first, second = make_message(1, "Ada", "Ready?"), make_message(2, "Bo", "The printer is on fire.")
+    block = read_block(1, ask([first], {}).text, [(1, first[0].version)], TOKENIZER)
+    sight = Sight.of([block])
+    assert ask([first], {}, sight=sight).text == ""
+    text = ask([first, second], {}, sight=sight).text
+    assert text == "Space: Platform\nDate: 2026-03-15\n\n- Bo: The printer is on fire.\n"
 
 
 @pytest.mark.parametrize(
