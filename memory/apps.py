@@ -5,10 +5,13 @@ class MemoryConfig(AppConfig):
     name = "memory"
 
     def ready(self) -> None:
-        """Make memories searchable and follow votes."""
+        """Make memories searchable, follow votes, and take part in purges."""
+        from contextopt.assemblies.purge import register_eraser
         from contextopt.search import registry
         from memory import listeners
         from memory.memories.memories import SEARCHABLE
+        from memory.questions.purge import erase_from_evaluations
 
         registry.register(SEARCHABLE)
+        register_eraser(erase_from_evaluations)
         listeners.listen()

@@ -8,6 +8,7 @@ from benchmarks.retrieval.dialogues import Dialogue, Question, Turn
 from benchmarks.retrieval.evidence import Context, measure_context
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly
@@ -97,6 +98,18 @@ def test_says_which_step_lost_a_record(space, questions, talk) -> None:
     assert (first.recall, first.name, last.name) == (0.0, "q1", "q4")
     dropped = [each for result in read_results(run(questions, context_tokens=30)) for each in result.missed]
     assert {"over_budget"} == {each["reason"] for each in dropped if each["outcome"] == "dropped"}
+
+
+def test_a_purged_record_leaves_no_name(space, questions, talk) -> None:
+    evaluation = run(questions)
+    before = (evaluation.recall, evaluation.precision)
+    purge_record(record=talk[0], actor="test")
+    talk[0].refresh_from_db()
+    named = [each["external_id"] for result in read_results(evaluation) for each in result.outcomes]
+    assert "D1:1" not in named
+    assert {talk[0].external_id, "D1:2"} < set(named)
+    evaluation.refresh_from_db()
+    assert (evaluation.recall, evaluation.precision) == before
 
 
 def test_evaluates_a_version_or_a_draft(space, questions) -> None:
