@@ -15,11 +15,13 @@ DATED_DIMENSIONS = 1_300
 
 @dataclass(frozen=True, slots=True)
 class SearchFilters:
-    """Filters for hits; None means no filter. A hit has at least one of `tags`. `conditions` are (name,
-    values) pairs of the searchable's own filters; a hit matches one of the values of each.
+    """Filters for hits; None means no filter. A hit has none of `without_types`, and at least one of `tags`.
+    `conditions` are (name, values) pairs of the searchable's own filters; a hit matches one of the values of
+    each.
     """
 
     types: tuple[str, ...] | None = None
+    without_types: tuple[str, ...] = ()
     sources: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     date_from: datetime | None = None
@@ -107,6 +109,12 @@ class Searchable:
             if values is not None:
                 sql = f"t.{column} = ANY(%({name})s::text[])" if column else "false"
                 yield sql, name, list(values)
+        if filters.without_types:
+            yield (
+                f"t.{self.type_column} <> ALL(%(search_without_types)s::text[])",
+                "search_without_types",
+                list(filters.without_types),
+            )
         if filters.tags is not None:
             yield f"t.{self.tags_column} && %(search_tags)s::varchar[]", "search_tags", list(filters.tags)
         if filters.date_from is not None:

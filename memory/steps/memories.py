@@ -29,11 +29,10 @@ def find_memories(team: Team, *, task: str, repository: str) -> Found:
         SEARCHABLE,
         team.pk,
         prepare_query(task),
-        filters=SearchFilters(conditions=allowed),
+        filters=SearchFilters(without_types=(STRATEGY,), conditions=allowed),
         limit=MEMORIES_MAX,
     )
-    rows = Memory.objects.live().filter(team=team).exclude(memory_type=STRATEGY)
-    memories = rows.in_bulk([hit.id for hit in hits])
+    memories = Memory.objects.live().filter(team=team).in_bulk([hit.id for hit in hits])
     candidates = [hit for hit in hits if hit.id in memories]
     kept = [hit for hit in candidates if _is_relevant(hit)]
     return Found(

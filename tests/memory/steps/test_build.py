@@ -300,6 +300,14 @@ def test_a_closed_task_accepts_no_failure(build: Any, team: Team) -> None:
     assert build(task_id=task.pk, phase="completing").text == ""
 
 
+def test_strategies_leave_room_for_memories(build: Any, shop: Repository, team: Team) -> None:
+    Memory.objects.all().delete()
+    decision = make_memory(team, content=f"Decided: {TASK}", repository="shop")
+    for number in range(45):
+        make_memory(team, content=f"{TASK}, step {number}", repository="shop", memory_type="strategy")
+    assert ids(build(phase="reviewing"), "memories") == [f"memory {decision.pk}"]
+
+
 def test_memories_that_do_not_suit_are_named(build: Any, shop: Repository, team: Team) -> None:
     Memory.objects.all().delete()
     far = make_memory(team, content="Qwertz uiop", tags=[])
