@@ -69,7 +69,7 @@ def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
 
 def split_comparable(totals: Mapping[int, int]) -> list[dict[int, int]]:
     """Return the tasks whose contexts were logged, and the others, which only seem to cost less."""
-    rows = Assembly.objects.filter(task__in=totals, kind=Kind.PHASE)
+    rows = Assembly.objects.filter(task__in=totals, kind__in=(Kind.PHASE, Kind.AGENT))
     logged = set(rows.values_list("task", flat=True).distinct())
     return [
         {task_id: tokens for task_id, tokens in totals.items() if (task_id in logged) is is_logged}

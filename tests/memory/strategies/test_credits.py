@@ -7,6 +7,8 @@ import pytest
 from contextopt.models import Assembly, Team
 from memory.memories.inputs import HintIn
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
+from memory.steps.build import build_step
+from memory.steps.inputs import AgentStepIn
 from memory.strategies.credits import measure_tasks, savings
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
@@ -63,6 +65,18 @@ def test_a_failed_task_with_retries_credits_nothing(complete, team: Team, strate
     for _ in range(4):
         factories.make_attempt(task, context={"files": {"cart.py": "price = 1\n" * 500}})
     complete(task_id=task.pk, description="", outcome="failed", quality_score=2, tokens_saved=9_000)
+    strategy.refresh_from_db()
+    assert strategy.tokens_saved is None
+
+
+def test_a_task_with_agent_contexts_is_not_compared_with_one_without(
+    complete, team: Team, strategy: Memory
+) -> None:
+    task = factories.make_task(team, description=FIX, repository="shop")
+    build_step(team=team, data=AgentStepIn(task_id=task.pk, phase="reviewing"), actor="test")
+    assert measure_tasks([task.pk])
+    complete(task_id=task.pk, description="", plan=OTHER_PLAN)
+    end_task(complete, team, size=10, used=strategy)
     strategy.refresh_from_db()
     assert strategy.tokens_saved is None
 
