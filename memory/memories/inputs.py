@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
-from contextopt.inputs import NUMBER, Id, Input, Metadata, Slug, Text, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Metadata, Moment, Slug, Text, refuse_blank
 from memory.memories import models as limits
 from memory.strategies.inputs import TOKENS_SAVED_MAX
 
@@ -71,6 +71,10 @@ class HintIn(Input):
     repository: RepositoryName = ""
     task_id: Id | None = None
     assembly_id: Id | None = None
+    as_of: Annotated[
+        Moment | None,
+        Field(description="Search as of this time: later strategies are ignored, and decay ends then."),
+    ] = None
 
 
 class RatingIn(Input):

@@ -1,6 +1,7 @@
 """Hints: the strategy most similar to a task about to be planned, fenced as inspiration."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from time import perf_counter
 from typing import Any
 
@@ -85,7 +86,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     try:
         # A database error in the search must not break the caller's transaction.
         with transaction.atomic():
-            found = find_similar(team, task=data.task, repository=data.repository)
+            found = find_similar(team, task=data.task, repository=data.repository, as_of=data.as_of)
             if found is None:
                 return NO_HINT
             use = record_use(found, data, actor)
@@ -114,14 +115,14 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
     """
     try:
         with transaction.atomic():
-            found = find_similar(team, task=data.task, repository=data.repository)
+            found = find_similar(team, task=data.task, repository=data.repository, as_of=data.as_of)
     except (DatabaseError, OSError) as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         raise ServiceUnavailable("Strategy search is temporarily unavailable.") from error
     return Hint(found.text, found.similarity, found.memory.pk) if found else NO_HINT
 
 
-def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
+def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | None = None) -> Found | None:
     """Return the repository's best strategy whose similarity, after decay, is enough for a hint.
 
     If the two most similar are about equally close, the more trusted one wins.
@@ -132,9 +133,10 @@ def find_similar(team: Team, *, task: str, repository: str) -> Found | None:
         SEARCHABLE,
         team.pk,
         prepare_query(task[:HINTED_TASK_CHARS]),
-        filters=SearchFilters(types=(STRATEGY,), conditions=allowed),
+        filters=SearchFilters(types=(STRATEGY,), date_to=as_of, conditions=allowed),
         limit=STRATEGIES_LOOKED_AT,
         min_similarity=SIMILARITY_NEEDED,
+        now=as_of,
     )
     memories = Memory.objects.live().filter(team=team).in_bulk([hit.id for hit in hits])
     found = [

@@ -17,9 +17,11 @@ class Command(ReportingCommand):
         parser.add_argument("--task", metavar="TEXT", required=True, help="description of the task to plan")
         parser.add_argument("--repository", metavar="NAME", default="", help="repository of the task")
         parser.add_argument("--task-id", metavar="N", help="stored task that the hint is for")
+        parser.add_argument("--as-of", metavar="MOMENT", help="search as of this date or date-time")
 
     def run(self, options: Mapping[str, Any]) -> int:
-        data = parse_input(HintIn, {name: options[name] for name in ("task", "repository", "task_id")})
+        names = ("task", "repository", "task_id", "as_of")
+        data = parse_input(HintIn, {name: options[name] for name in names})
         hint = give_hint(team=team_of(options), data=data, actor=ACTOR)
         if options["json"]:
             self.print_json(hint.to_json())

@@ -1,6 +1,7 @@
 """Hints: found above the similarity limit, in the same repository, fenced, counted, and never an error."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -25,8 +26,8 @@ from tests.memory.factories import make_strategy
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
 
 
-def ask(team: Team, task: str = LIKE, repository: str = "shop", **places: int) -> Hint:
-    return give_hint(team=team, data=HintIn(task=task, repository=repository, **places), actor="test")
+def ask(team: Team, task: str = LIKE, repository: str = "shop", **more: Any) -> Hint:
+    return give_hint(team=team, data=HintIn(task=task, repository=repository, **more), actor="test")
 
 
 def test_a_like_task_is_given_the_strategy(team: Team, strategy: Memory) -> None:
@@ -95,6 +96,12 @@ def test_a_strategy_that_has_decayed_is_not_hinted_until_it_is_used(team: Team, 
         strategy.refresh_from_db()
         assert (strategy.access_count, strategy.last_accessed_at is None) == (1, False)
         assert ask(team).memory_id == strategy.pk
+
+
+def test_a_hint_as_of_another_time(team: Team, strategy: Memory) -> None:
+    assert ask(team, as_of=strategy.created_at).memory_id == strategy.pk
+    assert ask(team, as_of=strategy.created_at - timedelta(seconds=1)) == NO_HINT
+    assert ask(team, as_of=strategy.created_at + timedelta(days=300)) == NO_HINT
 
 
 def test_forged_markers_in_a_plan_stay_inside(team: Team) -> None:
