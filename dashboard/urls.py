@@ -128,6 +128,7 @@ urlpatterns = [
     path("review/verdicts.jsonl", reviews.reviews_jsonl, name="reviews_jsonl"),
     path("review/<int:item_id>/", reviews.review, name="review"),
     path("review/<int:item_id>/verdict", reviews.review_verdict, name="review_verdict"),
+    path("review/<int:item_id>/records", reviews.review_records, name="review_records"),
     path("review/<int:item_id>/skip", reviews.review_skip, name="review_skip"),
     path("review/<int:item_id>/take", reviews.review_take, name="review_take"),
     path("review/<int:item_id>/renew", reviews.review_renew, name="review_renew"),

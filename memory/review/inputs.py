@@ -13,7 +13,7 @@ SKIPPED_MAX = 200
 
 
 class VerdictIn(Input):
-    """A reviewer's finding. `record_ids` are the assembly's records that it is about."""
+    """A reviewer's finding. `record_ids` are the records that it is about, of the assembly or its space."""
 
     verdict: VerdictName
     note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""

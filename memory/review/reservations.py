@@ -11,7 +11,7 @@ from django.utils import timezone
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import Lock, wait_turn
 from contextopt.lookups import find_one
-from contextopt.models import AssemblyPayload, Team, User
+from contextopt.models import AssemblyPayload, Record, Team, User
 from contextopt.people.audit import note_event
 from memory.feedback.models import RATER_MAX
 from memory.review.inputs import VerdictIn
@@ -232,8 +232,12 @@ def _check_records(item: ReviewItem, record_ids: list[int]) -> None:
         return
     payloads = AssemblyPayload.objects.filter(assembly=item.assembly_id)
     known = payloads.values_list("record_ids", flat=True).first() or []
-    if strange := set(record_ids) - set(known):
-        raise InvalidInput.of("record_ids", f"record {min(strange)} is not in this assembly")
+    further = set(record_ids) - set(known)
+    # A missing record may never have been a candidate.
+    of_space = Record.objects.filter(pk__in=further, space=item.space_id, deleted_at=None)
+    if strange := further - set(of_space.values_list("pk", flat=True)):
+        missing = f"record {min(strange)} is neither in this assembly nor in its space"
+        raise InvalidInput.of("record_ids", missing)
 
 
 def _reserve(slot: ReviewSlot, reviewer: str, now: datetime) -> ReviewSlot:

@@ -1,5 +1,6 @@
 """Review: the queue, and one answer beside the context that produced it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -20,6 +21,7 @@ from dashboard.pages.answers.items import (
     CONFIG_ADVICE,
     RECORD_ADVICE,
     SKIPPED,
+    ReviewedAnswer,
     own_slot,
     read_answer,
     read_changes,
@@ -29,7 +31,8 @@ from dashboard.pages.answers.items import (
     skipped_ids,
 )
 from dashboard.pages.answers.reviewforms import QueueForm, RulesForm, VerdictForm
-from dashboard.pages.questions.questions import add_proposal_of
+from dashboard.pages.questions.forms import read_ticked
+from dashboard.pages.questions.questions import add_proposal_of, search_records
 from memory.models import ItemState, ReviewItem, Verdict
 from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import rules_of, set_rules
@@ -151,14 +154,16 @@ def _render_item(
     given = visible_verdicts(item, request.actor)
     related = form.ticked if form.is_bound else slot.record_ids if slot else []
     is_open = item.state == ItemState.OPEN
+    looked_at = read_answer(item, related)
     context = {
+        **_further_records(request, item, looked_at, related),
         "item": item,
         "assembly": item.assembly,
         "slot": slot,
         "form": form,
         "chosen": form["verdict"].value(),
         "verdicts": list(enumerate(Verdict.choices, start=1)),
-        "looked_at": read_answer(item, related),
+        "looked_at": looked_at,
         "others": [row for row in given if row.reviewer != request.actor],
         "is_hidden": item.verdicts > len(given),
         "wanted": item.slots.count(),
@@ -170,6 +175,30 @@ def _render_item(
         "holders": read_holders(item, request.actor, timezone.now()) if is_open and not slot else [],
     }
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
+
+
+def _further_records(
+    request: TeamRequest, item: ReviewItem, looked_at: ReviewedAnswer, related: Sequence[int]
+) -> dict[str, Any]:
+    """Return the space's records that the table of the context lacks: the ticked ones, and those searched."""
+    if item.space is None:
+        return {}
+    in_table = {given.row.id for given in looked_at.rows}
+    ticked = read_ticked(item.space, [pk for pk in related if pk not in in_table])
+    words = request.GET.get("words", "").strip()
+    found = search_records(request, item.space, words) if words else []
+    shown = in_table.union(record.pk for record in ticked)
+    return {"words": words, "ticked": ticked, "offered": [each for each in found if each.pk not in shown]}
+
+
+@require_GET
+@team_page
+def review_records(request: TeamRequest, item_id: int) -> HttpResponse:
+    """Search the records that a context should have had; ticked ones stay."""
+    item = get_item(request, item_id)
+    require_role(request, Role.REVIEWER)
+    context = _further_records(request, item, read_answer(item, ()), VerdictForm(request.GET).ticked)
+    return render_page(request, f"{ITEM_TEMPLATE}#further", {"item": item, **context})
 
 
 def _reviewers(request: TeamRequest) -> list[str]:

@@ -213,7 +213,7 @@ def _render(
 ) -> HttpResponse:
     ticked = read_ticked(space, form.ticked)
     words = (request.POST if request.method == "POST" else request.GET).get("words", "").strip()
-    offered = _search(request, space, words) if words else context.get("offered", [])
+    offered = search_records(request, space, words) if words else context.get("offered", [])
     chosen = {record.pk for record in ticked}
     shown = {
         **context,
@@ -226,7 +226,8 @@ def _render(
     return render_page(request, f"{TEMPLATE}{partial}", shown, status=status)
 
 
-def _search(request: TeamRequest, space: Space, words: str) -> list[Record]:
+def search_records(request: TeamRequest, space: Space, words: str) -> list[Record]:
+    """Return the space's records that suit the words best, for a list to tick."""
     search = SearchIn(query=words[:1_000], space=space.slug, kinds=["record"], limit=RECORDS_FOUND)
     results = find(team=request.team, request=search, now=timezone.now()).results
     found = {record.pk: record for record in read_ticked(space, [each["id"] for each in results])}

@@ -259,9 +259,19 @@ def test_each_item_wants_several_verdicts_and_hides_them_until_ones_own(team: Te
             act()
 
 
-def test_records_are_the_assemblys_own(team: Team, space: Space, other_team: Team, item: ReviewItem) -> None:
+def test_a_missing_record_need_not_have_been_a_candidate(space: Space, item: ReviewItem) -> None:
+    later = factories.make_record(space)
+    slot = give_verdict(
+        item=item, reviewer=ANN, data=VerdictIn(verdict="context_missing", record_ids=[later.pk])
+    )
+    assert slot.record_ids == [later.pk]
+
+
+def test_records_are_of_the_assembly_or_its_space(
+    team: Team, space: Space, other_team: Team, item: ReviewItem
+) -> None:
     theirs = factories.make_record(factories.make_space(other_team))
-    with pytest.raises(InvalidInput, match="not in this assembly"):
+    with pytest.raises(InvalidInput, match="neither in this assembly nor in its space"):
         give_verdict(item=item, reviewer=ANN, data=VerdictIn(verdict="model", record_ids=[theirs.pk]))
     assert not ReviewSlot.objects.exclude(verdict="").exists()
 

@@ -9,9 +9,12 @@ import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from contextopt.models import AuditEvent, Record, Role, Space, Team
+from contextopt.search import registry
+from contextopt.search.wordcounts import count_words
 from dashboard.kit.frame import navigation
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
@@ -147,7 +150,7 @@ def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, sp
         ({"verdict": "wrong"}, "Select a valid choice"),
         ({"verdict": "model", "note": "a\x00"}, "Null characters"),
         ({"verdict": "model", "note": "x" * 2_001}, "at most 2"),
-        ({"verdict": "model", "record_ids": ["999999999"]}, "not in this assembly"),
+        ({"verdict": "model", "record_ids": ["999999999"]}, "neither in this assembly nor in its space"),
         ({"verdict": "model", "record_ids": ["x"]}, "record_ids"),
         ({"verdict": "model", "record_ids": [str(2**70)]}, "record_ids"),
     ],
@@ -159,6 +162,22 @@ def test_a_verdict_that_cannot_be(
     assert response.status_code == 422
     assert words in response.content.decode()
     assert not ReviewSlot.objects.exclude(verdict="").exists()
+
+
+def test_a_record_that_the_context_lacked_is_searched_and_ticked(
+    reviewer: Client, space: Space, item: ReviewItem
+) -> None:
+    lacked, other = (factories.make_record(space, title=title) for title in ("Tax return", "Tax refund"))
+    count_words(registry.get("record"), space.pk)
+    address = reverse("dashboard:review_records", args=[item.pk])
+    found = html_of(reviewer, f"{address}?words=tax&record_ids={other.pk}")
+    assert re.search(rf'value="{other.pk}" checked form="verdict-form"', found)
+    assert re.search(rf'value="{lacked.pk}" form="verdict-form"', found)
+    data = {"verdict": "context_missing", "record_ids": [lacked.pk]}
+    assert reviewer.post(reverse("dashboard:review_verdict", args=[item.pk]), data).status_code == 302
+    assert ReviewSlot.objects.get(item=item).record_ids == [lacked.pk]
+    assert re.search(rf'value="{lacked.pk}" checked', html_of(reviewer, f"{URL}{item.pk}/"))
+    assert "No other records found." in html_of(reviewer, f"{address}?words=zebra")
 
 
 def test_skipped_items_come_back_when_asked_for(reviewer: Client, space: Space) -> None:
