@@ -143,6 +143,7 @@ class AssemblyRow(TypedDict):
     as_of: datetime
     created_at: datetime
     truncated: bool
+    is_sent: bool
     records_filtered: int
     records_included: int
     records_dropped: int

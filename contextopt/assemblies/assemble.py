@@ -74,9 +74,10 @@ class Decision:
         created_at: datetime | None = None,
         drawn_id: int | None = None,
         keeps_question: bool = True,
+        is_sent: bool = True,
     ) -> AssemblyResult:
         """Log the context; return it with its id, which may have been drawn beforehand. Without its question
-        it cannot be replayed.
+        it cannot be replayed. One that no prompt gets is neither a saving nor a cost.
 
         Raises:
             NotFound: the space was deleted meanwhile.
@@ -89,6 +90,7 @@ class Decision:
             created_at=created_at,
             id=drawn_id,
             keeps_question=keeps_question,
+            is_sent=is_sent,
         )
         return replace(self.result, id=log_assembly(self.result, occasion))
 

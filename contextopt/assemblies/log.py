@@ -43,7 +43,7 @@ ASSEMBLY_COLUMNS = (
     "tokens_available",
     "total_tokens", "system_tokens", "history_tokens", "response_tokens", "placement", "carried_tokens",
     "prompt_tokens", "shared_prefix_tokens", "cached_tokens", "cacheable_tokens", "truncated",
-    "warning_codes", "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
+    "is_sent", "warning_codes", "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
@@ -92,6 +92,7 @@ class Occasion:
     # Drawn beforehand by whoever had to name the assembly before it was decided.
     id: int | None = None
     keeps_question: bool = True
+    is_sent: bool = True
 
     def request_json(self) -> dict[str, Any]:
         """Return the request without the caller's system and history; only their sizes may be kept."""
@@ -183,6 +184,7 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
         "response_tokens": allocation.response,
         **_placement_values(result, request),
         "truncated": stats.truncated,
+        "is_sent": occasion.is_sent,
         "warning_codes": [warning.code for warning in result.warnings],
         "assembly_ms": result.assembly_ms,
         "encoding": certificate.encoding,

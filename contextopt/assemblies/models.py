@@ -59,9 +59,9 @@ EMPTY_SQL = "(a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0)"
 # A retry that waits. Older rows still have its full context as their baseline.
 _UNSENT = Q(kind=Kind.RETRY, tokens_after=0)
 _UNSENT_SQL = "(a.kind = 'retry' AND a.tokens_after = 0)"
-COUNTS = Q(tokens_before__isnull=False) & ~EMPTY & ~_UNSENT & ~Q(warning_codes__overlap=_CODES)
+COUNTS = Q(is_sent=True, tokens_before__isnull=False) & ~EMPTY & ~_UNSENT & ~Q(warning_codes__overlap=_CODES)
 COUNTS_SQL = (
-    f"(a.tokens_before IS NOT NULL AND {EMPTY_SQL} IS NOT TRUE AND NOT {_UNSENT_SQL} "
+    f"(a.is_sent AND a.tokens_before IS NOT NULL AND {EMPTY_SQL} IS NOT TRUE AND NOT {_UNSENT_SQL} "
     f"AND NOT a.warning_codes && '{{{','.join(_CODES)}}}'::varchar[])"
 )
 
@@ -150,6 +150,8 @@ class Assembly(models.Model):
     cached_tokens = models.PositiveIntegerField(null=True)
     cacheable_tokens = models.PositiveIntegerField(null=True)
     truncated = models.BooleanField(default=False)
+    # False for what the gateway would have inserted into a prompt that it only audited.
+    is_sent = models.BooleanField(default=True, db_default=True)
     # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
@@ -268,6 +270,8 @@ class Assembly(models.Model):
     @property
     def not_counted(self) -> str:
         """The reason why this doesn't count as a saving, or an empty text if it counts."""
+        if not self.is_sent:
+            return "the prompt was audited and went on without it"
         if self.is_empty:
             return "the context is empty"
         if self.kind == Kind.RETRY and not self.tokens_after:

@@ -192,7 +192,7 @@ def log_composed(drawn_id: int, parent: Parent | None) -> None:
     """
     admission, decision = _composed[drawn_id]
     with unless_deleted(), inside(parent):
-        _log_once(decision, drawn_id, admission)
+        _log_once(decision, drawn_id, admission, is_sent=True)
     del _composed[drawn_id]
 
 
@@ -204,16 +204,16 @@ def foresee(task: Task, parent: Parent | None) -> Foreseen:
         except BudgetExceeded:
             return Foreseen(reason=Reason.OVER_BUDGET)
         plan = plan_of(task, decision)
-        _log_once(decision, plan.assembly_id, task.admission)
+        _log_once(decision, plan.assembly_id, task.admission, is_sent=False)
         return Foreseen(plan, None if _has_records(decision) else Reason.EMPTY)
     return Foreseen()
 
 
-def _log_once(decision: Decision, drawn_id: int, admission: Admission) -> None:
+def _log_once(decision: Decision, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
     """Log a decision, unless an earlier try did although it seemed to fail."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
         keeps_question = admission.policy.keep != Keep.SIZES
-        decision.log(drawn_id=drawn_id, keeps_question=keeps_question)
+        decision.log(drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
 
 
 def _has_records(decision: Decision) -> bool:

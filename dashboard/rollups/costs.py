@@ -33,7 +33,7 @@ _LOGGED = """
     SELECT (a.created_at AT TIME ZONE %(zone)s)::date AS day, a.model, sum(a.prompt_tokens)::bigint AS tokens,
            sum(a.cached_tokens)::bigint AS cached, sum(a.cacheable_tokens)::bigint AS cacheable
       FROM contextopt_assembly a
-     WHERE a.team_id = %(team)s AND a.prompt_tokens IS NOT NULL
+     WHERE a.team_id = %(team)s AND a.prompt_tokens IS NOT NULL AND a.is_sent
        AND NOT EXISTS (SELECT FROM dashboard_unfoldedassembly u WHERE u.assembly_id = a.id)
      GROUP BY 1, 2 ORDER BY 1, 2
 """

@@ -8,6 +8,7 @@ DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name 
 _RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
 # Other kinds have no budget, or one of their own.
 _HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
+_SENT = "FILTER (WHERE a.is_sent)"
 _UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
 
 
@@ -35,16 +36,16 @@ MEASURED = {
     "records_included": "sum(a.records_included)",
     "empties": f"(count(*) FILTER (WHERE {EMPTY_SQL}))::integer",
     "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
-    "tokens_after": "sum(a.tokens_after)",
+    "tokens_after": f"coalesce(sum(a.tokens_after) {_SENT}, 0)",
     "tokens_saved": (
         f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)::bigint"
     ),
-    "prompts": "count(a.prompt_tokens)::integer",
-    "prompt_tokens": "coalesce(sum(a.prompt_tokens), 0)",
-    "shared_tokens": "coalesce(sum(a.shared_prefix_tokens), 0)",
-    "cached_tokens": "coalesce(sum(a.cached_tokens), 0)",
-    "cacheable_tokens": "coalesce(sum(a.cacheable_tokens), 0)",
-    "carried_tokens": "sum(a.carried_tokens)",
+    "prompts": f"(count(a.prompt_tokens) {_SENT})::integer",
+    "prompt_tokens": f"coalesce(sum(a.prompt_tokens) {_SENT}, 0)",
+    "shared_tokens": f"coalesce(sum(a.shared_prefix_tokens) {_SENT}, 0)",
+    "cached_tokens": f"coalesce(sum(a.cached_tokens) {_SENT}, 0)",
+    "cacheable_tokens": f"coalesce(sum(a.cacheable_tokens) {_SENT}, 0)",
+    "carried_tokens": f"coalesce(sum(a.carried_tokens) {_SENT}, 0)",
     "ratios": f"coalesce(sum({_RATIO}), 0)",
     "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
     "utilisations": f"coalesce(sum({_UTILISATION}), 0)",

@@ -20,8 +20,8 @@ def answer_text(assembly: Assembly) -> str:
 
 
 def read_use(payload: AssemblyPayload, answer: str) -> dict[int, Use]:
-    """Estimate each record's part in the answer; nothing without an answer."""
-    if not answer:
+    """Estimate each record's part in the answer; nothing without an answer, or if its prompt lacked them."""
+    if not answer or not payload.assembly.is_sent:
         return {}
     question = str(payload.request.get("query") or "")
     return estimate_use(answer, question, split_lines(payload.text, payload.ledger["order"]))

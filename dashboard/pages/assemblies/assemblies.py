@@ -60,7 +60,7 @@ CSV_COLUMNS = (
     "placement", "carried_tokens", "prompt_tokens", "shared_prefix_tokens", "cached_tokens",
     "cacheable_tokens",
     "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
-    "response_tokens", "tokens_saved", "truncated", "empty", "warning_codes", "assembly_ms",
+    "response_tokens", "tokens_saved", "truncated", "is_sent", "empty", "warning_codes", "assembly_ms",
     "encoding", "tokenizer_version", "sha256",
 )  # fmt: skip
 _CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}

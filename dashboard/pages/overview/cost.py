@@ -29,12 +29,16 @@ class Reported(NamedTuple):
 _REPORTED = """
     SELECT count(*) AS answers, coalesce(sum(answer.prompt_tokens), 0)::bigint AS prompt_tokens,
            coalesce(sum(answer.cached_tokens), 0)::bigint AS cached_tokens
-      FROM contextopt_message answer
-      JOIN contextopt_message asked ON asked.id = answer.reply_to_id
-      JOIN contextopt_assembly a ON a.id = asked.assembly_id
+      FROM (SELECT asked.assembly_id, answer.prompt_tokens, answer.cached_tokens
+              FROM contextopt_message answer JOIN contextopt_message asked ON asked.id = answer.reply_to_id
+             WHERE answer.cached_tokens IS NOT NULL AND answer.created_at >= %(start)s
+             UNION ALL
+            SELECT assembly_id, input_tokens, cached_tokens FROM contextopt_gatewayrequest
+             WHERE team_id = %(team)s AND created_at >= %(start)s AND is_inserted
+               AND cached_tokens IS NOT NULL) answer
+      JOIN contextopt_assembly a ON a.id = answer.assembly_id
       LEFT JOIN contextopt_contextconfig c ON c.id = a.config_id
-     WHERE answer.cached_tokens IS NOT NULL AND answer.prompt_tokens IS NOT NULL
-       AND answer.created_at >= %(start)s
+     WHERE answer.prompt_tokens IS NOT NULL
        AND a.team_id = %(team)s AND a.created_at >= %(start)s AND a.created_at < %(until)s
        AND (%(space)s::bigint IS NULL OR a.space_id = %(space)s)
        AND (%(stage)s::smallint IS NULL OR a.stage = %(stage)s)
@@ -92,7 +96,7 @@ def build_cost(now: Figures, before: Figures, reported: Reported, link: str) -> 
         Tile(
             "cached", "Cached tokens", points(now.cached_rate), unit(now.cached_rate),
             describe_change(now.cached_rate, before.cached_rate, "higher", in_points),
-            f"{percent(reported.rate)} reported for {whole(reported.answers)} chat answers"
+            f"{percent(reported.rate)} reported for {whole(reported.answers)} answers"
             if reported.answers else "expected; no endpoint reported any", link=link,
         ),
     )  # fmt: skip

@@ -56,6 +56,7 @@ def test_logged_after_the_answer(caller: Caller, upstream: Upstream, path: str) 
     assert row.prompt_tokens == 6
     assert row.context_tokens == row.assembly.tokens_after > 0
     assert "Queue stuck after deploy" in row.assembly.payload.text
+    assert (row.assembly.is_sent, row.assembly.tokens_saved) == (False, None)
     assert (row.question, row.answer) == ("", "")
 
 

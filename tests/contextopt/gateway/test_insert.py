@@ -41,7 +41,8 @@ def test_tail(inserting: Inserting, upstream: Upstream) -> None:
     assert [row.is_inserted for row in rows] == [True, True]
     assert len({row.conversation for row in rows}) == 1
     assert int(response.headers["x-contextopt-assembly"]) == rows[0].assembly_id
-    assert rows[0].context_tokens == Assembly.objects.get(pk=rows[0].assembly_id).tokens_after
+    inserted = Assembly.objects.get(pk=rows[0].assembly_id)
+    assert (inserted.tokens_after, inserted.is_sent) == (rows[0].context_tokens, True)
 
 
 def test_system(inserting: Inserting, upstream: Upstream) -> None:

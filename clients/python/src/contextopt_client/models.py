@@ -56,6 +56,7 @@ class AssemblyDetail(TypedDict):
     created_at: str
     encoding: str
     id: int
+    is_sent: bool
     kind: str
     ledger: LedgerOut
     model: str
@@ -305,6 +306,7 @@ class FoundOut(TypedDict):
 class HintOptions(TypedDict, total=False):
     """A task that is about to be planned."""
 
+    as_of: str | None
     assembly_id: int | None
     repository: str
     task_id: int | None

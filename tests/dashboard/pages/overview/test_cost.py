@@ -16,6 +16,7 @@ from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.fold import keep_rollups
 from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
 from tests.dashboard.pages.overview.test_overview import html_of, tile_of
+from tests.factories import make_gateway_request
 
 PROMPT = {"prompt_tokens": 4_000, "shared_prefix_tokens": 3_000, "cached_tokens": 3_000}
 NEW = {"prompt_tokens": 4_000, "shared_prefix_tokens": 0, "cached_tokens": 0}
@@ -150,9 +151,14 @@ def test_reported_tokens_stand_beside_and_an_absent_report_is_not_zero(space: Sp
             conversation=conversation, author=Author.ASSISTANT, text="!", state=MessageState.ANSWERED,
             reply_to=asked, prompt_tokens=2_000, cached_tokens=cached, created_at=NOW,
         )  # fmt: skip
+    for is_inserted in (True, False):
+        make_gateway_request(
+            space, mode="insert", is_inserted=is_inserted, assembly=log_prompt(space), created_at=NOW,
+            input_tokens=1_000, cached_tokens=500,
+        )  # fmt: skip
     reported = read_reported(ask(space.team))
-    assert (reported.answers, reported.rate) == (2, 0.25)
+    assert (reported.answers, reported.rate) == (3, 0.3)
     assert read_reported(ask(space.team, model="other")).rate is None
     total = read_series(ask(space.team)).total
     cached = build_cost(total, Figures(), reported, "").tiles[2]
-    assert (cached.value, cached.fact) == ("75", "25 % reported for 2 chat answers")
+    assert (cached.value, cached.fact) == ("75", "30 % reported for 3 answers")

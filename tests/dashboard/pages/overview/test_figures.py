@@ -55,6 +55,18 @@ def test_totals_are_those_of_the_rows(space: Space) -> None:
     assert total.p99_ms == pytest.approx(99, rel=0.12)
 
 
+def test_a_context_that_was_not_sent_is_neither_a_saving_nor_a_cost(space: Space) -> None:
+    prompt = {
+        "prompt_tokens": 900, "shared_prefix_tokens": 0, "cached_tokens": 0, "cacheable_tokens": 900,
+        "carried_tokens": 100, "conversation": "c-1",
+    }  # fmt: skip
+    log_row(space, JUST_NOW, is_sent=False, **prompt)
+    total = read_series(ask(space.team)).total
+    assert (total.assemblies, total.utilisation) == (1, 0.2)
+    assert (total.tokens_saved, total.tokens_before, total.tokens_after) == (0, 0, 0)
+    assert (total.prompts, total.prompt_tokens) == (0, 0)
+
+
 NO_RECORDS = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0, "truncated": False}
 
 
