@@ -53,8 +53,16 @@ class Task:
 
     @cached_property
     def standing(self) -> dict[int, Turn]:
-        """The conversation's blocks that can go back to their places."""
-        found = self.plan.standing(self.prompt.turns) if self.plan and not self.prompt.continues else {}
+        """The conversation's blocks that can go back to their places.
+
+        The provider holds what was before a prompt that continues a stored answer, so such a prompt only has
+        the block of a question that is asked again.
+        """
+        if self.plan is None:
+            return {}
+        if self.prompt.continues:
+            return {self.plan.assembly_id: self.prompt.turns[-1]} if self.is_repeat else {}
+        found = self.plan.standing(self.prompt.turns)
         return {one: turn for one, turn in found.items() if turn.item not in self.dropped}
 
     @property

@@ -81,7 +81,7 @@ class Conversations:
 def name_conversation(admission: Admission, given: str, prompt: Prompt) -> str:
     """Return the hash that names a conversation: of the caller's own name for it, or of how it begins."""
     scope = f"{admission.key.first_id}:{admission.space.id if admission.space else ''}"
-    parts = ("named", given) if given else ("begins", prompt.system_text, prompt.first_text)
+    parts = ("named", given) if given else ("begins", prompt.first_system_text, prompt.first_text)
     text = "\0".join((scope, *parts))
     return salted_hmac("contextopt.gateway.conversations", text, algorithm="sha256").hexdigest()
 

@@ -82,8 +82,14 @@ class Preparation:
         return body
 
     async def _prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
-        passage.prompt = await self._read(passage, body)
+        deadline = time.monotonic() + LIMIT_SECONDS
         admission = passage.admission
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                passage.prompt = await self._read(passage, body)
+        except TimeoutError:
+            passage.reason = Reason.TIMEOUT
+            return body
         if passage.prompt is None:
             passage.reason = Reason.UNREADABLE
         elif admission.space is None:
@@ -95,7 +101,7 @@ class Preparation:
             passage.mode = mode_of(admission, name)
             passage.conversation = self.conversations.find(name, passage.mode)
             if passage.mode == Mode.INSERT:
-                return await self._insert(passage, passage.prompt, passage.conversation, body)
+                return await self._insert(passage, passage.prompt, passage.conversation, body, deadline)
             self._foresee(passage, passage.prompt, passage.conversation)
         return body
 
@@ -123,16 +129,15 @@ class Preparation:
                 passage.is_new_question, conversation.drawn = True, (place, passage.drawn_id)
 
     async def _insert(
-        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes
+        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
     ) -> bytes:
-        if not self._is_in_time():
+        if not self._is_in_time(deadline):
             passage.reason = Reason.TIMEOUT
             return body
         self._composing += 1
-        deadline = time.monotonic() + LIMIT_SECONDS
         work = asyncio.create_task(self._compose(passage, prompt, conversation, deadline))
         work.add_done_callback(self._end_composing)
-        await asyncio.wait([work], timeout=LIMIT_SECONDS)
+        await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
             # Work that has not started is cancelled. The rest finishes, but its context is not used.
             work.cancel()
@@ -148,12 +153,13 @@ class Preparation:
         self._apply(passage, conversation, composed, decider)
         return splice(body, composed.splices, composed.cuts)
 
-    def _is_in_time(self) -> bool:
+    def _is_in_time(self, deadline: float) -> bool:
         """Return whether one more context can be expected in time. If not, waiting would delay the prompt for
         nothing, and those behind it.
         """
+        left = deadline - time.monotonic()
         before = self._composing / DECIDERS
-        return self._composing < DECIDERS or (before + 1) * self._usual_seconds < LIMIT_SECONDS
+        return left > 0 and (self._composing < DECIDERS or (before + 1) * self._usual_seconds < left)
 
     def _end_composing(self, _work: asyncio.Task[tuple[Composed, Decider]]) -> None:
         self._composing -= 1

@@ -93,8 +93,16 @@ class Prompt:
 
     @cached_property
     def system_text(self) -> str:
-        """Everything that instructs the model, to recognise a conversation by."""
-        return "\n".join([self.system, *(item.text for item in self.items if item.is_system)])
+        """Everything that instructs the model."""
+        return self._system_text(len(self.items))
+
+    @cached_property
+    def first_system_text(self) -> str:
+        """The instructions before the first user text, to recognise a conversation by."""
+        return self._system_text(self.turns[0].item if self.turns else len(self.items))
+
+    def _system_text(self, end: int) -> str:
+        return "\n".join([self.system, *(item.text for item in self.items[:end] if item.is_system)])
 
     @cached_property
     def first_text(self) -> str:

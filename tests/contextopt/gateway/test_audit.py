@@ -228,6 +228,13 @@ def test_compressed_and_large_requests_pass_unread(caller: Caller, upstream: Ups
     assert [row.reason for row in caller.logged(3)] == ["compressed", "too_large", "too_large"]
 
 
+def test_what_takes_long_to_read_passes(caller: Caller, upstream: Upstream) -> None:
+    upstream.respond = lambda _: whole(chat_answer())
+    body = json.dumps({"model": "m", "messages": said(*["A turn of a long history. " * 8] * 80_001)}).encode()
+    assert caller.post("/v1/chat/completions", body).headers["x-contextopt-status"] == "timeout"
+    assert upstream.got[-1].body == body
+
+
 def test_loops_are_refused(caller: Caller, upstream: Upstream) -> None:
     caller.chat("Hi")
     looped = caller.chat("Hi", Via=upstream.got[-1].headers["via"])

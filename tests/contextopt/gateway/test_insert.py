@@ -102,6 +102,23 @@ def test_responses(inserting: Inserting, upstream: Upstream) -> None:
     caller.post("/v1/responses", {"model": "m", "input": SECOND, "previous_response_id": "resp_1"})
     assert blocks(sent(upstream, "input")) == 1
     assert "instructions" not in upstream.got[-1].json
+    continued = upstream.got[-1].body
+    caller.post("/v1/responses", {"model": "m", "input": SECOND, "previous_response_id": "resp_1"})
+    assert upstream.got[-1].body == continued
+    assert [row.is_inserted for row in caller.logged(3)] == [True] * 3
+
+
+def test_a_later_system_message_begins_no_other_conversation(
+    inserting: Inserting, upstream: Upstream
+) -> None:
+    caller = inserting(placement="append")
+    caller.chat(FIRST)
+    [first] = sent(upstream)
+    messages = said(FIRST, "An old lock.", SECOND)
+    messages.insert(2, {"role": "system", "content": "Answer in one sentence."})
+    caller.post("/v1/chat/completions", {"model": "m", "messages": messages})
+    assert sent(upstream)[0] == first
+    assert len({row.conversation for row in caller.logged(2)}) == 1
 
 
 def test_messages(inserting: Inserting, upstream: Upstream) -> None:
