@@ -150,10 +150,16 @@ def on_prompt(event: dict[str, Any], connection: dict[str, Any]) -> str:
     body = {"space": connection["space"], "query": query, "conversation": session}
     asked, decisions = Question(connection, "/assemblies", body), ask_decisions(connection, query)
     context = fit_context(connection, body, asked.answer())
-    lines = "\n".join(f"> {line}" for line in read_decisions(decisions))
-    parts = [INTRODUCTION.format(space=connection["space"]), context] if context or lines else []
-    if lines:
-        parts.append(f"Decided before:\n{lines}"[: OUTPUT_CHARS - len(context) - len(INTRODUCTION) - 200])
+    return join_parts(connection["space"], context, read_decisions(decisions))
+
+
+def join_parts(space: str, context: str, decisions: list[str]) -> str:
+    """Return the text for a prompt. Decisions take the room that the context leaves."""
+    lines = "\n".join(f"> {line}" for line in decisions)
+    parts = [INTRODUCTION.format(space=space), context] if context or lines else []
+    room = OUTPUT_CHARS - sum(len(part) + 2 for part in [*parts, ASK])
+    if lines and room > 0:
+        parts.append(f"Decided before:\n{lines}"[:room])
     return "\n\n".join(part for part in [*parts, ASK] if part)
 
 

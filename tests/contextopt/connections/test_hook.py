@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.connections.hook import OUTPUT_CHARS
+from contextopt.connections.hook import OUTPUT_CHARS, join_parts
 from contextopt.models import ApiKey, Assembly, Kind, Space, Team
 from memory.models import Memory
 from tests import factories
@@ -86,6 +86,14 @@ def test_a_long_context_fits_the_tools_limit(run: Run, repository: Path) -> None
     answer = run_hook(commands["UserPromptSubmit"], prompt(repository, "queue lock deploy"))
     text = answer["hookSpecificOutput"]["additionalContext"]
     assert 4_000 < len(text) <= OUTPUT_CHARS < 10_000
+
+
+@pytest.mark.parametrize("left", [-1, 0, 1, 40, 5_000])
+def test_decisions_take_the_room_that_the_context_leaves(left: int) -> None:
+    context = "c" * (OUTPUT_CHARS - len(join_parts("shop", "c", [])) + 1 - left)
+    text = join_parts("shop", context, ["Prices are decimals. " * 25] * 3)
+    assert ("Decided before" in text) is (left >= 40)
+    assert len(text) <= OUTPUT_CHARS + (left < 0)
 
 
 def test_decisions_are_remembered_and_come_back(run: Run, repository: Path) -> None:
