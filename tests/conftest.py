@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.core.management.commands import flush
@@ -22,6 +23,11 @@ def pytest_configure() -> None:
     settings.CELERY_BROKER_URL = "memory://"
     # WhiteNoise reads it whole for every test client.
     settings.STATIC_ROOT = None
+    # A busy machine is no failure.
+    hypothesis.settings.register_profile(
+        "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("unhurried")
     if not settings.DATABASE_URL:
         postgres.ensure_running()
 
