@@ -237,6 +237,7 @@ def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any
         "counts": dict(result.stats.dropped_by_reason),
         # Most have no earlier blocks and no warnings, so these keys are left out.
         **({"question_tokens": asked} if asked else {}),
+        **({} if outcome.fixed_tokens is None else {"fixed_tokens": outcome.fixed_tokens}),
         **({"carried": [block.id for block in result.placed.kept]} if result.placed.kept else {}),
         **({"prompt": _prompt_json(result.placed)} if is_in_conversation(occasion.request) else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),

@@ -29,6 +29,7 @@ class Kind(models.TextChoices):
 
 
 LAST_RECORDS = "the last 10 records"
+FIXED_BUDGET = "the same question with a fixed budget"
 FULL_CONTEXT = "the full context"
 ALL_FINDINGS = "all findings in full"
 NO_HINT = "no hint"

@@ -14,7 +14,12 @@ from django.db import connection
 
 from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
 from contextopt.assemblies.leads import about_subject, look_up_dated, without_authors
-from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, QUESTION_NOT_EMBEDDED
+from contextopt.assemblies.sufficiency import (
+    QUESTION_NOT_EMBEDDED,
+    WAITING_COUNTED,
+    nothing_relevant,
+    records_not_embedded,
+)
 from contextopt.engine import (
     ContextConfig,
     Match,
@@ -50,6 +55,7 @@ from contextopt.search.hybrid import (
     rate,
 )
 from contextopt.search.hybrid import Query as SearchQuery
+from contextopt.search.models import EmbeddingTodo
 from contextopt.sql import id_array, one_snapshot
 
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
@@ -75,6 +81,8 @@ BYTES_PER_TOKEN = 4
 PER_HELD, PER_KNOWN = 0.25, 0.1
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
 LEAST_IN_TOPIC = 3 / 5
+# Above this share of candidates without a vector, say so. Fewer are new records, embedded within seconds.
+MANY_WITHOUT = 0.1
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
@@ -107,7 +115,7 @@ def load_for_question(
         leads = without_authors(leads, known.people, searched, base.counts)
         known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
     rated = _Rated.of(leads, known, config)
-    is_relevant = _is_relevant(leads, best_cosine, rated.topics)
+    best_match = _BestMatch.of(leads, best_cosine, rated.topics)
     people = known.people if config.who_weight else {}
     if rated.topics:
         leads = about_subject(leads, people, max(TOPIC_DEPTH, searched), base.counts)
@@ -131,29 +139,54 @@ def load_for_question(
     return replace(
         base,
         records=best,
-        query=Query(frozenset(terms(asked.text)), relevant, details, is_relevant, numbers_in(asked.text)),
+        query=Query(
+            frozenset(terms(asked.text)), relevant, details, best_match.is_enough, numbers_in(asked.text)
+        ),
         encoder=asked.vector.model if asked.vector else "",
-        warnings=tuple(_warnings(asked, is_relevant=is_relevant)),
+        warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
 
-def _is_relevant(leads: Leads, best_cosine: float | None, topics: Topics) -> bool:
-    """Return whether the leads match the question as well as answers usually do, by words and by meaning."""
-    least = least_match(leads.query.vector.model if leads.query.vector else "")
-    if least is None or best_cosine is None:
-        return True
-    if topics:
-        least *= LEAST_IN_TOPIC
-    match = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
-    return match >= least
+class _BestMatch(NamedTuple):
+    """How well the leads match the question by words and meaning, and how well answers usually do."""
+
+    value: float
+    least: float
+
+    @classmethod
+    def of(cls, leads: Leads, best_cosine: float | None, topics: Topics) -> "_BestMatch":
+        least = least_match(leads.query.vector.model if leads.query.vector else "")
+        if least is None or best_cosine is None:
+            return cls(0.0, 0.0)
+        value = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
+        return cls(value, least * LEAST_IN_TOPIC if topics else least)
+
+    @property
+    def is_enough(self) -> bool:
+        return self.value >= self.least
 
 
-def _warnings(asked: SearchQuery, *, is_relevant: bool) -> Iterator[ContextWarning]:
+def _warnings(
+    space_id: int,
+    asked: SearchQuery,
+    matches: Mapping[int, Match],
+    best_match: _BestMatch,
+    counts: FilterCounts,
+) -> Iterator[ContextWarning]:
+    without = sum(match.similarity is None for match in matches.values())
     if asked.degraded:
         yield QUESTION_NOT_EMBEDDED
-    if not is_relevant:
-        yield NO_RECORD_IS_RELEVANT
+    elif without > len(matches) * MANY_WITHOUT and (waiting := _count_waiting(space_id)):
+        yield records_not_embedded(waiting)
+    if not best_match.is_enough:
+        yield nothing_relevant(best_match.value, best_match.least, counts.outside_window)
+
+
+def _count_waiting(space_id: int) -> int:
+    """Return how many of the space's records wait to be embedded, counted as far as it is told."""
+    rows = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
+    return rows[: WAITING_COUNTED + 1].count()
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:

@@ -7,7 +7,7 @@ from typing import Any
 
 from contextopt import engine
 from contextopt.assemblies.ledgers import EntryJson
-from contextopt.assemblies.models import LAST_RECORDS
+from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
 from contextopt.engine import Assembled, LedgerEntry
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, warnings_json
@@ -66,8 +66,16 @@ class AssemblyResult:
 
     def baselines(self) -> list[dict[str, Any]]:
         """Return what would have been sent otherwise. `saved` is None if the saving doesn't count."""
-        tokens, saved = self.stats.stage3_tokens, self.stats.tokens_saved
-        return [] if tokens is None else [{"name": LAST_RECORDS, "tokens": tokens, "saved": saved}]
+        known = {LAST_RECORDS: self.stats.stage3_tokens, FIXED_BUDGET: self.outcome.fixed_tokens}
+        return [
+            {
+                "name": name,
+                "tokens": tokens,
+                "saved": tokens - self.stats.tokens_used if self.saving_counts else None,
+            }
+            for name, tokens in known.items()
+            if tokens is not None
+        ]
 
     @property
     def in_sight(self) -> list[int]:

@@ -27,12 +27,35 @@ QUESTION_NOT_EMBEDDED = ContextWarning(
     NOT_EMBEDDED,
     "The question could not be embedded, so records were matched by words only. See the log for the cause.",
 )
-NO_RECORD_IS_RELEVANT = ContextWarning(
-    NOTHING_RELEVANT,
-    "No record seems to be about this question, so the answer is probably not in this space.",
-)
+ALL_RECORDS = Remedy("question_window_days", "all", "Include all records")
+# Records that wait are counted up to this number.
+WAITING_COUNTED = 10_000
 # Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100
+
+
+def nothing_relevant(match: float, least: float, outside_window: int) -> ContextWarning:
+    """Return the warning about a question that the best record matches less than answers usually do."""
+    message = (
+        "No record seems to be about this question, so the answer may not be in this space: the best match "
+        f"is {match:.2f}, and answers usually reach {least:.2f}."
+    )
+    if not outside_window:
+        return ContextWarning(NOTHING_RELEVANT, message)
+    records = "record is" if outside_window == 1 else "records are"
+    message += f" {outside_window:,} {records} outside the window."
+    return ContextWarning(NOTHING_RELEVANT, message, ALL_RECORDS)
+
+
+def records_not_embedded(waiting: int) -> ContextWarning:
+    """Return the warning about records that the question could only match by words."""
+    count = f"More than {WAITING_COUNTED:,}" if waiting > WAITING_COUNTED else f"{waiting:,}"
+    records = "record waits" if waiting == 1 else "records wait"
+    message = (
+        f"{count} {records} to be embedded, so they were matched by words only. "
+        "The worker embeds them in the background."
+    )
+    return ContextWarning(NOT_EMBEDDED, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +104,7 @@ class Emptiness:
     def _wider_window(self, newest: datetime) -> Remedy:
         """Return the smallest window that holds the newest older record."""
         if self.config.stage == SEARCH_STAGE:
-            return Remedy("question_window_days", "all", "Include all records")
+            return ALL_RECORDS
         for days, label in WINDOW_CHOICES:
             if days is not None and newest in DateRange.ending_at(self.as_of, days):
                 return Remedy("window_days", days, f"Widen the window to {label}")

@@ -13,10 +13,10 @@ from contextopt.assemblies.replay.material import Material, NotReplayable, Reaso
 from contextopt.assemblies.replay.reach import Reached, decide_otherwise
 from contextopt.assemblies.replay.settings import settings_for
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.assemblies.sufficiency import NO_RECORD_IS_RELEVANT, Emptiness
+from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
-from contextopt.engine.prompts.warnings import NOT_EMBEDDED, ContextWarning
+from contextopt.engine.prompts.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.workclock import work_seconds
 
 
@@ -151,10 +151,10 @@ def _placed(material: Material, outcome: Assembled) -> Placed:
 
 def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:
     """Yield what the reader of the replayed context should know."""
-    # Whether the question could be embedded was an input of the decision.
-    yield from (warning for warning in material.assembly.payload.warnings if warning.code == NOT_EMBEDDED)
-    if reached.found.query is not None and not reached.found.query.is_relevant:
-        yield NO_RECORD_IS_RELEVANT
+    # What could be embedded, and how well the best record matched, were inputs of the decision.
+    is_relevant = reached.found.query is None or reached.found.query.is_relevant
+    wanted = {NOT_EMBEDDED} if is_relevant else {NOT_EMBEDDED, NOTHING_RELEVANT}
+    yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)
     givens, tokenizer = material.givens, get_tokenizer(config.encoding)
     space = SpaceContext(givens.name, givens.description, givens.categories)
     in_force = material.at_stage(config)

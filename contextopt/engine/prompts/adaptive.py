@@ -39,12 +39,15 @@ LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
 def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
     """Drop the records from the first one on that is not worth its tokens. Pinned records stay.
 
-    If no record is about the question, only pinned records stay.
+    If no record is about the question, only pinned records stay. Otherwise the most relevant one stays, with
+    all that recency and frequency rank above it.
     """
+    worths = [relevance_of(scored, query, config) for scored in cut.kept]
     needed = least_worths(cut.kept, query, config)
-    for place, (scored, least) in enumerate(zip(cut.kept, needed, strict=True)):
-        is_worth = query.is_relevant and relevance_of(scored, query, config) >= least
-        if not is_worth and not scored.record.pinned:
+    first = worths.index(max(worths)) if worths and query.is_relevant else -1
+    for place, (scored, worth, least) in enumerate(zip(cut.kept, worths, needed, strict=True)):
+        is_worth = query.is_relevant and worth >= least
+        if place > first and not is_worth and not scored.record.pinned:
             return Cut(cut.kept[:place], cut.kept[place:] + cut.dropped, LOW_RELEVANCE)
     return cut
 

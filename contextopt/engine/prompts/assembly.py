@@ -1,16 +1,17 @@
 """Build one context: filter, score, allocate, truncate, render, count."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import partial
+from functools import cache, partial
 
 from contextopt.engine.placement.sight import NOTHING, Sight
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, cut_by_worth
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import (
     ADAPTIVE,
+    FIXED,
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
     SCORED_STAGE,
@@ -70,6 +71,9 @@ class _Request:
     @property
     def is_adaptive(self) -> bool:
         return self.config.stage == SEARCH_STAGE and self.config.budget_mode == ADAPTIVE
+
+    def with_fixed_budget(self) -> "_Request":
+        return replace(self, config=self.config.replace(budget_mode=FIXED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,15 @@ def assemble(
     header = fit_header(space, budget_tokens, tokenizer)
     candidates = _candidates(request, counts)
     opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
-    chosen = _choose(request, candidates, opening, budget_tokens)
+    room = budget_tokens - _cost_before_records(opening, budget_tokens, tokenizer)
+    selections = tuple(map(cache, _selections(request, candidates, room)))
+    chosen = _choose(request, candidates, selections, opening, budget_tokens, room)
+    fixed_tokens = None
+    if request.is_adaptive:
+        fixed = request.with_fixed_budget()
+        fixed_tokens = (
+            _choose(fixed, candidates, selections, opening, budget_tokens, room).tokens + sight.tokens
+        )
     stage3 = _Baseline()
     if config.stage >= SCORED_STAGE:
         budget = _stage3_budget(config, system_tokens, history_tokens)
@@ -161,6 +173,7 @@ def assemble(
         order=chosen.order,
         baseline_text=stage3.text,
         baseline_order=stage3.order,
+        fixed_tokens=fixed_tokens,
         day=candidates.day,
         wants_more_candidates=(candidates.unseen > 0 and not chosen.cut.dropped)
         or _lacks_texts(chosen, query),
@@ -203,10 +216,16 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
     return [Scored(record, 0) for record in dated], counts
 
 
-def _choose(request: _Request, candidates: _Candidates, header: FittedHeader, budget_tokens: int) -> _Chosen:
+def _choose(
+    request: _Request,
+    candidates: _Candidates,
+    selections: Sequence[Callable[[], Selection]],
+    header: FittedHeader,
+    budget_tokens: int,
+    room: int,
+) -> _Chosen:
     """Choose records of the largest size at which all of them fit, or else of the smallest."""
-    room = budget_tokens - _cost_before_records(header, budget_tokens, request.tokenizer)
-    first, *larger = _selections(request, candidates, room)
+    first, *larger = selections
     chosen = _pack(request, candidates, first(), header, budget_tokens, room)
     for select_larger in larger:
         if chosen.cut.dropped or candidates.unseen or not chosen.selection.is_shortened:

@@ -246,7 +246,8 @@ class Assembled:
     `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
     rank order. `baseline_text` is the text of stage 3 (stages 4 and 5). `wants_more_candidates` means that
     the caller loaded too few: every given record was taken although it counted more, or one was taken without
-    the texts that the question's others have. `day` is the day of all candidates if their lines go without
+    the texts that the question's others have. With an adaptive budget, `fixed_tokens` is the size of the same
+    context with a fixed one. `day` is the day of all candidates if their lines go without
     it, because the header has it.
     """
 
@@ -258,5 +259,6 @@ class Assembled:
     order: tuple[int, ...]
     baseline_text: str | None = None
     baseline_order: tuple[int, ...] = ()
+    fixed_tokens: int | None = None
     day: date | None = None
     wants_more_candidates: bool = False

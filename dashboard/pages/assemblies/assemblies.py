@@ -291,6 +291,7 @@ def _payload_context(
         "rows": keep_shown(rows, show),
         "has_used": any(row.shared for row in rows),
         "curve": draw_curve(entries, payload.config, weights_of(payload.config)),
+        "fixed_saved": payload.ledger.get("fixed_tokens", found.tokens_after) - found.tokens_after,
         "unnamed": unnamed_counts(payload),
         "explained": explain_named(found, request.GET.get("explain", "")),
         "question": payload.request.get("query", ""),

@@ -74,7 +74,7 @@ def test_records_of_the_future_are_told_apart(space: Space) -> None:
 def test_a_question_looks_at_all_records_by_default(space: Space) -> None:
     make_record(space, notes="The blueprint has a prefix. " + "It is long. " * 200, date=LONG_AGO)
     result = make_assembly(space, query="blueprint prefix")
-    assert result.warnings == ()
+    assert only_warning(result).code == "not_embedded"
     assert result.stats.records_included == 1
     assert result.text.count("It is long.") > 30
 
@@ -94,6 +94,7 @@ def test_a_question_of_another_subject_is_warned_about(space: Space) -> None:
     assert fixed.stats.records_included == 3
     assert [entry["id"] for entry in adaptive.entries if entry["kept"]] == [pinned.pk]
     assert adaptive.stats.dropped_by_reason == {"low_relevance": 2}
+    assert "the best match is 0." in only_warning(fixed).message
     for result in (fixed, adaptive):
         assert result.stats.tokens_saved is None
         stored = Assembly.objects.get(pk=result.id)
@@ -119,7 +120,7 @@ def test_a_question_has_no_record_limit_unless_one_is_given(space: Space) -> Non
 def test_a_budget_without_room_says_what_would_do(space: Space, stage: int) -> None:
     make_record(space, notes="word " * 300)
     settings = {"stage": stage, "query": "queue" if stage == 5 else "", "context_tokens": 30}
-    warning = only_warning(make_assembly(space, **settings))
+    warning = make_assembly(space, **settings).warnings[-1]
     assert warning.code == "budget_too_small"
     assert warning.message.startswith("The context budget of 30 tokens is too small for the only record")
     assert apply(space, warning.remedy, **settings).stats.records_included == 1
@@ -164,6 +165,52 @@ def test_a_full_context_says_what_it_saved(space: Space) -> None:
     result = make_assembly(space)
     (baseline,) = result.baselines()
     assert baseline["saved"] == baseline["tokens"] - result.certificate.tokens
+
+
+def test_an_adaptive_budget_is_compared_with_a_fixed_one(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke again.")
+    for number in range(8):
+        make_record(space, title=f"Lunch {number}", notes="Soup and bread at noon in the canteen.")
+    ensure_embedded(registry.get("record"), space.pk, limit=20)
+    asked = {"query": "Which printer broke on the second floor?"}
+    fixed = make_assembly(space, **asked)
+    adaptive = make_assembly(space, **asked, budget_mode="adaptive")
+    assert [each["name"] for each in fixed.baselines()] == ["the last 10 records"]
+    used = adaptive.certificate.tokens
+    assert used < fixed.certificate.tokens
+    assert adaptive.baselines()[1] == {
+        "name": "the same question with a fixed budget",
+        "tokens": fixed.certificate.tokens,
+        "saved": fixed.certificate.tokens - used,
+    }
+    assert AssemblyPayload.objects.get(pk=adaptive.id).ledger["fixed_tokens"] == fixed.certificate.tokens
+
+
+def test_the_record_that_answers_enters_however_recent_others_are(space: Space) -> None:
+    make_record(space, title="Lunch", notes="Soup and bread at noon in the canteen.")
+    make_record(space, title="Printer", notes="The printer on the second floor broke.", date=LONG_AGO)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    asked = {"query": "Which printer broke?", "budget_mode": "adaptive", "recency_weight": 10}
+    result = make_assembly(space, **asked)
+    assert (result.warnings, result.stats.records_included) == ((), 2)
+
+
+def test_records_that_wait_to_be_embedded_are_told(space: Space) -> None:
+    for number in range(3):
+        make_record(space, title=f"Printer {number}", notes="The printer on the second floor broke again.")
+    question = "How do volcanoes form under an ocean?"
+    result = make_assembly(space, query=question)
+    assert only_warning(result).code == "not_embedded"
+    assert only_warning(result).message.startswith("3 records wait to be embedded")
+    assert not Assembly.objects.get(pk=result.id).saving_counts
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    assert only_warning(make_assembly(space, query=question)).code == "nothing_relevant"
+    for number in range(40):
+        make_record(space, title=f"Copier {number}", notes="The copier on the first floor works.")
+    ensure_embedded(registry.get("record"), space.pk, limit=50)
+    # A single new record is embedded within seconds.
+    make_record(space, title="Fax", notes="The fax has no paper.")
+    assert make_assembly(space, query="Which printer broke?").warnings == ()
 
 
 def test_warnings_stored_as_text_are_notes(space: Space) -> None:

@@ -1,5 +1,6 @@
 """The curve of an adaptive budget in the Inspector."""
 
+import re
 from typing import Any
 
 from django.test import Client
@@ -71,3 +72,4 @@ def test_the_inspector_counts_what_was_not_worth_it(client: Client, owner: Any, 
     page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
     assert "Left out: 3 not worth the tokens." in page
     assert "1 record entered." in page
+    assert re.search(r"<dt>vs a fixed budget</dt><dd>\d+ tokens fewer</dd>", page)
