@@ -79,7 +79,9 @@ def measure_placement(team: Team, paths: Sequence[Path]) -> Section:
         for scenario in SCENARIOS:
             outcomes = {
                 outcome.placement: outcome
-                for outcome in rehearse(conversations, scenario.prices, recall, context_tokens=CONTEXT_TOKENS)
+                for outcome in rehearse(
+                    conversations, scenario.prices, context_tokens=CONTEXT_TOKENS, recall=recall
+                )
             }
             figures += _figures(turns, scenario, outcomes, len(conversations))
             say(f"{turns} turns, {scenario.name}: {len(conversations)} conversations")

@@ -22,6 +22,7 @@ from contextopt.api import (
     records,
     replays,
     repos,
+    simulations,
     spaces,
     standing,
     tasks,
@@ -152,7 +153,7 @@ def build_api() -> ContextApi:
     problems.install(api)
     for module in (
         assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos, standing,
-        conversations, gateway, keys,
+        conversations, gateway, keys, simulations,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

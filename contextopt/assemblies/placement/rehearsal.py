@@ -1,7 +1,7 @@
 """Plays conversations through under each placement, to compare their cost and what they show."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
@@ -19,6 +19,7 @@ from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.placement.sight import NOTHING
 from contextopt.engine.placement.simulation import Played, Turn, play
+from contextopt.engine.quality.evidence import Evidence, line_frame, shows_evidence
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.search.hybrid import prepare_query
 from contextopt.spaces.models import Space
@@ -32,19 +33,30 @@ type Recall = Callable[[QuestionIn, Mapping[str, str]], float]
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A conversation whose candidates are loaded: its questions, its turns, and its records' external ids."""
+    """A conversation whose candidates are loaded: its questions, its turns, its records' external ids, and
+    the records as evidence by external id.
+    """
 
     name: str
     questions: tuple[QuestionIn, ...]
     turns: tuple[Turn, ...]
     names: Mapping[int, str]
+    evidence: Mapping[str, Evidence]
     tokenizer: Tokenizer
 
     def slices(self, count: int) -> "Iterator[Rehearsal]":
         """Yield conversations of this many consecutive questions. A shorter rest falls away."""
         for first in range(0, len(self.turns) - count + 1, count):
             part = slice(first, first + count)
-            yield Rehearsal(self.name, self.questions[part], self.turns[part], self.names, self.tokenizer)
+            yield replace(self, questions=self.questions[part], turns=self.turns[part])
+
+    def recall(self, question: QuestionIn, lines: Mapping[str, str]) -> float:
+        """Return the share of the expected records that lines show, as much of them as the answer needs."""
+        shown = (
+            name in self.evidence and shows_evidence(self.evidence[name], lines.get(name), question.answer)
+            for name in question.expected
+        )
+        return sum(shown) / len(question.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +88,16 @@ def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None =
         InvalidValue: the budget is outside its range.
     """
     names = dict(space.records.values_list("pk", "external_id"))
+    evidence = {
+        row.external_id: Evidence(row.notes, line_frame(row.title, row.type, row.date, row.tags))
+        for row in script.records
+        if row.date is not None
+    }
     tokenizer = get_tokenizer(load_space(space.team_id, space.slug).settings["encoding"])
     turns = tuple(
         _load_turn(space, script, question, tokenizer, context_tokens) for question in script.questions
     )
-    return Rehearsal(script.name, script.questions, turns, names, tokenizer)
+    return Rehearsal(script.name, script.questions, turns, names, evidence, tokenizer)
 
 
 def _load_turn(
@@ -103,9 +120,9 @@ def _load_turn(
 def rehearse(
     rehearsals: Sequence[Rehearsal],
     prices: CachePrices,
-    recall: Recall,
     *,
     context_tokens: int,
+    recall: Recall | None = None,
     placements: Sequence[str] = PLACEMENTS,
     system_tokens: int = SYSTEM_TOKENS,
     answer_tokens: int = ANSWER_TOKENS,
@@ -129,7 +146,9 @@ def rehearse(
             )
             prompts += played
             shares += [
-                recall(question, {rehearsal.names[one]: line for one, line in prompt.lines.items()})
+                (recall or rehearsal.recall)(
+                    question, {rehearsal.names[one]: line for one, line in prompt.lines.items()}
+                )
                 for question, prompt in zip(rehearsal.questions, played, strict=True)
                 if question.expected
             ]
@@ -148,8 +167,3 @@ def _outcome(
         hit_rate=sum(prompt.split.cached for prompt in prompts) / tokens,
         recall=fmean(shares) if shares else None,
     )
-
-
-def recall_by_id(question: QuestionIn, lines: Mapping[str, str]) -> float:
-    """Return the share of the expected records that are in sight."""
-    return sum(name in lines for name in question.expected) / len(question.expected)

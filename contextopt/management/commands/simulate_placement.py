@@ -1,36 +1,18 @@
 """`manage.py simulate_placement FILE`"""
 
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.utils import timezone
 
-from contextopt.assemblies.placement.prices import cache_prices
-from contextopt.assemblies.placement.rehearsal import (
-    Rehearsal,
-    load_rehearsal,
-    recall_by_id,
-    rehearse,
-)
 from contextopt.assemblies.placement.scripts import Script, parse_scripts
-from contextopt.engine.placement.prices import CachePrices
+from contextopt.assemblies.placement.simulations import CONTEXT_TOKENS, TURNS, simulate
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, invalid_option, team_of
 from contextopt.management.upkeep import make_searchable
-from contextopt.models import Space, Team
 from contextopt.search import registry
-from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
-
-SCENARIOS = (CachePrices(0.1, 1.25), CachePrices(0.5, 1.0))
-CONTEXT_TOKENS = 2_000
-TURNS = 15
 
 
 class Command(ReportingCommand):
@@ -61,21 +43,20 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         if options["turns"] < 1:
             raise InvalidInput.of("--turns", "must be at least 1")
-        team, model = team_of(options), options["model"]
-        prices = (cache_prices(model, timezone.now().date()),) if model else SCENARIOS
-        conversations: list[Rehearsal] = []
-        with self._spaces(team, _read(options["file"])) as spaces:
-            for space, script in spaces:
-                try:
-                    loaded = load_rehearsal(space, script, context_tokens=options["context_tokens"])
-                except InvalidValue as error:
-                    raise invalid_option(error) from error
-                conversations += loaded.slices(min(options["turns"], len(loaded.turns)))
-            for scenario in prices:
-                for outcome in rehearse(
-                    conversations, scenario, recall_by_id, context_tokens=options["context_tokens"]
-                ):
-                    self._print(outcome.to_json(), is_json=options["json"])
+        outcomes = simulate(
+            team=team_of(options),
+            scripts=_read(options["file"]),
+            context_tokens=options["context_tokens"],
+            turns=options["turns"],
+            model=options["model"] or "",
+            actor=ACTOR,
+            prepare=lambda space: make_searchable(self.stderr, registry.get("record"), space.pk),
+        )
+        try:
+            for outcome in outcomes:
+                self._print(outcome.to_json(), is_json=options["json"])
+        except InvalidValue as error:
+            raise invalid_option(error) from error
         return DONE
 
     def _print(self, line: dict[str, Any], *, is_json: bool) -> None:
@@ -87,26 +68,6 @@ class Command(ReportingCommand):
             f"{line['placement']:<7} read {line['read']:g}, write {line['write']:g}: "
             f"{line['cost']:,.0f} tokens' worth a prompt, {line['hit_rate']:.0%} from the cache{recall}"
         )
-
-    @contextmanager
-    def _spaces(self, team: Team, scripts: Sequence[Script]) -> Iterator[Iterator[tuple[Space, Script]]]:
-        """Yield each conversation with a space that holds its records. The spaces are deleted at the end."""
-        made: list[Space] = []
-
-        def fill() -> Iterator[tuple[Space, Script]]:
-            for script in scripts:
-                slug = f"simulation-{secrets.token_hex(6)}"
-                space = create_space(team=team, data=SpaceIn(slug=slug, name=script.name), actor=ACTOR)
-                made.append(space)
-                upsert_records(space=space, rows=list(script.records), actor=ACTOR)
-                make_searchable(self.stderr, registry.get("record"), space.pk)
-                yield space, script
-
-        try:
-            yield fill()
-        finally:
-            for space in made:
-                delete_space(space=space)
 
 
 def _read(name: str) -> list[Script]:

@@ -179,6 +179,7 @@ def tell_of_records(story: Story) -> None:
 def tell_of_contexts(story: Story) -> None:
     ask = story.ask
     question = {"space": "support", "query": "Why is the queue stuck after a deploy?", "system_tokens": 600}
+    ensure_embedded(registry.get("record"), Space.objects.get(slug="support").pk, limit=99)
     ask("post", "/assemblies", question | {
         "conversation": "ticket-4711", "history": "Customer: nothing moves.", "model": "gpt-4o-mini",
     }, assembly="id")  # fmt: skip
@@ -191,6 +192,18 @@ def tell_of_contexts(story: Story) -> None:
     ask("get", "/assemblies/{assembly}/verification")
     ask("get", "/assemblies/{assembly}/explain", query={"expect": "wiki:restore"})
     ask("post", "/assemblies/{assembly}/replay", {"config": 2, "settings": {"context_tokens": 500}})
+    ask("post", "/placement-simulations", {
+        "name": "Incidents", "context_tokens": 500, "model": "gpt-4o-mini",
+        "records": [
+            {"title": "Queue stuck", "date": "2026-11-20T09:30:00Z", "notes": "Workers held the old lock.",
+             "external_id": "4711"},
+            {"title": "Mail late", "date": "2026-11-21T09:30:00Z", "notes": "The relay was full."},
+        ],
+        "turns": [
+            {"query": "Why is the queue stuck?", "answer": "An old lock.", "expected": ["4711"]},
+            {"query": "And why was the mail late?"},
+        ],
+    })  # fmt: skip
     ask("post", "/search", {
         "query": "restore the backup", "space": "support", "kinds": ["record"], "types": ["runbook"],
         "limit": 5,

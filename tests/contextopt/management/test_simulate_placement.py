@@ -8,7 +8,12 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Space
+from contextopt.assemblies.placement.rehearsal import Rehearsal
+from contextopt.assemblies.placement.scripts import QuestionIn
+from contextopt.engine.quality.evidence import Evidence
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.models import Space, Team
+from tests.contextopt.api.conftest import make_caller
 
 pytestmark = pytest.mark.django_db
 NOTES = "The queue was stuck because a worker held an old lock; it was released by hand after an hour. "
@@ -49,6 +54,27 @@ def test_each_placement_is_played_at_each_price(tmp_path: Path, capsys: pytest.C
     assert by_name["auto"]["cost"] < by_name["system"]["cost"]
     assert by_name["auto"]["recall"] >= by_name["system"]["recall"] > 0
     assert not Space.objects.filter(slug__startswith="simulation-").exists()
+
+
+def test_the_api_gives_the_same(team: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(conversation()))
+    lines = run(path, capsys, "--context-tokens", "1000", "--turns", "6")
+    body = {**conversation(), "context_tokens": 1000}
+    answer = make_caller(team).post("/placement-simulations", body)
+    assert (answer.status_code, answer.json()["outcomes"]) == (200, lines)
+    assert not Space.objects.filter(slug__startswith="simulation-").exists()
+    refused = make_caller(team).post("/placement-simulations", {**body, "context_tokens": 0})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "context_tokens")
+
+
+def test_a_record_cut_before_its_answer_is_not_in_sight() -> None:
+    evidence = {"a": Evidence("The key lay beneath the zinc bucket.", "- Ann: ")}
+    rehearsal = Rehearsal("talk", (), (), {}, evidence, get_tokenizer("cl100k_base"))
+    whole, cut = {"a": "- Ann: The key lay beneath the zinc bucket.\n"}, {"a": "- Ann: The key lay…\n"}
+    asked = QuestionIn(query="Where was the key?", answer="Beneath the zinc bucket", expected=["a", "b"])
+    assert [rehearsal.recall(asked, lines) for lines in (whole, cut, {})] == [0.5, 0.0, 0.0]
+    assert rehearsal.recall(QuestionIn(query="Where?", expected=["a"]), cut) == 1.0
 
 
 def test_dialogues_ask_their_questions_as_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
