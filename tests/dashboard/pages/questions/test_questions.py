@@ -143,7 +143,12 @@ def test_a_record_of_another_space_is_refused(owner_client, questions, other_tea
 
 def test_evaluates_and_shows_each_question(owner_client, questions) -> None:
     shown = owner_client.post(url_of(questions, "evaluate"), headers={**HTMX, "HX-Target": "evaluation"})
-    assert "<dd>1.000</dd>" in shown.content.decode()
+    answer = shown.content.decode()
+    assert "<dd>1.000</dd>" in answer
+    # The table follows the run.
+    rows = answer.partition('id="questions"')[2]
+    assert 'hx-swap-oob="true"' in rows
+    assert rows.count('<span class="tag kept">found</span>') == 4
     html = html_of(owner_client, url_of(questions))
     assert html.count('<span class="tag kept">found</span>') == 4
     assert "/spaces/support/preview/?question=Which%20pet" in html
