@@ -119,7 +119,7 @@ def test_a_phase_is_looked_at_and_made_smaller(
     page.get_by_label("Budget in tokens").fill("300")
     page.get_by_label("package manifest").uncheck()
     check_accessibility(page)
-    page.get_by_role("button", name="Save as a new version").click()
+    page.get_by_role("button", name="Publish as a new version").click()
     expect(page.locator("#version-1 .tag.kept")).to_have_text("active")
     assert PhaseProfile.objects.get().budget_tokens == 300
     assert int(str(post_context(live_server, key)["filtered_tokens"])) <= 300

@@ -62,5 +62,5 @@ def test_from_a_downvote_to_a_published_draft(
     expect(page.get_by_role("heading", name="Records in and out")).to_be_visible()
     page.go_back()
     page.get_by_role("button", name="Publish v3").click()
-    expect(page.get_by_text("Version 3 is active.")).to_be_visible()
+    expect(page.get_by_text("Version 3 of the settings published.")).to_be_visible()
     assert space.configs.active().get().version == 3

@@ -108,12 +108,12 @@ def test_from_the_reason_to_a_draft(
     expect(outcome.locator("td.added")).to_have_count(6)
     check_accessibility(page)
 
-    # Saved as a draft it changes nothing yet, until it is activated.
+    # Saved as a draft it changes nothing yet, until it is published.
     page.get_by_role("button", name="Save as draft config").click()
     draft = page.locator(".history li", has_text="draft")
     expect(draft).to_contain_text(f"Tried on assembly {first}")
     assert space.configs.active().get().question_max_records == LIMIT
-    draft.get_by_role("button", name="Activate").click()
+    draft.get_by_role("button", name="Publish").click()
     expect(page.locator(".history li", has_text="active").first).to_contain_text("question_max_records")
     assert space.configs.active().get().question_max_records == 9
 
@@ -125,8 +125,8 @@ def publish_a_higher_limit(page: Page, space: Space, first: int) -> None:
     expect(effect.locator("td").last).to_have_text(str(LIMIT))
     page.get_by_label("Question record limit", exact=True).fill("9")
     expect(effect.locator("td").last).to_have_text("9")
-    page.get_by_role("button", name="Save as a new version").click()
-    expect(page.get_by_role("status")).to_contain_text("Version 3 is saved and active.")
+    page.get_by_role("button", name="Publish as a new version").click()
+    expect(page.get_by_role("status")).to_contain_text("Version 3 of the settings published.")
 
 
 def compare(page: Page, first: int, second: int) -> None:

@@ -191,7 +191,7 @@ def test_the_pages_of_a_space(
     words = "3,300 tokens: System 800, Context 500 of 500, History 1,000, Response 1,000"
     expect(page.locator("#budget svg.allocation")).to_have_attribute("aria-label", words)
     page.get_by_label("30 days").check()
-    page.get_by_role("button", name="Save as a new version").click()
+    page.get_by_role("button", name="Publish as a new version").click()
     expect(page.locator("#version-2 .tag.kept")).to_have_text("active")
     check_accessibility(page)
     config = Space.objects.get().configs.active().get()

@@ -48,7 +48,6 @@ def test_from_a_downvote_to_published_settings(
     add_by_hand(page)
     page.get_by_role("button", name="Evaluate config v1").click()
     expect(page.locator("#evaluation")).to_contain_text("Recall1.000")
-    page.reload()
     expect(page.get_by_role("cell", name="found", exact=True)).to_have_count(2)
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -82,7 +81,7 @@ def publish(page: Page, space: Space, check_accessibility: Callable[[Page], None
     take(page, "settings")
     check_accessibility(page)
     page.get_by_label("Notes limit (characters)").fill("400")
-    page.get_by_role("button", name="Save as a new version").click()
-    expect(page.get_by_text("Version 2 is saved and active.")).to_be_visible()
+    page.get_by_role("button", name="Publish as a new version").click()
+    expect(page.get_by_text("Version 2 of the settings published.")).to_be_visible()
     expect(page.locator("#effect")).to_contain_text("Assembled again now")
     assert space.configs.count() == 2

@@ -169,7 +169,7 @@ def phase(request: TeamRequest) -> HttpResponse:
     profile = _publish(request, name, form)
     if profile is None:
         return _render(request, name, form, status=422)
-    messages.success(request, f"Version {profile.version} is saved and active.")
+    messages.success(request, f"Version {profile.version} published.")
     return redirect(_address(name))
 
 
@@ -206,7 +206,7 @@ def phase_activate(request: TeamRequest) -> HttpResponse:
         activate_profile(team=request.team, phase=name, version=min(version, INT_MAX), actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
-    messages.success(request, f"Version {version} is active.")
+    messages.success(request, f"Version {version} published.")
     return redirect(_address(name))
 
 

@@ -203,7 +203,7 @@ def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, f"Not saved: {'; '.join(error.messages)}")
         return redirect(back)
-    messages.success(request, f"Version {draft.version} is saved as a draft. Activate it to publish it.")
+    messages.success(request, f"Version {draft.version} is saved as a draft. Publish it to use it.")
     return redirect(f"{reverse('dashboard:space_settings', args=[found.space.slug])}#version-{draft.version}")
 
 

@@ -24,6 +24,7 @@ from dashboard.pages.backtests.charts import TokenPair, tokens_figure
 from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.budgets import changes_between
+from dashboard.pages.spaces.configs import announce_published
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.costs import costs_of, row_dollars
 from memory.backtests.figures import BacktestFigures, figures_of, read_figures
@@ -218,10 +219,11 @@ def backtest_publish(request: TeamRequest, backtest_id: int) -> HttpResponse:
     """Make the tested version the active one, unless a question set's minimum forbids it."""
     found = get_backtest(request, backtest_id)
     require_role(request, Role.EDITOR)
+    before = found.space.configs.active().get().version
     try:
         activate_config(space=found.space, version=found.config.version, actor=request.actor)
     except Conflict as error:
         messages.error(request, f"Not published. {error}")
     else:
-        messages.success(request, f"Version {found.config.version} is active.")
+        announce_published(request, found.space, found.config.version, before=before)
     return redirect("dashboard:backtest", found.pk)

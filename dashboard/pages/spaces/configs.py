@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
@@ -44,7 +45,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
     config = _publish(request, space, form)
     if config is None:
         return _render(request, space, form, status=422)
-    messages.success(request, f"Version {config.version} is saved and active.")
+    announce_published(request, space, config.version, before=active.version)
     return redirect("dashboard:space_settings", slug)
 
 
@@ -108,19 +109,27 @@ def settings_proof(request: TeamRequest, slug: str) -> HttpResponse:
     return render_page(request, f"{TEMPLATE}#proof", {"space": space, "form": ConfigForm(), "proofs": proofs})
 
 
+def announce_published(request: TeamRequest, space: Space, version: int, *, before: int) -> None:
+    """Say that the version is published. Undo publishes the version that was active before."""
+    undo = reverse("dashboard:space_config_activate", args=[space.slug, before]) if before != version else ""
+    messages.success(request, f"Version {version} of the settings published.", extra_tags=undo)
+
+
 @require_POST
 @team_page
 def config_activate(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+    """Publish a draft or an earlier version."""
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
+    before = space.configs.active().get().version
     try:
         activate_config(space=space, version=version, actor=request.actor)
     except NotFound as error:
         raise Http404(str(error)) from error
     except Conflict as error:
-        messages.error(request, f"Not activated. {error}")
+        messages.error(request, f"Not published. {error}")
     else:
-        messages.success(request, f"Version {version} is active.")
+        announce_published(request, space, version, before=before)
     return redirect("dashboard:space_settings", slug)
 
 
@@ -130,6 +139,7 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     """Publish the one setting that a warning proposes, and return to the page that showed it."""
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
+    before = space.configs.active().get().version
     try:
         data = ConfigIn.model_validate({request.POST.get("setting", ""): request.POST.get("value", "")})
         config = publish_config(space=space, data=data, created_by=request.actor)
@@ -139,7 +149,7 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     except (InvalidInput, Conflict) as error:
         messages.error(request, f"Not changed: {str(error).removesuffix('.')}.")
     else:
-        messages.success(request, f"Version {config.version} of the settings is active.")
+        announce_published(request, space, config.version, before=before)
     back = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
     return redirect(back if is_ours else "dashboard:space_settings", *(() if is_ours else (slug,)))

@@ -298,7 +298,7 @@ def test_an_earlier_version_is_put_in_force_again(editor_client: Client, team: T
 def test_viewers_read_and_do_not_change(teammate_client: Client, team: Team) -> None:
     html = html_of(teammate_client, f"{PROFILE}?phase=building")
     assert "read-only" in html
-    assert "Save as a new version" not in html
+    assert "Publish as a new version" not in html
     assert send(teammate_client, "building").status_code == 403
 
 

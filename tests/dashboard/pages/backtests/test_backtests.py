@@ -144,7 +144,8 @@ def test_cancels(owner_client, space, talk, draft) -> None:
 def test_publishes_what_was_tested(owner_client, space, asked, draft) -> None:
     found = run(space, draft)
     html = owner_client.post(f"/backtests/{found.pk}/publish", follow=True).content.decode()
-    assert f"Version {draft.version} is active." in html
+    assert f"Version {draft.version} of the settings published." in html
+    assert 'action="/spaces/support/settings/1/activate"' in html.partition('id="toasts"')[2]
     assert space.configs.active().get().version == draft.version
     assert f"Publish v{draft.version}" not in html
 

@@ -22,7 +22,7 @@ def test_the_settings_in_force_are_shown(teammate_client: Client, space: Space) 
     assert "4,800 tokens" in html
     assert "read-only" in html
     assert "disabled" in html
-    assert "Save as a new version" not in html
+    assert "Publish as a new version" not in html
 
 
 def test_saving_publishes_the_next_version(editor_client: Client, space: Space) -> None:
@@ -37,6 +37,7 @@ def test_saving_publishes_the_next_version(editor_client: Client, space: Space) 
     )
     html = editor_client.get(URL).content.decode()
     assert "<del>14</del> <ins>30</ins>" in html
+    assert f'action="{URL}1/activate"' in html.partition('id="toasts"')[2]
 
 
 def test_saving_what_is_already_so_publishes_nothing(editor_client: Client, space: Space) -> None:
@@ -63,7 +64,9 @@ def test_a_setting_out_of_bounds_names_its_field(
 
 def test_an_earlier_version_is_put_in_force_again(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, max_records=5))
-    editor_client.post(f"{URL}1/activate")
+    html = editor_client.post(f"{URL}1/activate", follow=True).content.decode()
+    assert "Version 1 of the settings published." in html
+    assert f'action="{URL}2/activate"><input type="hidden"' in html.partition('id="toasts"')[2]
     assert space.configs.active().get().version == 1
     assert editor_client.post(f"{URL}9/activate").status_code == 404
 
