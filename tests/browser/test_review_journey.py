@@ -78,6 +78,7 @@ def test_ten_items_by_keyboard(
         page.keyboard.press("Enter")
         expect(page.locator("#toasts .toast")).to_contain_text("Saved: ")
     expect(page.get_by_role("main").get_by_text("1 waiting")).to_be_visible()
+    expect(page.locator("#waiting")).to_contain_text("1 waiting")
     # Each item came in place of the last, without loading the page.
     assert page.evaluate("window.isSamePage")
     page.get_by_role("button", name="Review skipped items").focus()
@@ -90,6 +91,7 @@ def test_ten_items_by_keyboard(
     page.keyboard.press("Escape")
     page.keyboard.press("Enter")
     expect(page.get_by_role("main").get_by_text("0 waiting")).to_be_visible()
+    expect(page.locator("#waiting")).to_be_hidden()
     expect(page.get_by_role("heading", name="Settings to change")).to_be_visible()
     check_accessibility(page)
 
