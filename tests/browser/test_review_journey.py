@@ -105,5 +105,6 @@ def test_ten_items_by_keyboard(
     page.get_by_role("button", name="Undo").last.click()
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     expect(page.locator("#reserved")).to_contain_text("reserved for you until")
+    expect(page.get_by_label("Context cut too short")).to_be_checked()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Help")).to_be_visible()

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -143,7 +144,13 @@ def _to_next(request: TeamRequest) -> HttpResponse:
 def review(request: TeamRequest, item_id: int) -> HttpResponse:
     item = get_item(request, item_id)
     require_role(request, Role.REVIEWER)
-    return _render_item(request, item)
+    withdrawn = request.session.pop(_withdrawn(item), None)
+    return _render_item(request, item, VerdictForm(QueryDict(withdrawn)) if withdrawn else None)
+
+
+def _withdrawn(item: ReviewItem) -> str:
+    """Return the session's key of the item's withdrawn verdict, which its page shows again."""
+    return f"withdrawn:{item.pk}"
 
 
 def _render_item(
@@ -280,10 +287,17 @@ def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
 def review_undo(request: TeamRequest, item_id: int) -> HttpResponse:
     item = get_item(request, item_id)
     require_role(request, Role.REVIEWER)
+    slot = own_slot(item, request.actor)
     try:
         withdraw_verdict(item=item, reviewer=request.actor)
     except Conflict as error:
         messages.error(request, str(error))
+    else:
+        assert slot
+        request.session[_withdrawn(item)] = urlencode(
+            {"verdict": slot.verdict, "note": slot.note, "record_ids": slot.record_ids}, doseq=True
+        )
+        messages.success(request, "Verdict withdrawn.")
     return redirect("dashboard:review", item.pk)
 
 

@@ -137,8 +137,14 @@ def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, sp
     )  # fmt: skip
     assert f'action="/review/{first.pk}/undo"' in response.content.decode()
     assert "gave a verdict on" in html_of(reviewer, f"{URL}{first.pk}/")
-    reviewer.post(f"{URL}{first.pk}/undo")
+    undone = reviewer.post(f"{URL}{first.pk}/undo", follow=True).content.decode()
     assert first.slots.get().verdict == ""
+    # The form has what was withdrawn, once.
+    assert "Verdict withdrawn." in undone
+    assert ">From last year.</textarea>" in undone
+    assert 'value="context_wrong" required data-key="3" checked' in undone
+    assert re.search(rf'value="{record.pk}"[^>]* checked', undone)
+    assert "From last year." not in html_of(reviewer, f"{URL}{first.pk}/")
     second_undo = reviewer.post(f"{URL}{first.pk}/undo", follow=True).content.decode()
     assert "You have not given a verdict on this item" in second_undo
 
