@@ -46,6 +46,10 @@
       const isStep = event.key.startsWith("Arrow");
       const next = places[event.key];
       choose(lines[isStep ? (next + lines.length) % lines.length : Math.max(0, Math.min(lines.length - 1, next))]);
+    } else if (event.key === "Escape") {
+      // Otherwise the first Escape would only clear the field.
+      event.preventDefault();
+      dialog.close();
     } else if (event.key === "Enter") {
       event.preventDefault();
       chosen()?.click();
