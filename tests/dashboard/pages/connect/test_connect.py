@@ -34,6 +34,12 @@ def test_without_a_space_there_is_one_to_create(owner_client: Client, team: Team
     assert 'data-fill="space">first-space' in response.content.decode()
 
 
+def test_pinned_records_count_too(owner_client: Client, space: Space) -> None:
+    factories.make_record(space)
+    factories.make_record(space, pinned=True)
+    assert "2 in Support notes so far" in owner_client.get(URL).content.decode()
+
+
 def test_a_new_key_is_filled_in_once(owner_client: Client, team: Team, space: Space) -> None:
     response = owner_client.post(f"{URL}key", NEW, headers={**HTMX, "HX-Target": "connect"})
     html = response.content.decode()
