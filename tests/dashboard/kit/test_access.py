@@ -51,7 +51,10 @@ def test_a_team_of_others_cannot_be_chosen(team_id: str, owner_client: Client) -
 
 def test_login_names_what_is_wrong(owner: User) -> None:
     response = Client().post(reverse("login"), {"username": "olga", "password": "wrong"})
-    assert "Wrong username or password" in response.content.decode()
+    html = response.content.decode()
+    assert "Wrong username or password" in html
+    assert 'autocomplete="current-password" required autofocus>' in html
+    assert html.count("autofocus") == 1
 
 
 def test_login_leads_to_the_overview_and_logout_back(owner: User) -> None:
