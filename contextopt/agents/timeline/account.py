@@ -33,6 +33,10 @@ class Account:
     full_tokens: int = 0
 
     @property
+    def uncompared_tokens(self) -> int:
+        return self.sent_tokens - self.compared_tokens
+
+    @property
     def saved_tokens(self) -> int | None:
         """Tokens saved, negative if it cost more, or None if nothing was compared."""
         return self.full_tokens - self.compared_tokens if self.compared else None

@@ -153,21 +153,21 @@ def span_words(span: timedelta) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One phase's part of the bar of everything sent; `x` and `width` in percent."""
+    """A part of the bar of everything sent; `x` and `width` in percent."""
 
-    phase: HandoffPhase
-    sent_tokens: int
+    label: str
+    tokens: int
+    fill: str
     x: float
     width: float
-
-    @property
-    def fill(self) -> str:
-        return FILLS[self.phase]
 
 
 @dataclass(frozen=True, slots=True)
 class AccountBars:
-    """The two bars of an account on one scale: what would have been sent, and what was, by phase."""
+    """The two bars of an account on one scale: what would have been sent, and what was.
+
+    What was sent has a share for each phase, and one for what could not be compared.
+    """
 
     full: float
     shares: tuple[Share, ...]
@@ -175,11 +175,13 @@ class AccountBars:
 
 def draw_account(accounts: Mapping[HandoffPhase, Account], total: Account) -> AccountBars:
     scale = max(total.full_tokens, total.sent_tokens) or 1
+    parts = [(phase.label, account.compared_tokens, FILLS[phase]) for phase, account in accounts.items()]
+    parts.append(("Not compared", total.uncompared_tokens, "response"))
     shares: list[Share] = []
     x = 0.0
-    for phase, account in accounts.items():
-        width = round(100 * account.sent_tokens / scale, 2)
-        if account.sent_tokens:
-            shares.append(Share(phase, account.sent_tokens, round(x, 2), width))
+    for label, tokens, fill in parts:
+        width = round(100 * tokens / scale, 2)
+        if tokens:
+            shares.append(Share(label, tokens, fill, round(x, 2), width))
         x += width
     return AccountBars(round(100 * total.full_tokens / scale, 2), tuple(shares))

@@ -132,11 +132,17 @@ def account_text(found: Task, accounts: Mapping[HandoffPhase, Account], total: A
             saved_words(total),
         ]
     lines += [
-        f"{phase.label}: {whole(account.sent_tokens)} of {whole(account.full_tokens)}"
+        f"{phase.label}: {_compared_words(account)}"
         for phase, account in accounts.items()
         if account.assemblies
     ]
     return "\n".join(lines)
+
+
+def _compared_words(account: Account) -> str:
+    words = f"{whole(account.compared_tokens)} of {whole(account.full_tokens)}"
+    more = account.uncompared_tokens
+    return f"{words}, {whole(more)} more not compared" if more else words
 
 
 def saved_words(total: Account) -> str:

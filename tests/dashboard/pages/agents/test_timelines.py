@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.agents.timeline.account import read_account
+from contextopt.agents.timeline.account import read_account, read_phase_accounts
 from contextopt.models import Assembly, HandoffPhase, Task, Team
 from dashboard.pages.agents import timelines
 from dashboard.pages.agents.marks import span_words
@@ -37,7 +37,7 @@ def task(team: Team) -> Task:
 
 def test_the_account_and_the_events(owner_client: Client, task: Task) -> None:
     account, html = read_account(task), html_of(owner_client, task)
-    assert f'id="sent">{account.sent_tokens:,}<small> of {account.full_tokens:,} with full contexts' in html
+    assert f'id="sent">{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}<' in html
     assert f"{account.saved_tokens:,} tokens saved" in html
     assert f"{account.compared} of {account.assemblies} compared" in html
     assert kinds_in(html) == [
@@ -54,6 +54,23 @@ def test_the_account_and_the_events(owner_client: Client, task: Task) -> None:
         assert f'href="/assemblies/{assembly.pk}/"' in html
     assert 'id="phase-analysis"' in html
     assert 'id="phase-implementation"' not in html
+
+
+def test_what_was_not_compared_stands_apart(owner_client: Client, task: Task) -> None:
+    sent = Assembly.objects.select_related("payload").get(task=task, kind="phase", phase="planning")
+    more, payload = sent.tokens_after, sent.payload
+    sent.pk, sent.tokens_before, sent.created_at = None, None, task.created_at
+    sent.save(force_insert=True)
+    payload.assembly = sent
+    payload.save(force_insert=True)
+    account, html = read_account(task), html_of(owner_client, task)
+    assert account.uncompared_tokens == more
+    compared = f"{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}"
+    assert f'id="sent">{compared}; {more:,} more could not be compared' in html
+    analysis = read_phase_accounts(task)[HandoffPhase.ANALYSIS]
+    words = f'{analysis.compared_tokens:,} <span class="faint">of {analysis.full_tokens:,}'
+    assert f"{words} · +{more:,} not compared" in html
+    assert f"Not compared {more:,}</li>" in html
 
 
 def test_the_account_as_text(owner_client: Client, task: Task) -> None:
