@@ -312,7 +312,16 @@ function showPlace() {
   if (end > nav.clientWidth) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
+/* A refused form begins at its first wrong field, which may be far below the fold. */
+function showWrong() {
+  const wrong = document.querySelector(".field.wrong");
+  if (!wrong) return;
+  wrong.scrollIntoView({ block: "center" });
+  wrong.querySelector("input, textarea, select").focus({ preventScroll: true });
+}
+
 markTheme();
 showPlace();
 hideColumns();
+showWrong();
 for (const toast of document.querySelectorAll(".toast")) expire(toast);
