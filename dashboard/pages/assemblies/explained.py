@@ -47,7 +47,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The answer to what a person typed: an explanation, or records to choose from, or a problem."""
+    """The answer to what a person typed: an explanation, or records to choose from, or a problem.
+
+    `is_guess` says that the choices are only the closest records: none has that id or title.
+    """
 
     asked: str
     found: Explanation | None = None
@@ -55,6 +58,7 @@ class Explained:
     parts: tuple[Part, ...] = ()
     bar: tuple[Segment, ...] = ()
     choices: tuple[Record, ...] = ()
+    is_guess: bool = False
     problem: str = ""
 
 
@@ -64,20 +68,23 @@ def explain_named(assembly: Assembly, asked: str) -> Explained:
     if not asked:
         return Explained("")
     try:
-        choices = _choose(assembly, asked)
-        if len(choices) == 1:
+        choices, is_guess = _choose(assembly, asked)
+        if len(choices) == 1 and not is_guess:
             return _explain(assembly, choices[0], asked)
     except (Conflict, InvalidInput) as error:
         return Explained(asked, problem=str(error))
     problem = "" if choices else "No record of this space has this id, external id or title."
-    return Explained(asked, choices=choices, problem=problem)
+    return Explained(asked, choices=choices, is_guess=is_guess, problem=problem)
 
 
-def _choose(assembly: Assembly, asked: str) -> tuple[Record, ...]:
-    """Return the record that is named exactly, or else the best matches by title."""
+def _choose(assembly: Assembly, asked: str) -> tuple[tuple[Record, ...], bool]:
+    """Return the record that is named exactly, or else the best matches by title.
+
+    If there are none, return the closest records and true.
+    """
     records = Record.objects.filter(space__team=assembly.team_id).select_related("space")
     try:
-        return (find_expected(assembly, asked, records, field="record"),)
+        return (find_expected(assembly, asked, records, field="record"),), False
     except (NotFound, InvalidInput):
         pass
     ids = list(dict.fromkeys([*_in_ledger(assembly, asked), *_by_search(assembly, asked)]))[:CHOICES]
@@ -86,7 +93,8 @@ def _choose(assembly: Assembly, asked: str) -> tuple[Record, ...]:
     words = asked.casefold()
     exact = [one for one in choices if words in (one.title.casefold(), one.external_id.casefold())]
     titled = [one for one in choices if words in one.title.casefold()]
-    return tuple(exact or titled or choices)
+    named = exact or titled
+    return tuple(named or choices), not named
 
 
 def _in_ledger(assembly: Assembly, asked: str) -> Iterator[int]:

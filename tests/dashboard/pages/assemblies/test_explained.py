@@ -53,6 +53,13 @@ def test_a_record_outside_the_window_is_found_by_search(partial: Callable[..., s
     assert html.count('class="passed"') == 2
 
 
+def test_words_that_no_record_has_get_the_closest(partial: Callable[..., str], made: int) -> None:
+    html = explain(partial, made, "an old note")
+    assert "No record has this ID or title. Closest:" in html
+    assert "Several records match" not in html
+    assert '<p class="answer">' not in html
+
+
 def test_several_matches_are_offered(partial: Callable[..., str], made: int) -> None:
     html = explain(partial, made, "note")
     assert "Several records match. Choose one:" in html
