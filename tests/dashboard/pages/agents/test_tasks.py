@@ -48,6 +48,16 @@ def place(task: Task) -> str:
     return f"{URL}{task.pk}/"
 
 
+def test_a_board_says_where_the_task_ended(owner_client: Client, task: Task, board: str) -> None:
+    html = html_of(owner_client, board)
+    assert 'aria-current="step"' in html
+    assert html.count(">not started<") == 2
+    Task.objects.filter(pk=task.pk).update(state="failed")
+    html = html_of(owner_client, board)
+    assert 'aria-current="step"' not in html
+    assert (html.count(">ended here<"), html.count(">not reached<")) == (1, 2)
+
+
 # The list
 
 
