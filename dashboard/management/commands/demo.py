@@ -19,7 +19,7 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
         if options["action"] == "load":
-            self.stderr.write("Loading the demo. This takes a few seconds.")
+            self.stderr.write("Loading the demo. This can take a minute or two.")
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
             done, verb = remove_demo(team, actor=ACTOR), "removed"
