@@ -43,6 +43,8 @@ def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None
     response = owner_client.post(f"{URL}keys", {"name": "ci", "scope": "write"}, headers=headers)
     html = response.content.decode()
     assert "<html" not in html and 'id="keys"' in html
+    # The guided start goes on.
+    assert 'id="start" aria-label="Getting started" hx-swap-oob="true"' in html
     secret = html.split('<pre id="secret">')[1].split("<")[0]
     assert response.headers["Cache-Control"] == "no-store"
     assert secret not in str(dict(owner_client.session)) + str(owner_client.cookies)
