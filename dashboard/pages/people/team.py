@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.models import ApiKey, Invitation, Role, Space
+from contextopt.models import ApiKey, Invitation, Role, Space, Team
 from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
@@ -158,12 +158,22 @@ def demo_remove(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:overview")
 
 
-def _invitations(request: TeamRequest) -> dict[str, Any]:
-    """Return the invitations and their form, if the visitor is an admin."""
+def _for_admins(request: TeamRequest) -> dict[str, Any]:
+    """Return the invitations, their form, and the admin who cannot be removed, if the visitor is an admin."""
     if not request.membership.allows(Role.ADMIN):
         return {}
     rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
-    return {"invitation_form": InvitationForm(auto_id=InvitationForm.ids), "invitations": rows}
+    return {
+        "invitation_form": InvitationForm(auto_id=InvitationForm.ids),
+        "invitations": rows,
+        "sole_admin": _find_sole_admin(request.team),
+    }
+
+
+def _find_sole_admin(team: Team) -> int | None:
+    """Return the id of the membership without which the team would have no admin."""
+    admins = team.memberships.filter(role=Role.ADMIN, user__is_active=True).values_list("pk", flat=True)[:2]
+    return admins[0] if len(admins) == 1 else None
 
 
 def render_settings(
@@ -185,7 +195,7 @@ def render_settings(
         .order_by("revoked_at", "-created_at")[:ROWS_SHOWN],
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
         "roles": Role.choices,
-        **_invitations(request),
+        **_for_admins(request),
         "time_zones": sorted(available_timezones()),
         "embedding": embedding_status(),
         "first_space": SimpleLazyObject(lambda: Space.objects.of(team).order_by("id").first()),

@@ -122,7 +122,9 @@ def test_the_last_admin_stays(owner_client: Client, owner: User, team: Team) -> 
         assert "A team needs an admin" in response.content.decode()
     own.refresh_from_db()
     assert own.role == Role.ADMIN
+    assert f'data-open="remove-{own.pk}"' not in owner_client.get(URL).content.decode()
     factories.make_user("second", team, Role.ADMIN)
+    assert "Leave the team?" in owner_client.get(URL).content.decode()
     owner_client.post(f"{URL}members/{own.pk}/remove")
     assert not owner.memberships.exists()
 
