@@ -190,12 +190,15 @@ def _start_loading(name: str) -> _Loading:
         return _loadings[name]
 
 
+def known_encodings() -> list[str]:
+    """Return the names that `get_tokenizer` knows. The data of some is not on every machine."""
+    return [*sorted(set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())), "heuristic"]
+
+
 def _constructor(name: str) -> Callable[[], dict[str, Any]]:
     # Not tiktoken.get_encoding: it holds one lock for all encodings while it waits for the network.
-    known = set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())
+    known = known_encodings()
     constructors = tiktoken.registry.ENCODING_CONSTRUCTORS
     if name not in known or constructors is None:
-        raise UnknownEncoding(
-            name, f"{name!r:.80} is unknown; known are {', '.join(sorted(known))}, heuristic"
-        )
+        raise UnknownEncoding(name, f"{name!r:.80} is unknown; known are {', '.join(known)}")
     return constructors.get(_OFFLINE.get(name, name)) or constructors[name]

@@ -40,6 +40,12 @@ class Effects:
     rows: Sequence[Effect]
 
     @property
+    def refused(self) -> list[str]:
+        """The reasons, each once, why the draft can assemble none of them; empty if it can."""
+        reasons = list(dict.fromkeys(row.refused for row in self.rows))
+        return reasons if all(reasons) else []
+
+    @property
     def tokens_before(self) -> int:
         return sum(row.tokens_before for row in self.rows if not row.refused)
 

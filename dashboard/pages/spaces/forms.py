@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
+from contextopt.engine.text.tokens import known_encodings
 from contextopt.models import ContextConfig, Record, Space
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
@@ -139,7 +140,7 @@ class ConfigForm(InputForm):
         label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=200_000,
         help_text="A longer record shows its best passages. Leave blank for a quarter of the context.",
     )  # fmt: skip
-    encoding = forms.CharField(max_length=64)
+    encoding = forms.ChoiceField(choices=[(name, name) for name in known_encodings()])
     budget_mode = forms.ChoiceField(
         label="Budget",
         choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES],

@@ -40,6 +40,12 @@ def test_saving_publishes_the_next_version(editor_client: Client, space: Space) 
     assert f'action="{URL}1/activate"' in html.partition('id="toasts"')[2]
 
 
+def test_the_encoding_is_one_of_those_known(editor_client: Client, space: Space) -> None:
+    html = editor_client.get(URL).content.decode()
+    assert '<option value="cl100k_base" selected>cl100k_base</option>' in html
+    assert '<option value="heuristic">heuristic</option>' in html
+
+
 def test_saving_what_is_already_so_publishes_nothing(editor_client: Client, space: Space) -> None:
     html = editor_client.post(URL, fields_of(space), follow=True).content.decode()
     assert "Nothing was changed" in html

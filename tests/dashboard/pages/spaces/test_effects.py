@@ -62,9 +62,14 @@ def test_the_page_shows_both(owner_client: Client, filled: Space) -> None:
 
 
 def test_a_draft_that_cannot_assemble_says_so(owner_client: Client, filled: Space) -> None:
-    factories.make_assembly(filled, stage=4, system_tokens=2_500)
+    for query in ("one", "two"):
+        factories.make_assembly(filled, stage=5, query=query, system_tokens=2_500)
     html = effect_of(owner_client, filled, total_tokens=1_500)
-    assert 'class="bad"' in html
+    assert html.count('class="problem"') == 1
+    assert "<table" not in html
+    factories.make_assembly(filled, stage=4, system_tokens=0, history_tokens=0)
+    html = effect_of(owner_client, filled, total_tokens=1_500)
+    assert html.count('class="bad"') == 2
 
 
 def test_a_wrong_field_is_corrected_first(owner_client: Client, filled: Space) -> None:
