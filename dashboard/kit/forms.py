@@ -38,6 +38,12 @@ class NotesField(forms.CharField):
         return bool(self.to_python(data) != (initial or ""))
 
 
+class PickedMomentField(forms.DateTimeField):
+    """A date and time in the team's time zone, picked in the browser."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S")
+
+
 class ObjectField(forms.CharField):
     """A JSON object."""
 

@@ -8,8 +8,7 @@ from django import forms
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import NAME_MAX
 from contextopt.models import Record, Space, Team
-from dashboard.kit.filters import MomentField
-from dashboard.kit.forms import InputForm, ListField, NotesField
+from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField
 from dashboard.pages.spaces.forms import UploadForm
 from memory.feedback.models import ANSWER_MAX
 from memory.models import Question
@@ -59,8 +58,8 @@ class QuestionForm(InputForm):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="A record then counts only if the context shows at least half of the answer’s words in it.",
     )
-    as_of = MomentField(
-        required=False, max_length=40, label="As of", help_text="Ask as of this time. Leave blank for now."
+    as_of = PickedMomentField(
+        required=False, label="As of", help_text="Leave blank to ask as of the current time."
     )
     expected = ListField(
         label="External IDs",
@@ -81,7 +80,7 @@ class QuestionForm(InputForm):
         return {
             "query": question.text,
             "answer": question.answer,
-            "as_of": question.as_of.isoformat() if question.as_of else "",
+            "as_of": question.as_of,
             "ticked": list(question.records.values_list("pk", flat=True)),
         }
 

@@ -158,7 +158,7 @@ def _initial(proposal: Proposal) -> dict[str, Any]:
     return {
         "query": proposal.text,
         "answer": proposal.answer,
-        "as_of": proposal.assembly.as_of.isoformat(),
+        "as_of": proposal.assembly.as_of,
         "ticked": proposal.record_ids,
     }
 

@@ -11,7 +11,7 @@ from contextopt.models import ContextConfig, Record, Space
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
-from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
+from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField, PickedMomentField
 
 UPLOAD_MAX_BYTES = 5 * 2**20
 # The API and the forms use this value for a setting without a limit.
@@ -40,11 +40,7 @@ class SpaceEditForm(InputForm):
 class RecordFields(InputForm):
     title = forms.CharField(widget=forms.TextInput(attrs={"maxlength": TITLE_MAX}))
     type = forms.CharField(initial="note")
-    date = forms.DateTimeField(
-        required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S"),
-        help_text="Leave blank for now.",
-    )
+    date = PickedMomentField(required=False, help_text="Leave blank to use the current time.")
     tags = ListField(required=False, help_text="Comma-separated.")
     notes = NotesField(required=False, strip=False, max_length=NOTES_MAX)
     pinned = forms.BooleanField(required=False, help_text="Always considered first, regardless of date.")

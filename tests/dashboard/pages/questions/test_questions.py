@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -131,6 +132,16 @@ def test_adds_a_question_by_hand_with_found_records(owner_client, questions, tal
     assert (question.text, list(question.records.all())) == ("How does Ben get around?", [talk[5]])
     owner_client.post(f"/questions/question/{question.pk}/delete")
     assert not Question.objects.filter(pk=question.pk).exists()
+
+
+def test_the_time_of_a_question_is_picked_and_kept(owner_client, questions, talk) -> None:
+    question = questions.questions.order_by("id").first()
+    url = f"/questions/question/{question.pk}/"
+    assert 'type="datetime-local" name="as_of" value="2026-05-08T13:56:00"' in html_of(owner_client, url)
+    data = {"query": question.text, "record_ids": [talk[0].pk], "as_of": "2026-05-09T08:30:00"}
+    owner_client.post(url, data)
+    question.refresh_from_db()
+    assert question.as_of == datetime(2026, 5, 9, 8, 30, tzinfo=UTC)
 
 
 def test_a_record_of_another_space_is_refused(owner_client, questions, other_team) -> None:
