@@ -21,7 +21,11 @@ ALL = "all"
 class SpaceForm(InputForm):
     input_type = SpaceIn
     name = forms.CharField(widget=forms.TextInput(attrs={"data-names": "id_slug"}))
-    slug = forms.CharField(help_text="Letters, digits, - and _. Identifies the space in the API.")
+    slug = forms.SlugField(
+        max_length=64,
+        help_text="Letters, digits, - and _. Identifies the space in the API.",
+        error_messages={"invalid": "Use letters, digits, - and _."},
+    )
     description = forms.CharField(required=False)
     categories = ListField(required=False, help_text="Comma-separated.")
 

@@ -71,7 +71,7 @@ def test_ask(owner_client: Client, space: Space) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"text": " "}, "must not be blank"),
+        ({"text": " "}, "Must not be blank"),
         ({"text": "word " * 15_000}, "tokens"),
         ({"space": "nowhere"}, "Select a valid choice"),
         ({"stage": "9"}, "Select a valid choice"),

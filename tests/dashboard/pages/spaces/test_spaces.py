@@ -74,6 +74,11 @@ def test_a_space_that_cannot_be_names_the_field(
     assert Space.objects.count() == 1
 
 
+def test_a_wrong_slug_is_told_what_it_may_have(owner_client: Client, team: Team) -> None:
+    html = owner_client.post("/spaces/new", {"name": "A", "slug": "bad slug!"}).content.decode()
+    assert '<p class="problem">Use letters, digits, - and _.</p>' in html
+
+
 # One space
 
 
