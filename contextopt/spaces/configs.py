@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.dispatch import Signal
+from django.utils import timezone
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.engine.text.errors import UnknownEncoding
@@ -156,7 +157,7 @@ class ContextConfig(models.Model):
     budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed", db_default="fixed")
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = ContextConfigQuerySet.as_manager()
 
@@ -241,7 +242,7 @@ def publish_settings(
 ) -> ContextConfig:
     """Publish the next version and log how it differs from the one before.
 
-    `at` dates the entry of an example.
+    `at` dates the version and the entry of an example.
 
     Raises:
         ValidationError: no assembly could work with a setting.
@@ -256,7 +257,9 @@ def publish_settings(
         if is_checked and {**_carried(space), **settings} != proposed:
             raise Conflict("Other settings were published in the meantime. Try again.")
         before = space.configs.active().first()
-        config = ContextConfig.objects.publish(space=space, created_by=created_by, note=note, **settings)
+        config = ContextConfig.objects.publish(
+            space=space, created_by=created_by, note=note, created_at=at or timezone.now(), **settings
+        )
         _note(space, created_by, "config.published", before, config, at)
     return config
 

@@ -1,6 +1,9 @@
 """Creates, changes and deletes spaces. A new space gets a first version of its settings."""
 
+from datetime import datetime
+
 from django.db import transaction
+from django.utils import timezone
 
 from contextopt.errors import Conflict
 from contextopt.locks import hold_team, retry_deadlocks
@@ -21,8 +24,12 @@ def find_space(team_id: int, slug: str) -> Space:
     return find_one(Space.objects.with_counts().filter(team_id=team_id, slug=slug), f"space {slug!r}")
 
 
-def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False) -> Space:
+def create_space(
+    *, team: Team, data: SpaceIn, actor: str, is_demo: bool = False, at: datetime | None = None
+) -> Space:
     """Add a space with the first version of its settings.
+
+    `at` dates the version and the log's entry of an example.
 
     Raises:
         Conflict: the team has a space with this slug.
@@ -40,8 +47,10 @@ def create_space(*, team: Team, data: SpaceIn, actor: str, is_demo: bool = False
         )
         if not is_new:
             raise Conflict(f"a space with the slug {data.slug!r} already exists")
-        ContextConfig.objects.publish(space=space, created_by=actor, note="defaults")
-        note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug)
+        ContextConfig.objects.publish(
+            space=space, created_by=actor, note="defaults", created_at=at or timezone.now()
+        )
+        note_event(team_id=team.pk, actor=actor, action="space.created", subject=data.slug, at=at)
     return space
 
 

@@ -135,7 +135,8 @@ def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, act
     data = SpaceIn(
         slug=story.slug, name=story.name, description=story.description, categories=list(story.categories)
     )
-    space = create_space(team=team, data=data, actor=actor, is_demo=True)
+    begun = now - timedelta(days=RECORD_DAYS)
+    space = create_space(team=team, data=data, actor=actor, is_demo=True, at=begun)
     rows = [_dated_row(story, number, rng, now) for number in range(1, RECORD_DAYS * story.records_a_day + 1)]
     rows += [_pinned_row(story, index, now) for index in range(len(story.pinned))]
     results = upsert_records(space=space, rows=rows, actor=actor)

@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import Conflict
-from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Task, Team
+from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space, Task, Team
 from contextopt.spaces.inputs import RecordIn
 from dashboard.demo import STORIES, load_demo, remove_demo
 from dashboard.demo.stories import GAP, tell
@@ -68,6 +68,15 @@ def test_assemblies_were_really_made_and_hold(demo: Team) -> None:
     assert set(assemblies.values_list("config__version", flat=True)) == {1, 2}
     for payload in AssemblyPayload.objects.select_related("assembly"):
         assert verify_assembly(payload) == []
+
+
+def test_settings_are_as_old_as_their_use(demo: Team) -> None:
+    for space in Space.objects.filter(team=demo):
+        first, second = space.configs.filter(is_draft=False).order_by("version")
+        published = AuditEvent.objects.get(action="config.published", subject=f"{space.slug} v2")
+        assert second.created_at == published.at
+        used = Assembly.objects.filter(config=first).earliest("created_at")
+        assert first.created_at < used.created_at < second.created_at
 
 
 def test_loading_twice_changes_nothing(demo: Team) -> None:
