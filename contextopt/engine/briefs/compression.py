@@ -24,6 +24,8 @@ NOTHING_SAID = "nothing_said"
 NAMES_ONLY = "names_only"
 """The brief mentions names from the finding, but none of its statements."""
 OVER_BUDGET = "over_budget"
+NO_STATEMENT = "no_statement"
+"""Nothing in the finding reads as a statement by itself, however large the budget."""
 
 MANY_CRITICAL = "many_critical"
 CRITICAL_OVER_BUDGET = "critical_over_budget"
@@ -100,9 +102,13 @@ def compress(
     critical = [finding for finding in ordered if finding.id in critical_ids]
     reasons = dict(_left_out(ordered, critical_ids, settings))
     drafts = [draft(each) for each in ordered if each.id not in critical_ids and each.id not in reasons]
-    brief, kept = _write_brief(drafts, limits, tokenizer)
+    brief, kept, offered = _write_brief(drafts, limits, tokenizer)
     said = {each.finding_id for each in kept}
-    reasons |= {each.finding.id: _why_unsaid(each, brief) for each in drafts if each.finding.id not in said}
+    reasons |= {
+        each.finding.id: _why_unsaid(each, brief, is_offered=each.finding.id in offered)
+        for each in drafts
+        if each.finding.id not in said
+    }
     critical_tokens, tokens_before = _total(critical, tokenizer), _total(ordered, tokenizer)
     return Compression(
         phase=phase,
@@ -186,8 +192,10 @@ def _is_rejected_alternative(finding: Finding) -> bool:
 
 def _write_brief(
     drafts: Sequence[Draft], limits: PhaseBrief, tokenizer: Tokenizer
-) -> tuple[str, tuple[Kept, ...]]:
-    """Return the brief within its budget, counted on its exact text, and its statements."""
+) -> tuple[str, tuple[Kept, ...], frozenset[str]]:
+    """Return the brief within its budget, counted on its exact text, its statements, and the findings that
+    more room would have let in.
+    """
     priorities = {name: rank for rank, name in enumerate(limits.priorities)}
     drafts = sorted(
         drafts,
@@ -208,7 +216,7 @@ def _write_brief(
         selection = selector.selection()
         brief, kept = _render(selection, drafts)
         if tokenizer.count(brief) <= limits.budget_tokens:
-            return brief, kept
+            return brief, kept, frozenset(drafts[number].finding.id for number in selector.offered)
         selector.shrink()
 
 
@@ -247,11 +255,13 @@ def _list(names: Sequence[str]) -> str:
     return " ".join(sorted(names))
 
 
-def _why_unsaid(each: Draft, brief: str) -> str:
+def _why_unsaid(each: Draft, brief: str, *, is_offered: bool) -> str:
     if not each.has_something_to_say:
         return NOTHING_SAID
     mentions = brief.rpartition(MENTIONS)[2].split() if MENTIONS in brief else []
-    return NAMES_ONLY if any(has_word(name, each.text) for name in mentions) else OVER_BUDGET
+    if any(has_word(name, each.text) for name in mentions):
+        return NAMES_ONLY
+    return OVER_BUDGET if is_offered else NO_STATEMENT
 
 
 def _warnings(

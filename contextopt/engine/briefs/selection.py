@@ -175,15 +175,22 @@ class Selector:
         )
 
     def _terse_choices(self, number: int) -> Iterator[Choice]:
-        """Yield the texts of a draft that makes no statement."""
+        """Yield the texts of a draft that makes no statement. With a head, such as an open decision, even a
+        bare one tells.
+        """
         draft = self.drafts[number]
-        if draft.head or self._telling(number):
+        if (draft.head and draft.stands_alone) or self._telling(number):
             return
         for place, body in enumerate(draft.bodies):
             statement = self.statements[number, place]
             is_bare = not statement.is_named and (body.text.endswith(_FINAL) or not statement.words)
-            if not is_bare and not is_unfinished(body.text):
-                yield from self._choice(number, body.needs)
+            if (draft.head or not is_bare) and not is_unfinished(body.text):
+                yield from self._choice(number, body.needs | draft.head_needs)
+
+    @property
+    def offered(self) -> frozenset[int]:
+        """The drafts of which something may be chosen, if there is room."""
+        return frozenset(choice.draft for choice in (*self.choices, *self.terse))
 
     def _choice(self, number: int, needs: frozenset[int]) -> Iterator[Choice]:
         draft = self.drafts[number]

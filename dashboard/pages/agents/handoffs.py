@@ -250,7 +250,7 @@ def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
         yield Alert(
             "Too many critical findings", f"{keys}. Does each of them have to be handed on word for word?"
         )
-    lost = [item["id"] for item in compression.discarded if item["reason"] == "over_budget"]
+    lost = [item["id"] for item in compression.discarded if item["reason"] in {"over_budget", "no_statement"}]
     if lost:
         yield Alert(
             "Information lost",

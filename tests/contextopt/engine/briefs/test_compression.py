@@ -24,6 +24,17 @@ def reasons(compression: Compression) -> dict[str, str]:
     return {each.id: each.reason for each in compression.discarded}
 
 
+def test_an_open_question_is_told_and_one_without_a_statement_named() -> None:
+    asked = make_finding(category="open_questions", content={"description": "Which cache?"}, decision="open")
+    told = compressed(asked)
+    assert (told.brief, told.discarded) == ("open_questions:\ndecision: open — Which cache?", ())
+    bare = make_finding(category="open_questions", content={"description": "Which cache?"})
+    assert reasons(compressed(bare)) == {"F-001": "no_statement"}
+    risk = "The importer reads each column of every table again, which takes all night and blocks the backup."
+    long = make_finding(content={"risk": risk})
+    assert reasons(compressed(long, budget=20)) == {"F-001": "over_budget"}
+
+
 class TestTheExample:
     """16 findings of about 7,000 tokens become a brief of at most 450 tokens, and four are critical."""
 
