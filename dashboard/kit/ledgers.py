@@ -21,7 +21,8 @@ WEIGHTS = (
 class LedgerRow:
     """A candidate and its outcome; `line` is the id of its line in the text, if it has one.
 
-    `shared` holds the words that an answer probably took from it.
+    `sum` holds the parts of its score that are not zero. `shared` holds the words that an answer probably
+    took from it.
     """
 
     rank: int
@@ -137,6 +138,7 @@ def _row(
             f"{_part_name(name)}: {decimals(value)} of 10 × weight {decimals(weights[name])} = "
             f"{decimals(value * weights[name])}"
             for name, value in parts.items()
+            if value * weights[name]
         ),
     )
 
