@@ -8,9 +8,10 @@ from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q, QuerySet, Sum
+from django.utils.text import Truncator
 
 from contextopt.agents.models import COMPARED_TOKENS
-from contextopt.engine.agents.plans import read_plan, summarise_plan
+from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.models import Action, Attempt, AttemptState, Task
 from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
 from dashboard.kit.charts.tiles import Change, Tile
@@ -168,7 +169,7 @@ class AttemptRow:
     cause: str
     bar: Bar | None
     wait_left: int
-    plan: str
+    plan: tuple[str, ...]
     files: tuple[FileRow, ...]
     error_chars: int
 
@@ -183,7 +184,7 @@ class AttemptRow:
 
 
 def attempt_rows(attempts: Iterable[Attempt], now: datetime) -> list[AttemptRow]:
-    """Return rows for attempts that were loaded with `error_chars`, the length of their whole error."""
+    """Return rows for attempts that were loaded with `error_chars`, the length of their stripped error."""
     return [_attempt_row(attempt, now) for attempt in attempts]
 
 
@@ -195,10 +196,19 @@ def _attempt_row(attempt: Any, now: datetime) -> AttemptRow:
         cause=cause_words(attempt.root_cause),
         bar=saving_bar(before=attempt.full_tokens, after=attempt.delta_tokens) if attempt.is_sent else None,
         wait_left=max(0, ceil(left)),
-        plan=summarise_plan(read_plan(attempt.plan)),
+        plan=_plan_steps(attempt.plan),
         files=tuple(_file_row(file) for file in attempt.retry_context["changed_files"]),
         error_chars=attempt.error_chars,
     )
+
+
+def _plan_steps(value: object) -> tuple[str, ...]:
+    """Return the titles of a plan's steps, or the lines of a text without a list."""
+    plan = read_plan(value)
+    steps = summarise_plan(plan).splitlines()
+    if isinstance(plan, str) and len(steps) == 1:
+        steps = Truncator(plan).chars(PLAN_SUMMARY_CHARS).splitlines()
+    return tuple(step for step in steps if step.strip())
 
 
 def _file_row(file: Mapping[str, Any]) -> FileRow:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import F, Func, QuerySet, TextField, Value
 from django.db.models.functions import Length
 from django.http import HttpResponse
 from django.utils import timezone
@@ -23,6 +23,8 @@ from dashboard.pages.agents.filters import TasksForm
 
 SUMMARY_DAYS = 30
 ATTEMPTS_SHOWN = 20
+# An error that lost only the whitespace around it is not cut.
+STRIPPED_ERROR = Func(F("error"), Value(" \r\n"), function="btrim", output_field=TextField())
 
 
 @require_GET
@@ -70,7 +72,7 @@ def _number(text: str) -> int:
 
 def _attempts(task: Task, until: int) -> list[Attempt]:
     """Return the latest attempts up to a number, in order, without the full text of their errors."""
-    found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length("error"))
+    found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length(STRIPPED_ERROR))
     if until:
         found = found.filter(number__lte=until)
     return list(reversed(found.order_by("-number")[:ATTEMPTS_SHOWN]))

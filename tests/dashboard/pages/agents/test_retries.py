@@ -156,6 +156,16 @@ def test_a_task_that_has_not_failed_says_how_to_post_an_attempt(owner_client: Cl
     assert f"/api/v1/tasks/{task.pk}/attempts" in html
 
 
+def test_a_plan_is_a_list_and_an_error_without_its_last_line_break_is_not_cut(
+    owner_client: Client, task: Task
+) -> None:
+    error, files = "E   assert 7 == 8\n", {"cart.py": BEFORE}
+    factories.make_attempt(task, files=files, error=error, plan="Write a test\nRound once\n")
+    html = page_of(owner_client, task)
+    assert "<li>Write a test</li><li>Round once</li>" in html
+    assert "cut to" not in html
+
+
 def test_an_attempt_shows_delta_diagnosis_error_and_files(owner_client: Client, task: Task) -> None:
     error = "noise\n" * 400 + "E   AssertionError: <7> == 8\n"
     files = {"cart.py": BEFORE.replace("line 7\n", "line <seven>\n"), "new.py": "a = 1\n"}
@@ -164,7 +174,7 @@ def test_an_attempt_shows_delta_diagnosis_error_and_files(owner_client: Client, 
     assert "Retry with the changes" in html
     assert "Off by one" in html
     assert "Count from 0" in html
-    assert f"of {len(error):,} characters" in html
+    assert f"of {len(error.strip()):,} characters" in html
     assert "&lt;7&gt; == 8" in html
     assert '<span class="gone">-line 7\n</span>' in html
     assert '<span class="added">+line &lt;seven&gt;\n</span>' in html
