@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
+from dashboard.kit.charts.plots import ACCENT, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Bucket
 from dashboard.pages.answers.figures import VoteSeries
 from memory.feedback.trends import VoteFigures
 
 FEW_VOTES = 5
+DISLIKED = "var(--bad)"
 
 type VoteLink = Callable[[Bucket], str]
 
@@ -71,7 +72,7 @@ def votes_figure(data: VoteData) -> Plot:
         bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
         for name, colour, values in (
             ("up", SAVED, [point.up if point.votes else None for point in rows]),
-            ("down", COSTLY, [-point.down if point.votes else None for point in rows]),
+            ("down", DISLIKED, [-point.down if point.votes else None for point in rows]),
         )
     ]
     figure = lay_out(data.series.period, bars, "~s", ",.0f")

@@ -27,6 +27,7 @@ from dashboard.pages.answers.figures import (
     config_rows,
     named_rows,
     read_series,
+    reason_rows,
     record_rows,
     stage_rows,
 )
@@ -116,7 +117,7 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "tiles": build_vote_tiles(series.total, before.total),
         "panels": [_panel(chart, data) for chart in VOTE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
-        "groups": _groups(wanted, links, form.space_names),
+        "groups": _groups(wanted, links, form.space_names, series.total.down),
         "records": record_rows(read_record_trends(wanted), links, form.space_names),
         "votes_url": links.to(),
     }
@@ -126,15 +127,10 @@ def feedback(request: TeamRequest) -> HttpResponse:
     return response
 
 
-def _groups(wanted: VoteFilter, links: Links, names: dict[str, str]) -> list[dict[str, Any]]:
+def _groups(wanted: VoteFilter, links: Links, names: dict[str, str], downvotes: int) -> list[dict[str, Any]]:
     """Return the tables of groups, each with its heading."""
     return [
         {"slug": "stage", "title": "By stage", "rows": stage_rows(read_vote_groups(wanted, "stage"), links)},
-        {
-            "slug": "config",
-            "title": "By config",
-            "rows": config_rows(read_vote_groups(wanted, "config"), links, names),
-        },
         {
             "slug": "phase",
             "title": "By phase",
@@ -142,8 +138,14 @@ def _groups(wanted: VoteFilter, links: Links, names: dict[str, str]) -> list[dic
         },
         {
             "slug": "reason",
-            "title": "By reason",
-            "rows": named_rows(read_vote_groups(wanted, "reason"), links, "reason"),
+            "title": "Downvotes by reason",
+            "rows": reason_rows(read_vote_groups(wanted, "reason"), links, downvotes),
+            "is_of_downvotes": True,
+        },
+        {
+            "slug": "config",
+            "title": "By config",
+            "rows": config_rows(read_vote_groups(wanted, "config"), links, names),
         },
     ]
 

@@ -185,13 +185,22 @@ def _settings_address(group: Group) -> str:
 
 
 def named_rows(groups: Iterable[Group], links: Links, field: str) -> list[GroupRow]:
-    """Return rows of groups that are named by their own key: phases, reasons."""
+    """Return rows of groups that are named by their own key."""
     return [
         GroupRow(
             group.key, "", group.figures, _bar(group.figures), links.to(rating="down", **{field: group.key})
         )
         for group in groups
     ]  # fmt: skip
+
+
+def reason_rows(groups: Iterable[Group], links: Links, downvotes: int) -> list[GroupRow]:
+    """Return the reasons of downvotes, and a row for the downvotes without one."""
+    rows = named_rows((group for group in groups if group.figures.down), links, "reason")
+    unreasoned = VoteFigures(down=downvotes - sum(row.figures.down for row in rows))
+    if unreasoned.down:
+        rows.append(GroupRow("no reason given", "", unreasoned, _bar(unreasoned), url=""))
+    return rows
 
 
 def record_rows(found: Iterable[RecordTrend], links: Links, names: Mapping[str, str]) -> list[GroupRow]:

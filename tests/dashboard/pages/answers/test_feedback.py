@@ -54,6 +54,14 @@ def test_tiles_groups_and_records(owner_client: Client, judged: Assembly) -> Non
     assert "rating=down" in html
 
 
+def test_downvotes_are_listed_by_reason(owner_client: Client, judged: Assembly, team: Team) -> None:
+    opinion = OpinionIn(rating="down")
+    give_feedback(team=team, subject=SubjectIn(assembly_id=judged.pk), opinion=opinion, rater="rater:4")
+    html = html_of(owner_client)
+    assert '<th scope="row">outdated</th><td class="n">3</td>' in html
+    assert '<th scope="row">no reason given</th><td class="n">1</td>' in html
+
+
 def test_filters(owner_client: Client, judged: Assembly, space: Space, team: Team) -> None:
     other = factories.make_assembly(factories.make_space(team, "other"), stage=2)
     vote(team, "up", assembly_id=other.id)
