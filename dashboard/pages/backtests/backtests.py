@@ -39,9 +39,10 @@ SPACES_OFFERED = 500
 CHARTED = 200
 ROWS_SHOWN = 50
 REPLAYED = Q(tokens_after__isnull=False)
+CHANGED = REPLAYED & (~Q(tokens_after=F("tokens_before")) | ~Q(added=[]) | ~Q(removed=[]))
 # The rows of each tab, by its name in the query string.
 TABS = {
-    "": ("Changed most", REPLAYED),
+    "": ("Changed most", CHANGED),
     "lost": ("Lost evidence", ~Q(lost=[])),
     "gained": ("Gained evidence", ~Q(gained=[])),
     "more": ("More tokens", Q(tokens_after__gt=F("tokens_before"))),

@@ -21,7 +21,7 @@ def tokens_figure(pairs: Sequence[TokenPair]) -> Plot:
     names, links = [pair.name for pair in pairs], [pair.link for pair in pairs]
     before = bar(
         name="as logged", x=names, y=[pair.before for pair in pairs], customdata=links,
-        marker={"color": MUTED, "opacity": 0.35}, width=0.9,
+        marker={"color": MUTED, "opacity": 0.6}, width=0.9,
         hovertemplate="assembly %{x}: %{y:,} as logged<extra></extra>",
     )  # fmt: skip
     colours = [COSTLY if pair.after > pair.before else ACCENT for pair in pairs]
@@ -32,8 +32,8 @@ def tokens_figure(pairs: Sequence[TokenPair]) -> Plot:
     )  # fmt: skip
     plot = Plot([before, after], bare_layout(MUTED))
     plot.update_layout(
-        margin={"l": 52, "r": 16, "t": 10, "b": 36}, showlegend=False, barmode="overlay", hovermode="x"
+        margin={"l": 52, "r": 16, "t": 10, "b": 48}, showlegend=False, barmode="overlay", hovermode="x"
     )
-    plot.update_xaxes(type="category", nticks=8, tickangle=0)
+    plot.update_xaxes(type="category", nticks=8, tickangle=0, title={"text": "assembly", "standoff": 8})
     plot.update_yaxes(rangemode="tozero", tickformat="~s")
     return plot

@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -16,7 +17,7 @@ from memory.backtests.backtests import complete, start_backtest
 from memory.backtests.costs import costs_of
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
-from memory.models import Backtest, QuestionSet
+from memory.models import Backtest, BacktestRow, QuestionSet
 from memory.questions.sets import set_minimum
 from tests.dashboard.conftest import HTMX
 from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
@@ -116,6 +117,13 @@ def test_tabs_show_their_rows(owner_client, space, asked, talk) -> None:
     html = html_of(owner_client, f"/backtests/{skipped.pk}/?show=skipped")
     assert "No context could be replayed" in html
     assert html.count("been purged since") == 4
+
+
+def test_what_changed_most_leaves_out_what_did_not_change(owner_client, space, asked) -> None:
+    found = run(space, make_draft(space, context_tokens=30))
+    assert "Compare" in html_of(owner_client, f"/backtests/{found.pk}/")
+    BacktestRow.objects.update(tokens_after=F("tokens_before"), added=[], removed=[])
+    assert "Compare" not in html_of(owner_client, f"/backtests/{found.pk}/")
 
 
 def test_a_running_backtest_polls_and_ends(owner_client, space, talk, draft) -> None:
