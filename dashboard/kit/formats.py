@@ -62,11 +62,11 @@ def tenths(value: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Return US dollars: with cents only below ten dollars, and two digits of less than a cent."""
+    """Return US dollars: with cents only below ten dollars, and two digits of less than ten cents."""
     if dollars is None:
         return NONE
     sign = MINUS if dollars < 0 else ""
-    if 0 < abs(dollars) < 0.01:
+    if 0 < abs(dollars) < 0.1:
         return f"{sign}${Decimal(f'{abs(dollars):.1e}'):f}"
     return f"{sign}${abs(dollars):,.{2 if abs(dollars) < 10 else 0}f}"
 
