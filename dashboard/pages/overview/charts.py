@@ -23,7 +23,9 @@ from dashboard.kit.charts.plots import (
     lay_out,
     plain,
     scatter,
+    spread_labels,
     stacked,
+    texts_at,
     wall_clock,
 )
 from dashboard.kit.formats import decimals, milliseconds, money, percent, tenths, whole
@@ -129,19 +131,35 @@ def ratio_figure(data: ChartData) -> Plot:
 
 def time_figure(data: ChartData) -> Plot:
     """Draw percentiles of the assembly time; p95 is the one to watch."""
-    p50, p95 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p95_ms)
-    p99 = data.values(lambda f: f.p99_ms)
-    close = LABEL_HEIGHT * max((value for value in p99 if value is not None), default=0.0)
-    above = "top right" if _last(p99) - _last(p95) < close else "middle right"
-    below = "bottom right" if _last(p95) - _last(p50) < close else "middle right"
+    p50, p99 = data.values(lambda f: f.p50_ms), data.values(lambda f: f.p99_ms)
     traces = [
-        _line(data, "p50", p50, "solid", below),
+        _line(data, "p50", p50, "solid", "middle right"),
         *_measured(data, "p95", lambda f: f.p95_ms),
-        _line(data, "p99", p99, "dot", above),
+        _line(data, "p99", p99, "dot", "middle right"),
     ]
+    for trace in traces:
+        del trace["text"]
     figure = lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
     figure.update_yaxes(ticksuffix=" ms")
+    figure.update_layout(annotations=_percentile_names(data))
     return figure
+
+
+def _percentile_names(data: ChartData) -> list[Json]:
+    """Write the names of the percentiles at their last points, moved upwards where they would overlap."""
+    known = [
+        (moment, (f.p50_ms, f.p95_ms, f.p99_ms))
+        for moment, f in zip(data.moments, data.series.points, strict=True)
+        if f.p50_ms is not None and f.p95_ms is not None and f.p99_ms is not None
+    ]
+    if not known:
+        return []
+    top = max(p99 for _, (_, _, p99) in known) or 1.0
+    last, values = known[-1]
+    heights = spread_labels([value / top for value in values])
+    names = texts_at(last, [height * top for height in heights], ("p50", "p95", "p99"))
+    names[1]["font"]["color"] = ACCENT
+    return names
 
 
 def truncation_figure(data: ChartData) -> Plot:

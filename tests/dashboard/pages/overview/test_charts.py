@@ -68,10 +68,19 @@ def test_a_bucket_that_is_not_over_is_a_dotted_line_with_a_hollow_end() -> None:
 
 def test_the_last_measured_point_has_the_name_of_its_line() -> None:
     data = data_of([SOME, SOME, SOME, Figures(), Figures()])
-    figure = CHARTS["time"].build(data).to_plotly_json()
+    figure = CHARTS["ratio"].build(data).to_plotly_json()
     texts = {trace["name"]: list(trace["text"]) for trace in figure["data"]}
-    assert texts["p95"] == ["", "", " p95", ""]
-    assert texts["p95 so far"] == ["", ""]
+    assert texts["ratio"] == ["", "", " ratio", ""]
+    assert texts["ratio so far"] == ["", ""]
+
+
+def test_names_of_percentiles_move_apart_upwards() -> None:
+    near = SOME._replace(p50_ms=100.0, p95_ms=110.0, p99_ms=120.0)
+    points = [SOME._replace(p50_ms=50.0, p95_ms=200.0, p99_ms=800.0), near, Figures()]
+    names = CHARTS["time"].build(data_of(points)).layout["annotations"]
+    assert [name["text"] for name in names] == ["p50", "p95", "p99"]
+    assert [name["y"] for name in names] == pytest.approx([100.0, 172.0, 244.0])
+    assert {name["x"] for name in names} == {data_of(points).moments[1]}
 
 
 def test_an_area_is_not_drawn_over_gaps() -> None:
@@ -167,7 +176,7 @@ def test_few_votes_are_pooled_with_those_before_until_there_are_enough() -> None
 
 
 def marked(*marks: Mark) -> dict[str, object]:
-    return draw_chart(CHARTS["time"], replace(data_of([SOME] * 10), marks=marks)).to_plotly_json()["layout"]
+    return draw_chart(CHARTS["ratio"], replace(data_of([SOME] * 10), marks=marks)).to_plotly_json()["layout"]
 
 
 def at(day: int, label: str) -> Mark:
