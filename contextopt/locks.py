@@ -2,9 +2,9 @@
 
 Every advisory lock of the product is named in `Lock` and taken through a function of this module.
 
-Deleting a team or a space deletes everything it owns, and locks the owner's row first. Whoever locks owned
-rows, to write more, holds the owner's row before. So the two never deadlock. Keys of rows never change, so
-rows are locked with `no_key`: writers that only refer to a row don't wait for the row's own writer.
+Deleting a team or a space deletes everything it owns, and locks the owner's row first. A writer that locks
+owned rows holds the owner's row before, so the two never deadlock. Keys of rows never change, so rows are
+locked with `no_key`: writers that only refer to a row don't wait for the row's own writer.
 """
 
 import random

@@ -2,8 +2,10 @@
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from config.settings import BASE_DIR
 
 PACKAGES = ("config", "contextopt", "memory", "dashboard")
 # Inverted or clipped openings that made readers stop.
-STILTED = re.compile(r"^(?:What|Of|Whoever|So (?:many|much)) ")
+_OPENINGS = r"(?:What|Of|Whoever|So (?:many|much))"
+STILTED = re.compile(rf"^{_OPENINGS} ")
+MAY_BE_STILTED = re.compile(rf"\b{_OPENINGS}\s")
 
 
 @cache
@@ -74,30 +78,74 @@ def test_dropped_term_does_not_come_back(term: str) -> None:
     assert [place for place, text in visible_texts() if pattern.search(text)] == []
 
 
-def test_no_docstring_begins_with_a_stilted_word() -> None:
-    modules = [*python_files()]
-    for name in ("tests", "benchmarks"):
-        modules += (BASE_DIR / name).rglob("*.py")
-    stilted = [
-        f"{path.relative_to(BASE_DIR)}:{node.lineno}"
-        for path in (
-            *python_files(),
-            *(BASE_DIR / "tests").rglob("*.py"),
-            *(BASE_DIR / "benchmarks").rglob("*.py"),
-        )
-        for node in docstrings(ast.parse(path.read_text()))
-        if STILTED.match(str(node.value).strip())
+def comments(source: str) -> Iterator[str]:
+    """Yield each comment, with lines that stand below each other joined."""
+    block, last = "", 0
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if token.start[0] != last + 1:
+            yield block
+            block = ""
+        block, last = f"{block} {token.string.lstrip('# ')}".strip(), token.start[0]
+    yield block
+
+
+def prose(path: Path) -> Iterator[str]:
+    """Yield the texts for readers in a file: docstrings and comments, or Markdown without its code."""
+    source = path.read_text()
+    if not MAY_BE_STILTED.search(source):
+        return
+    if path.suffix == ".md":
+        yield re.sub(r"^```.*?^```$", "", source, flags=re.DOTALL | re.MULTILINE)
+        return
+    yield from (str(node.value) for node in docstrings(ast.parse(source)))
+    yield from comments(source)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Split paragraphs, list items and table cells into sentences without their markup."""
+    for block in re.split(r"\n\s*\n|\n\s*(?=[-*#|]|\d+\. )|\|", text):
+        for sentence in re.split(r"(?<=[.!?:]) ", " ".join(block.split())):
+            yield sentence.lstrip("-*#>_ ")
+
+
+def prose_files() -> Iterator[Path]:
+    yield from BASE_DIR.glob("*.md")
+    for name in (*PACKAGES, "benchmarks", "clients", "docs", "tests"):
+        for path in (BASE_DIR / name).rglob("*"):
+            if path.suffix in {".md", ".py"} and "migrations" not in path.parts:
+                yield path
+
+
+def is_stilted(sentence: str) -> bool:
+    """Questions end with a question mark, and headings with nothing. "What if" is the name of a page."""
+    return bool(STILTED.match(sentence)) and sentence.endswith(".") and not sentence.startswith("What if")
+
+
+def test_a_stilted_sentence_is_told_from_a_question_and_a_heading() -> None:
+    text = "# What is\n\nIt fits. Of the\nrest none. What?\n- **What if** shows it.\n- **What fits** goes."
+    assert [*filter(is_stilted, sentences(text))] == ["Of the rest none.", "What fits** goes."]
+
+
+def test_no_sentence_in_code_or_docs_begins_with_a_stilted_word() -> None:
+    found = [
+        (str(path.relative_to(BASE_DIR)), sentence)
+        for path in prose_files()
+        for text in prose(path)
+        for sentence in sentences(text)
     ]
-    assert stilted == []
+    assert len(found) > 1_000
+    assert [each for each in found if is_stilted(each[1])] == []
 
 
 def test_no_visible_sentence_begins_with_a_stilted_word() -> None:
     """A heading such as "What was sent" is one phrase; a sentence that begins so is inverted."""
-    sentences = [
+    found = [
         (place, sentence.strip())
         for place, text in visible_texts()
         for sentence in re.split(r"(?<=[.!?]) |>|<|\n", text)
         if sentence.strip().endswith(".")
     ]
-    assert len(sentences) > 500
-    assert [each for each in sentences if STILTED.match(each[1])] == []
+    assert len(found) > 500
+    assert [each for each in found if STILTED.match(each[1])] == []

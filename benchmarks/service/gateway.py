@@ -60,7 +60,7 @@ class Gateway:
     space: Space
 
     def memory_mb(self) -> float:
-        """Return the memory of its processes. What they share by forking counts once."""
+        """Return the memory of its processes. Pages that they share by forking count once."""
         processes = [self.process, *self.process.children(recursive=True)]
         return float(sum(each.memory_full_info().pss for each in processes)) / 2**20
 

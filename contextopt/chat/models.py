@@ -125,7 +125,7 @@ class Message(models.Model):
     tries = models.PositiveIntegerField(default=0)
     next_try_at = models.DateTimeField(null=True)
     error = models.CharField(max_length=ERROR_MAX, blank=True)
-    # What has arrived of an answer while it is being sent. It is empty in every other state.
+    # The part of an answer that has arrived while it is being sent. Empty in every other state.
     partial_text = models.TextField(blank=True, default="", db_default="")
     model = models.CharField(max_length=MODEL_MAX, blank=True)
     prompt_tokens = models.PositiveIntegerField(null=True, help_text="counted by the endpoint")

@@ -1,7 +1,7 @@
 """Processes that decide on contexts, so that the loop which passes chunks on never waits for Python code.
 
-A thread would share the interpreter with the loop. What a process decided stays in its memory until it is
-told to log it.
+A thread would share the interpreter with the loop. A process keeps its decisions in memory until it is told
+to log them.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """Writes what passed to the log, after the answer and in the background.
 
-The queue is bounded. What does not fit, or is refused for good, is counted and the count is stored, so that
-nothing is lost in silence. The database's outages are waited out.
+The queue is bounded. Entries that don't fit, or are refused for good, are counted and the count is stored, so
+that nothing is lost silently. The log waits until the database is back after an outage.
 """
 
 import asyncio

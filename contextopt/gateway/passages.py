@@ -33,7 +33,7 @@ from contextopt.gateway.traces import exchange_of
 from contextopt.locks import hold_space, unless_deleted
 from contextopt.telemetry.spans import OpenExchange, Parent, end_exchange
 
-# Usage stands at an answer's beginning or end. What is between is not held for longer answers.
+# Usage stands at an answer's beginning or end. A long answer's middle is not kept.
 HEAD_BYTES = 2**20
 TAIL_BYTES = 2**18
 

@@ -179,7 +179,7 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
 
 
 def look_up_meaning(leads: Leads, query: Query, *, limit: int, passing: float | None = None) -> Leads:
-    """Find the best `limit` by the meaning of another form of the question. What was found by words stays."""
+    """Find the best `limit` by the meaning of another form of the question. Matches by words stay."""
     with planned_anew():
         passing = _passing(leads.target, leads.terms) if passing is None else passing
         return replace(leads, query=query, cosines=dict(_nearest(leads.target, query, limit, passing)))

@@ -169,6 +169,6 @@ def list_rows(request: ApiRequest, backtest_id: Path[Id], page: Query[PageQuery]
 @router.post("/backtests/{backtest_id}/cancel", auth=WRITE, response=BacktestOut, summary="Cancel a backtest")
 @in_own_backtests
 def cancel(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
-    """Stops a running backtest. What was computed stays."""
+    """Stops a running backtest. Rows already computed stay."""
     backtest = cancel_backtest(backtest=find_backtest(request.auth.team, backtest_id))
     return reply(_json_of(backtest))

@@ -110,8 +110,8 @@ def build_agent_context(request: ApiRequest, data: AgentStepIn) -> HttpResponse:
     attempt are sent in every phase, and a strategy hint before planning. The budget is the smaller of the
     requested one and the phase's.
 
-    A new `task` is stored. A `failure` is recorded as an attempt. What is sent whole is remembered, so that
-    the next retry is sent only changes.
+    A new `task` is stored. A `failure` is recorded as an attempt. A context sent in full is remembered, so
+    that the next retry is sent only changes.
     """
     result = build_step(team=request.auth.team, data=data, actor=actor(request)).to_json()
     return _answer(result)

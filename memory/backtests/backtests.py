@@ -25,10 +25,10 @@ from memory.backtests.models import Backtest, BacktestRow, BacktestState
 BACKTEST = "memory.tasks.backtest"
 # The contexts stored together. A process that dies computes at most these again.
 BATCH = 10
-# A page waits so long for a short backtest.
+# How long a page waits for a short backtest.
 AT_ONCE_SECONDS = 2.0
 WAIT_SECONDS = 0.2
-# Of one space, at the same time.
+# Per space, at the same time.
 RUNNING_MAX = 3
 # Older backtests of a space are deleted.
 KEPT = 20

@@ -32,9 +32,9 @@ from memory.questions.models import (
 )
 
 EVALUATE = "memory.tasks.evaluate"
-# So many questions are stored together. A process that dies asks these few again.
+# The questions stored together. A process that dies asks at most these again.
 BATCH = 10
-# A page waits so long for a small set.
+# How long a page waits for a small set.
 AT_ONCE_SECONDS = 2.0
 WAIT_SECONDS = 0.2
 TOLERANCE = 1e-9

@@ -35,7 +35,7 @@ class Origin(models.TextChoices):
 
 
 class ItemState(models.TextChoices):
-    """The state of an item. It is withdrawn if its thumbs down were taken back before anybody judged it."""
+    """The state of an item. It is withdrawn if its downvotes were taken back before anyone judged it."""
 
     OPEN = "open", "Waiting"
     DONE = "done", "Done"

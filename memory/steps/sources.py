@@ -60,7 +60,7 @@ class _Fields:
 
 
 def gather(asked: Asked) -> Gathered:
-    """Look up what the phase keeps. What it does not keep is not looked for.
+    """Look up what the phase keeps, and nothing else.
 
     Raises:
         NotFound: the team has no such space.

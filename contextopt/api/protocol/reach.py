@@ -1,8 +1,8 @@
 """Keeps a key that is limited to some spaces to them.
 
 An endpoint is closed to such a key unless it is marked with `within_spaces`, so a new one is closed until
-somebody has thought about it. What a marked endpoint is asked for is checked here, by the names of its
-parameters; a list filters its rows by `in_reach`.
+someone has thought about it. Requests to a marked endpoint are checked here, by the names of its parameters;
+a list filters its rows by `in_reach`.
 """
 
 from collections.abc import Callable, Iterator, Mapping

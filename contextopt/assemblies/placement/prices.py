@@ -31,7 +31,7 @@ class ListPrice:
     cache_write: Decimal | None
 
     def to_shares(self) -> CachePrices:
-        """Return the prices as shares of the input price. What enters the cache costs at least as much."""
+        """Return the prices as shares of the input price. Writing to the cache costs at least that price."""
         if not self.input or self.cached_read is None:
             return UNKNOWN
         write = self.input if self.cache_write is None else self.cache_write

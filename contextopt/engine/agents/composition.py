@@ -1,7 +1,7 @@
 """Composes the one text of a step: what its phase keeps, within one budget, with a ledger of each section.
 
 The changes since a failed attempt, the strategy hint and the repository's standing documents go in first,
-whatever the phase keeps. The phase's fields share what is left. What one of them does not use goes to the
+whatever the phase keeps. The phase's fields share the rest. Tokens that one field does not use go to the
 others, the most important first.
 """
 

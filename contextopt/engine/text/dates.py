@@ -166,7 +166,7 @@ def _days_ago(count: int) -> _Read:
     return lambda _found, today: around(today, "day", count)
 
 
-# The more specific come first. What one has read, the next cannot.
+# The more specific come first: text that one pattern has read is hidden from the next.
 _PATTERNS: tuple[tuple[regex.Pattern[str], _Read], ...] = tuple(
     (regex.compile(pattern), read)
     for pattern, read in (

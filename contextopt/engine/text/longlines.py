@@ -70,7 +70,7 @@ def _shared(one: str, other: str) -> int:
 def _cut(line: str, start: int, end: int, width: int) -> str:
     """Return the line's sign and at most `width` characters in all, with `start` to `end` visible.
 
-    Of a longer stretch, the beginning is shown.
+    A longer stretch is shown from its beginning.
     """
     sign, body = line[0], line[1:].removesuffix("\n")
     room = width - _MARKS

@@ -64,7 +64,7 @@ def liked_figure(data: VoteData) -> Plot:
 
 
 def votes_figure(data: VoteData) -> Plot:
-    """Draw thumbs up above zero, thumbs down below."""
+    """Draw upvotes above zero, downvotes below."""
     x, rows = wall_clock(data.series.period), data.series.points
     last = 0.5 if data.series.period.is_incomplete else 1.0
     opacity = [*([1.0] * (len(rows) - 1)), last]

@@ -198,7 +198,7 @@ _SERIES = (
      ORDER BY kind, stage
 """
 )
-# Of the period before, the page shows the total, two lines, and each kind's saving.
+# The page shows the total, two lines and each kind's saving of the previous period.
 _EARLIER = (
     _FOUND.format(told="kind,", histograms="", groups="bucket, kind", rows="{rows}")
     + f"""

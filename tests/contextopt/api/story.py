@@ -127,7 +127,7 @@ def shortened(value: Any) -> Any:
 
 
 def tell(story: Story, team: Team) -> None:
-    """Play every chapter in order. What one creates, later ones use; deletions come last."""
+    """Play every chapter in order. Later ones use what earlier ones create; deletions come last."""
     chapters: tuple[Callable[[Story], None], ...] = (
         tell_of_records, tell_of_contexts, tell_of_conversations, tell_of_phases, tell_of_retries,
         tell_of_findings, tell_of_repositories, tell_of_lessons, tell_of_memories, tell_of_steps,
