@@ -118,7 +118,7 @@ class Emptiness:
         records = "the only record" if count == 1 else f"any of the {count:,} records"
         message = (
             f"The context budget of {allocation.context:,} tokens is too small for {records}: the best "
-            f"one needs {best:,} tokens, besides {own:,} for the space's name and description."
+            f"one needs {best:,} tokens, plus {own:,} for the space's name and description."
         )
         return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
 

@@ -73,12 +73,12 @@ def _next_step(team: Team) -> Step | None:
         return Step(3, "Ask a question", words, space, "Open the space")
     if not has_key:
         return Step(
-            4, "Create an API key", "Your own application asks with it for contexts.", connect, "Connect"
+            4, "Create an API key", "Your application uses it to request contexts.", connect, "Connect"
         )
     return Step(
         5,
         "Send the first request",
-        "Copy it there. The page notices when it arrives.",
+        "Copy the snippet and run it. This page updates when the request arrives.",
         connect,
         "Connect",
     )

@@ -121,25 +121,24 @@ def _missing(now: Figures) -> str:
 
 
 def _reasons(now: Figures) -> tuple[str, ...]:
-    """Explain in three sentences, with the period's own figures, why fewer tokens can cost more."""
+    """Explain in a few sentences, with the period's own figures, why fewer tokens can cost more."""
     first = (
-        "A provider charges little for the beginning that a prompt shares with the conversation's last one, "
-        "so a context that changes in front of a conversation makes everything after it new."
+        "Providers charge less for the beginning that a prompt shares with the conversation's previous one. "
+        "If the context before a conversation changes, everything after it is charged in full."
     )
     if now.dollars is None or not now.dollars_anew:
-        return first, _without_prices(now), "Until then nobody knows what fewer tokens save."
+        return first, _without_prices(now), "Until then, the dollars that fewer tokens save are unknown."
     cheaper = 1 - now.dollars / now.dollars_anew
     if abs(cheaper) < NOTABLE:
-        second = f"Here the prompts cost {money(now.dollars)}, as much as if each had begun anew."
+        second = f"These prompts cost {money(now.dollars)}, as much as without a cache."
         return first, second, "Nothing is read from the cache so far, so fewer tokens cost less."
     second = (
-        f"Here {percent(now.cached_rate)} of the tokens come from the cache, and the prompts cost "
-        f"{money(now.dollars)} instead of the {money(now.dollars_anew)} that they would cost if each began "
-        "anew."
+        f"{percent(now.cached_rate)} of the tokens come from the cache, so these prompts cost "
+        f"{money(now.dollars)} instead of {money(now.dollars_anew)}."
     )
     third = (
-        f"Prompts that begin anew would have to be {percent(cheaper)} shorter to cost as little: any that "
-        "save less than that send fewer tokens and cost more."
+        f"A change that loses the cache must make prompts {percent(cheaper)} shorter to cost as little. "
+        "If it saves less, it sends fewer tokens and costs more."
     )
     return first, second, third
 
@@ -148,4 +147,4 @@ def _without_prices(now: Figures) -> str:
     if not now.prompts:
         return "Name the conversation in your requests to see how much of your prompts repeats."
     share = percent(now.shared_rate)
-    return f"Here {share} of the prompts repeats the last one; set prices to see what that saves."
+    return f"{share} of each prompt repeats the previous one. Set prices to see the saving in dollars."

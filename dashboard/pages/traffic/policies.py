@@ -37,7 +37,10 @@ class PolicyForm(InputForm):
     )
     insert_percent = forms.IntegerField(
         label="Share of conversations (%)",
-        help_text="In insert mode. The other conversations are audited, and a conversation stays as it is.",
+        help_text=(
+            "Insert mode only. Other conversations are only audited. "
+            "A conversation keeps its mode as long as these settings stay the same."
+        ),
         widget=forms.NumberInput(attrs={"min": 0, "max": 100}),
     )
     placement = forms.ChoiceField(

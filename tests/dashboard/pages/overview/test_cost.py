@@ -121,8 +121,8 @@ def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Sp
     assert "75 <small>%</small>" in tile_of(html, "shared")
     assert "no endpoint reported any" in tile_of(html, "cached")
     assert "1 of 1 contexts have a price." in html
-    assert "the prompts cost $13 instead of the $40" in html
-    assert "would have to be 68 % shorter" in html
+    assert "these prompts cost $13 instead of $40" in html
+    assert "must make prompts 68 % shorter" in html
 
 
 def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> None:
