@@ -64,8 +64,14 @@ def _compare(question_set: QuestionSet, evaluation: Evaluation) -> str:
         return ""
     active = question_set.space.configs.active().get()
     before = last_evaluation(question_set, settings_key(settings_of(active)))
-    beside = f" The active config has {before.recall:.3f}." if before and before.recall is not None else ""
+    known = before.recall if before else None
+    beside = "" if known is None else f" The active config has {_percent(known)}."
+    recall = _percent(evaluation.recall or 0.0)
     return (
-        f"Recall on the question set {question_set.name!r} would be {evaluation.recall:.3f} over "
-        f"{evaluation.questions:,} questions, below its minimum of {minimum:.3f}.{beside}"
+        f"Recall on the question set {question_set.name!r} would be {recall} over "
+        f"{evaluation.questions:,} questions, below its minimum of {_percent(minimum)}.{beside}"
     )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")

@@ -47,13 +47,13 @@ def test_from_a_downvote_to_published_settings(
     check_accessibility(page)
     add_by_hand(page)
     page.get_by_role("button", name="Evaluate config v1").click()
-    expect(page.locator("#evaluation")).to_contain_text("Recall1.000")
+    expect(page.locator("#evaluation")).to_contain_text("Recall100.0 %")
     expect(page.get_by_role("cell", name="found", exact=True)).to_have_count(2)
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     take(page, "set")
 
-    page.get_by_label("Minimum recall").fill("0.9")
+    page.get_by_label("Minimum recall (%)").fill("90")
     page.get_by_role("button", name="Save minimum").click()
     expect(page.get_by_text("Minimum saved.")).to_be_visible()
     assert QuestionSet.objects.get().min_recall == 0.9

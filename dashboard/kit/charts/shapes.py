@@ -68,7 +68,7 @@ def saving_bar(*, before: int, after: int) -> Bar:
 # The colour and label of each part of a score, in the order of the bars.
 PARTS = {
     "recency": ("context", "Recency"),
-    "frequency": ("history", "Views"),
+    "frequency": ("history", "Frequency"),
     "semantic": ("system", "Meaning"),
     "lexical": ("phase-6", "Words"),
     "neighbour": ("neighbour", "Neighbours"),

@@ -53,9 +53,9 @@ class WhatIfForm(InputForm):
         label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES]
     )
     window_days = forms.ChoiceField(label="Date window")
-    question_window_days = _limit("Date window (days)", 1, 3_650)
+    question_window_days = _limit("Date window with a question (days)", 1, 3_650)
     max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)
-    question_max_records = _limit("Record limit", 1, 1_000)
+    question_max_records = _limit("Record limit with a question", 1, 1_000)
     question_record_tokens = _limit("Record size (tokens)", MIN_RECORD_TOKENS, TOKENS_MAX)
     semantic_weight = _weight("Meaning weight")
     lexical_weight = _weight("Words weight")
@@ -63,7 +63,7 @@ class WhatIfForm(InputForm):
     date_weight = _weight("Date weight")
     who_weight = _weight("Person weight")
     recency_weight = _weight("Recency weight")
-    frequency_weight = _weight("Views weight")
+    frequency_weight = _weight("Frequency weight")
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
 
     def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:

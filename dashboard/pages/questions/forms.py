@@ -39,13 +39,21 @@ class RenameForm(InputForm):
 class MinimumForm(InputForm):
     input_type = MinimumIn
     min_recall = forms.FloatField(
-        label="Minimum recall",
+        label="Minimum recall (%)",
         required=False,
         min_value=0,
-        max_value=1,
+        max_value=100,
         widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text="0 to 1. Settings of this space that miss it are not published. Leave blank for none.",
+        help_text="Settings of this space that miss it are not published. Leave blank for none.",
     )
+
+    @classmethod
+    def initial_of(cls, share: float | None) -> dict[str, Any]:
+        return {"min_recall": None if share is None else round(share * 100, 4)}
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        share = cleaned["min_recall"]
+        return {"min_recall": None if share is None else share / 100}
 
 
 class QuestionForm(InputForm):

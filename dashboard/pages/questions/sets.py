@@ -139,7 +139,7 @@ def _render_set(
         "page": page,
         "rows": _rows(page.rows, shown),
         "rename_form": rename_form or RenameForm(initial={"name": found.name}),
-        "minimum_form": minimum_form or MinimumForm(initial={"min_recall": found.min_recall}),
+        "minimum_form": minimum_form or MinimumForm(initial=MinimumForm.initial_of(found.min_recall)),
         "is_below": shown is not None
         and found.min_recall is not None
         and (shown.recall or 0) < found.min_recall,

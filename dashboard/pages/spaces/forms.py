@@ -96,7 +96,9 @@ class ConfigForm(InputForm):
         coerce=lambda value: value if value == ALL else int(value),
         widget=forms.RadioSelect,
     )
-    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)
+    max_records = forms.IntegerField(
+        label="Record limit", min_value=1, max_value=1_000, help_text="Without a question."
+    )
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     system_tokens = forms.IntegerField(label="System", min_value=0, max_value=200_000)
@@ -133,8 +135,8 @@ class ConfigForm(InputForm):
         label="Person", min_value=0, max_value=10, decimal_places=3,
         help_text="For records by the one person that the question names.",
     )  # fmt: skip
-    question_window_days = _limit("Question window (days)", 3_650)
-    question_max_records = _limit("Question record limit", 1_000)
+    question_window_days = _limit("Date window with a question (days)", 3_650)
+    question_max_records = _limit("Record limit with a question", 1_000)
     question_notes_chars = _limit("Notes limit (characters)", 100_000)
     question_record_tokens = forms.IntegerField(
         label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=200_000,

@@ -33,9 +33,9 @@ def test_settings_below_the_minimum_are_refused_with_numbers(space, questions) -
         publish(space)
     message = str(refused.value)
     assert "'Small talk'" in message
-    assert "over 4 questions, below its minimum of 0.900" in message
+    assert "over 4 questions, below its minimum of 90.0 %" in message
     evaluation = Evaluation.objects.get()
-    assert f"{evaluation.recall:.3f}" in message
+    assert f"{evaluation.recall * 100:.1f} %" in message
     assert space.configs.active().get().version == 1
     assert not AuditEvent.objects.filter(action="config.published").exists()
 
@@ -43,7 +43,7 @@ def test_settings_below_the_minimum_are_refused_with_numbers(space, questions) -
 def test_the_refusal_names_the_recall_of_the_active_config(space, questions) -> None:
     set_minimum(question_set=questions, min_recall=0.9, actor="test")
     assert publish(space, ConfigIn(question_max_records=6)).version == 2
-    with pytest.raises(BelowMinimum, match=r"The active config has 1\.000\."):
+    with pytest.raises(BelowMinimum, match=r"The active config has 100\.0 %\."):
         publish(space)
 
 

@@ -76,7 +76,7 @@ def test_another_setting_shows_what_enters_and_leaves(owner_client: Client, made
     assert html.count('<span class="tag drop">out</span>') == 6
     assert "over the record limit" in html
     assert html.count('class="gone"') == 6
-    assert "exact" in html
+    assert "from the logged candidates" in html
 
 
 def test_a_wider_window_looks_records_up(owner_client: Client, made: int) -> None:

@@ -64,7 +64,7 @@ def test_lists_sets_with_their_last_recall(owner_client, questions, team) -> Non
     assert "not yet" in html_of(owner_client, "/questions/")
     request_and_begin(question_set=questions, data=EvaluationIn(), actor="test")
     html = html_of(owner_client, "/questions/")
-    assert "1.000" in html
+    assert "100.0 %" in html
     assert "Elsewhere" in html
     assert "Elsewhere" not in html_of(owner_client, "/questions/?space=support")
 
@@ -155,7 +155,7 @@ def test_a_record_of_another_space_is_refused(owner_client, questions, other_tea
 def test_evaluates_and_shows_each_question(owner_client, questions) -> None:
     shown = owner_client.post(url_of(questions, "evaluate"), headers={**HTMX, "HX-Target": "evaluation"})
     answer = shown.content.decode()
-    assert "<dd>1.000</dd>" in answer
+    assert "<dd>100.0 %</dd>" in answer
     # The table follows the run.
     rows = answer.partition('id="questions"')[2]
     assert 'hx-swap-oob="true"' in rows
@@ -185,9 +185,9 @@ def test_imports_a_file_and_reports_rejected_lines(owner_client, questions) -> N
 
 
 def test_a_minimum_is_the_admins(owner_client, editor_client, questions) -> None:
-    assert editor_client.post(url_of(questions, "minimum"), {"min_recall": "0.9"}).status_code == 403
-    assert owner_client.post(url_of(questions, "minimum"), {"min_recall": "2"}).status_code == 422
-    owner_client.post(url_of(questions, "minimum"), {"min_recall": "0.9"})
+    assert editor_client.post(url_of(questions, "minimum"), {"min_recall": "90"}).status_code == 403
+    assert owner_client.post(url_of(questions, "minimum"), {"min_recall": "200"}).status_code == 422
+    owner_client.post(url_of(questions, "minimum"), {"min_recall": "90"})
     questions.refresh_from_db()
     assert questions.min_recall == 0.9
     assert editor_client.post(url_of(questions, "delete")).status_code == 403
@@ -205,7 +205,7 @@ def test_publishing_below_the_minimum_is_refused_on_the_page(owner_client, quest
     assert "below the minimum" in proof
     refused = owner_client.post("/spaces/support/settings/", form)
     assert refused.status_code == 422
-    assert "below its minimum of 0.900" in refused.content.decode()
+    assert "below its minimum of 90.0 %" in refused.content.decode()
     assert space.configs.count() == 1
     fine = owner_client.post("/spaces/support/settings/", settings_form(space) | {"max_records": "19"})
     assert fine.status_code == 302
