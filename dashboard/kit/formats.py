@@ -25,6 +25,29 @@ def reason_words(reason: str) -> str:
     return REASONS.get(reason, reason.replace("_", " "))
 
 
+def actor_words(actor: str) -> str:
+    """Return the name of whoever made a change; keys are marked as keys."""
+    kind, _, name = actor.partition(":")
+    if not name:
+        return actor
+    return f"key {name}" if kind == "key" else name
+
+
+_ACTIONS = {
+    "config.drafted": "Draft config saved",
+    "questions.created": "Question set created",
+    "questions.deleted": "Question set deleted",
+    "questions.minimum": "Minimum recall changed",
+    "questions.renamed": "Question set renamed",
+    "review.rules": "Review rules changed",
+}
+
+
+def action_words(action: str) -> str:
+    """Return the action of a logged change as words."""
+    return _ACTIONS.get(action, action.replace(".", " ").replace("_", " ").capitalize())
+
+
 def code_words(code: str) -> str:
     """Return a warning's code as words."""
     return code.replace("_", " ")

@@ -54,7 +54,9 @@ class AuditForm(FilterForm):
         if not self.is_valid():
             return AuditEvent.objects.none()
         given = self.cleaned_data
-        found = list_events(team, action=given["about"], actor=given["actor"])
+        found = list_events(team, action=given["about"])
+        if name := given["actor"].strip():
+            found = found.filter(actor__in=[name, f"user:{name}", f"key:{name.removeprefix('key ')}"])
         bounds = {"at__gte": given["start"], "at__lt": given["end"]}
         return found.filter(**{name: value for name, value in bounds.items() if value})
 

@@ -8,10 +8,11 @@ from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.utils.text import Truncator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.errors import Conflict, FieldProblem
-from contextopt.models import Role
+from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
@@ -32,6 +33,7 @@ IMPORT_TEMPLATE = "dashboard/questions_import.html"
 SETS_SHOWN = 200
 EVALUATIONS_SHOWN = 20
 REJECTIONS_SHOWN = 200
+TITLE_SHOWN = 60
 
 
 @as_404()
@@ -91,12 +93,17 @@ class QuestionRow:
 
     question: Question
     result: QuestionResult | None
+    titles: Mapping[int, str]
 
     @property
     def misses(self) -> list[str]:
-        """Each missed record with the step that lost it."""
+        """The title of each missed record with the step that lost it."""
         missed = self.result.missed if self.result else []
-        return [f"{each['external_id'] or each['id']}: {_reason(each)}" for each in missed]
+        return [f"{self._title(each)}: {_reason(each)}" for each in missed]
+
+    def _title(self, outcome: Mapping[str, Any]) -> str:
+        title = Truncator(self.titles.get(outcome["id"], "")).chars(TITLE_SHOWN)
+        return title or outcome["external_id"] or str(outcome["id"])
 
 
 def _reason(outcome: Mapping[str, Any]) -> str:
@@ -163,7 +170,9 @@ def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
     if shown is not None:
         rows = EvaluatedQuestion.objects.filter(evaluation=shown, question__in=[q.pk for q in questions])
         results = {row.question_id: to_result(row) for row in rows.select_related("question")}
-    return [QuestionRow(question, results.get(question.pk)) for question in questions]
+    missed = [each["id"] for result in results.values() for each in result.missed]
+    titles = dict(Record.objects.live().filter(pk__in=missed or [0]).values_list("pk", "title"))
+    return [QuestionRow(question, results.get(question.pk), titles) for question in questions]
 
 
 @require_POST

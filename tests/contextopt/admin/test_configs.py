@@ -42,7 +42,7 @@ class TestConfig:
         make_talk(space)
         set_minimum(question_set=make_questions(space), min_recall=0.9, actor="test")
         refused = root.post(page(ContextConfig, "add"), self.form(space, question_notes_chars=10))
-        assert b"below its minimum of 0.900" in refused.content
+        assert b"below its minimum of 90.0 %" in refused.content
         assert space.configs.count() == 1
         root.post(page(ContextConfig, "add"), self.form(space, max_records=7))
         assert space.configs.count() == 2

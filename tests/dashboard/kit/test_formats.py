@@ -2,7 +2,15 @@
 
 import pytest
 
-from dashboard.kit.formats import approximate, decimals, fewer_words, percent, whole
+from dashboard.kit.formats import (
+    action_words,
+    actor_words,
+    approximate,
+    decimals,
+    fewer_words,
+    percent,
+    whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,3 +38,8 @@ def test_a_figure_of_a_histogram_claims_two_digits(value: float | None, words: s
 def test_nothing_is_never_less_than_nothing() -> None:
     assert (percent(-0.002), whole(-0.4), decimals(-0.004)) == ("0 %", "0", "0.00")
     assert percent(-0.02) == "\N{MINUS SIGN}2 %"
+
+
+def test_actors_and_actions_in_words() -> None:
+    assert [*map(actor_words, ("user:ann", "key:ci", "demo", ""))] == ["ann", "key ci", "demo", ""]
+    assert [*map(action_words, ("key.created", "config.drafted"))] == ["Key created", "Draft config saved"]

@@ -277,7 +277,7 @@ def test_the_inspector_shows_text_ledger_and_certificate(owner_client: Client, s
     assert "1 candidates; 1 outside the date window, 0 deleted" in html
     assert result.certificate.sha256 in html
     assert "verified now" in html
-    assert "recency 10.0 of 10, views 0.0 of 10" in html
+    assert "recency 10.0 of 10, frequency 0.0 of 10" in html
 
 
 def test_dropped_records_have_their_reason_in_words(owner_client: Client, space: Space) -> None:

@@ -164,7 +164,7 @@ def test_publishing_goes_through_the_guard(owner_client, space, asked, talk) -> 
     draft = make_draft(space, context_tokens=30)
     found = run(space, draft)
     html = owner_client.post(f"/backtests/{found.pk}/publish", follow=True).content.decode()
-    assert "below its minimum of 0.900" in html
+    assert "below its minimum of 90.0 %" in html
     assert space.configs.active().get().version == 1
 
 

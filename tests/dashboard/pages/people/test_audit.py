@@ -105,6 +105,8 @@ def test_the_page_and_its_filters(owner_client: Client, team: Team, other_team: 
     for query, shown in (
         ("about=key", "laptop"),
         ("actor=key:ci", "=cmd()"),
+        ("actor=key+ci", "=cmd()"),
+        ("actor=olga", "Key created"),
         ("end=2020-01-01", "No results for these filters"),
     ):
         html = owner_client.get(f"{URL}?{query}").content.decode()

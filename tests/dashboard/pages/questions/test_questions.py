@@ -174,6 +174,13 @@ def test_a_missed_record_is_shown_with_the_step_that_lost_it(owner_client, quest
     assert '<span class="tag drop">missed</span>' in html
 
 
+def test_a_missed_record_is_named_by_its_title(owner_client, questions, talk) -> None:
+    request_and_begin(question_set=questions, data=EvaluationIn(context_tokens=30), actor="test")
+    html = html_of(owner_client, url_of(questions))
+    assert "Ada: dropped at rank" in html
+    assert "D1:1" not in html
+
+
 def test_imports_a_file_and_reports_rejected_lines(owner_client, questions) -> None:
     lines = [{"id": "n1", "query": "Who hikes?", "expected": ["D1:4"]}, {"id": "n2", "query": "Who?"}]
     upload = SimpleUploadedFile("q.jsonl", "\n".join(map(json.dumps, lines)).encode())
