@@ -86,22 +86,29 @@ class DayField(forms.DateField):
 
 
 class MomentField(forms.CharField):
-    """A day, or a date-time; without an offset it is in the team's time zone."""
+    """A day, or a date-time; without an offset it is in the team's time zone.
+
+    With `is_end`, a bare day stands for its end, so that the day is included.
+    """
+
+    def __init__(self, *, is_end: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.is_end = is_end
 
     def clean(self, value: Any) -> datetime | None:
         text = super().clean(value)
         if not text:
             return None
         try:
-            moment = parse_datetime(text)
-            if moment is None and (day := parse_date(text)):
-                moment = datetime(day.year, day.month, day.day)  # noqa: DTZ001 made aware below
+            day, moment = parse_date(text), parse_datetime(text)
         except ValueError:
-            moment = None
+            day = moment = None
         if moment is None or not EARLIEST <= moment.date() <= LATEST:
             raise forms.ValidationError(
                 "Enter a date such as 2026-01-31, or a date and time such as 2026-01-31T12:00."
             )
+        if day and self.is_end:
+            moment += timedelta(days=1)
         return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
 
 

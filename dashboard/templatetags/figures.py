@@ -6,6 +6,7 @@ from datetime import datetime
 from django import template
 from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -44,6 +45,19 @@ def in_this_year(moment: datetime) -> str:
     """Return a moment as `to_the_second` does, without the year if that is the present one."""
     local, now = timezone.localtime(moment), timezone.localtime()
     return f"{local.day} {local:%b %H:%M:%S}" if local.year == now.year else to_the_second(moment)
+
+
+@register.filter
+def moment_input(value: object) -> SafeString:
+    """Return the type and value of an input for a day, or for a date-time if the value has a time."""
+    try:
+        moment = parse_datetime(str(value or "").strip()) if "T" in str(value or "") else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        return format_html('type="date" value="{}"', value or "")
+    local = timezone.localtime(moment) if timezone.is_aware(moment) else moment
+    return format_html('type="datetime-local" step="1" value="{}"', local.strftime("%Y-%m-%dT%H:%M:%S"))
 
 
 @register.filter

@@ -61,7 +61,7 @@ class VotesForm(FilterForm):
     reason = forms.CharField(required=False, max_length=64, strip=False)
     record = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
     start = MomentField(required=False, max_length=40)
-    end = MomentField(required=False, max_length=40)
+    end = MomentField(is_end=True, required=False, max_length=40)
 
     FIELDS = {  # noqa: RUF012
         "rating": "rating", "space": "space__slug", "stage": "stage", "version": "config_version",

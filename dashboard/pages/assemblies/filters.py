@@ -1,7 +1,6 @@
 """The filters of the list of assemblies, and the times in the log that they narrow it to."""
 
 import re
-from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
@@ -59,7 +58,7 @@ class AssembliesForm(FilterForm):
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
     start = MomentField(required=False, max_length=40, label="From")
-    end = MomentField(required=False, max_length=40, label="To")
+    end = MomentField(is_end=True, required=False, max_length=40, label="To")
     find = forms.CharField(max_length=200, required=False)
     words = forms.CharField(max_length=200, required=False)
     sort = forms.ChoiceField(choices=SORTS, required=False)
@@ -71,6 +70,11 @@ class AssembliesForm(FilterForm):
         self.spaces = {space.slug: space for space in Space.objects.of(team)}
         field = cast(forms.ChoiceField, self.fields["space"])
         field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
+
+    @property
+    def first_space(self) -> str:
+        """The slug of a space to use in examples; empty if the team has none."""
+        return next(iter(self.spaces), "")
 
     @property
     def is_live(self) -> bool:
@@ -115,7 +119,7 @@ class AssembliesForm(FilterForm):
         if given["start"]:
             found = found.filter(created_at__gte=given["start"])
         if given["end"]:
-            found = found.filter(created_at__lt=self._exclusive_end())
+            found = found.filter(created_at__lt=given["end"])
         return found.filter(pk__in=find_assemblies(self.team, given["find"])) if given["find"] else found
 
     def _by_outcome(self, found: AssemblyQuerySet) -> AssemblyQuerySet:
@@ -143,7 +147,7 @@ class AssembliesForm(FilterForm):
 
     def _narrowing(self, cursor: str) -> Narrowing:
         given = self.cleaned_data
-        ends = [moment for moment in (cursor_moment(cursor), self._end()) if moment]
+        ends = [moment for moment in (cursor_moment(cursor), given["end"]) if moment]
         return Narrowing(
             team_id=self.team.pk,
             before=min(ends, default=None),
@@ -162,15 +166,6 @@ class AssembliesForm(FilterForm):
         spaces = [space.pk for space in self.spaces.values()]
         versions = ContextConfig.objects.filter(version=self.cleaned_data["config"], space__in=spaces)
         return list(versions.values_list("pk", flat=True))
-
-    def _end(self) -> datetime | None:
-        return self._exclusive_end() if self.cleaned_data["end"] else None
-
-    def _exclusive_end(self) -> datetime:
-        """Return the end; a bare day is included whole."""
-        end = cast(datetime, self.cleaned_data["end"])
-        is_day = len(str(self["end"].value()).strip()) == len("2026-01-31")
-        return end + timedelta(days=1) if is_day else end
 
 
 def find_assemblies(team: Team, find: str) -> QuerySet[Assembly, int]:

@@ -47,7 +47,7 @@ class AuditForm(FilterForm):
     about = forms.ChoiceField(choices=ABOUT, required=False)
     actor = forms.CharField(required=False, max_length=160)
     start = MomentField(required=False, max_length=40, label="From")
-    end = MomentField(required=False, max_length=40, label="To")
+    end = MomentField(is_end=True, required=False, max_length=40, label="To")
 
     def select(self, team: Team) -> QuerySet[AuditEvent]:
         """Return the matching events; none if the filters are invalid."""

@@ -31,7 +31,7 @@ class SearchForm(FilterForm):
     source = forms.CharField(max_length=limits.SOURCE_MAX, required=False)
     tag = forms.CharField(max_length=limits.TAG_MAX, required=False)
     start = MomentField(required=False, label="From")
-    end = MomentField(required=False, label="To")
+    end = MomentField(is_end=True, required=False, label="To")
     min_relevance = forms.DecimalField(min_value=0, max_value=1, required=False, label="Minimum relevance")
 
     def __init__(self, data: Any, *, team: Team) -> None:

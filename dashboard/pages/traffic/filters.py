@@ -111,7 +111,7 @@ class PromptsForm(_Narrowed):
     outcome = forms.ChoiceField(choices=OUTCOMES, required=False, label="Answer")
     cached = forms.ChoiceField(choices=CACHED, required=False, label="Cached")
     start = MomentField(required=False, max_length=40, label="From")
-    end = MomentField(required=False, max_length=40, label="To")
+    end = MomentField(is_end=True, required=False, max_length=40, label="To")
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
+from django.utils import timezone
 
 from contextopt.agents.profiles import activate_profile
 from contextopt.assemblies.purge import purge_record
@@ -105,6 +106,7 @@ def test_the_page_and_its_filters(owner_client: Client, team: Team, other_team: 
     for query, shown in (
         ("about=key", "laptop"),
         ("actor=key:ci", "=cmd()"),
+        (f"start={timezone.localdate()}&end={timezone.localdate()}&about=key", "laptop"),
         ("actor=key+ci", "=cmd()"),
         ("actor=olga", "Key created"),
         ("end=2020-01-01", "No results for these filters"),
