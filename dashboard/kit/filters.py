@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.functional import SimpleLazyObject
 
 from contextopt.limits import DATE_MAX, DATE_MIN
-from contextopt.models import Team
+from contextopt.models import Space, Team
 from dashboard.kit.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 
 STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "ranked by question"}
@@ -71,6 +72,11 @@ class FilterForm(forms.Form):
 
     def query_without_chips(self) -> str:
         return self.query(**dict.fromkeys(self.chip_names))
+
+
+def read_spaces(team: Team) -> Any:
+    """Return the slug and name of the team's spaces, for a select. They are read when it is shown."""
+    return SimpleLazyObject(lambda: list(Space.objects.of(team).order_by("name").values_list("slug", "name")))
 
 
 class DayField(forms.DateField):

@@ -15,6 +15,7 @@ from contextopt.models import Message, Role
 from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_assembly, require_role, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.exports import stream_csv
+from dashboard.kit.filters import STAGES, read_spaces
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteChart, VoteData
@@ -193,5 +194,7 @@ def feedback_votes(request: TeamRequest) -> HttpResponse:
         "form": form,
         "query": form.query(),
         "page": newest_page(form.select(request.team), "created_at", request.GET.get("before", "")),
+        "spaces": read_spaces(request.team),
+        "stages": STAGES,
     }
     return render_page(request, "dashboard/votes.html", context, partials=("votes",))

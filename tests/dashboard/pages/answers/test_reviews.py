@@ -303,10 +303,10 @@ def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space:
         while ReviewItem.objects.count() < size:
             give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
         with CaptureQueriesContext(connection) as queue:
-            # the frame's four; rules, progress, agreement; items, by settings, by record
+            # the frame's four; rules, progress, agreement; items, by settings, by record; spaces
             html_of(reviewer, f"{URL}?state=done")
         counts.append(len(queue))
-    assert counts == [10, 10]
+    assert counts == [11, 11]
     item = make_review(space)
     with CaptureQueriesContext(connection) as page:
         html_of(reviewer, f"{URL}{item.pk}/")
