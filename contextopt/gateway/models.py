@@ -58,7 +58,7 @@ class Reason(models.TextChoices):
     TOOL_RESULTS = "tool_results", "The turn ends in tool results and had no context before"
     EMPTY = "empty", "The context is empty"
     OVER_BUDGET = "over_budget", "The prompt leaves no room for a context"
-    TIMEOUT = "timeout", "Reading the prompt and its context took longer than 150 ms"
+    TIMEOUT = "timeout", "The context took longer than 150 ms"
     UNAVAILABLE = "unavailable", "The database was not available"
     FAILED = "failed", "Assembling the context failed"
 

@@ -97,6 +97,7 @@ CHARTS = {
 # Pages that need a role: the role, and whether the address names something of the team.
 CLOSED_PAGES = {
     "review": (Role.REVIEWER, True),
+    "review_records": (Role.REVIEWER, True),
     "reviews_csv": (Role.REVIEWER, False),
     "reviews_jsonl": (Role.REVIEWER, False),
     "audit": (Role.ADMIN, False),
