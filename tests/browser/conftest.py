@@ -20,6 +20,7 @@ from playwright.sync_api import (
     Request,
     Response,
     TimeoutError,
+    expect,
     sync_playwright,
 )
 from pytest_django.live_server_helper import LiveServer
@@ -41,6 +42,10 @@ WIDER = """() => [...document.querySelectorAll('main *')]
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Playwright's event loop runs in this thread, so Django would refuse to use its ORM here.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+# A busy machine takes longer than the default of five seconds.
+expect.set_options(timeout=15_000)
 
 
 @pytest.fixture(scope="session")
