@@ -7,6 +7,8 @@ import pytest
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.models import Repository, Space, Team
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
 from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
@@ -21,6 +23,7 @@ TASK = "Fix the wrong rounding of prices in the cart"
 @pytest.fixture
 def shop(team: Team, space: Space) -> Repository:
     factories.make_record(space, title="Prices are rounded per line", notes="The cart sums rounded prices.")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
     make_memory(team, title="Money", repository="shop")
     make_memory(team, content="The currency service rounds prices.", trust_level="external")
     make_memory(team, content="Prices of the other shop are floats.", repository="rivals")
