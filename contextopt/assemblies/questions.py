@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import Count
 
 from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
 from contextopt.assemblies.leads import about_subject, look_up_dated, without_authors
@@ -185,8 +186,10 @@ def _warnings(
 
 def _count_waiting(space_id: int) -> int:
     """Return how many of the space's records wait to be embedded, counted as far as it is told."""
-    rows = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
-    return rows[: WAITING_COUNTED + 1].count()
+    # A record that was written twice has two lines.
+    lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
+    counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
+    return int(counted["rows"])
 
 
 def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.warnings import ContextWarning, Remedy
-from contextopt.models import Assembly, AssemblyPayload, Space
+from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from tests.factories import NOW, make_assembly, make_record
@@ -198,6 +198,8 @@ def test_the_record_that_answers_enters_however_recent_others_are(space: Space) 
 def test_records_that_wait_to_be_embedded_are_told(space: Space) -> None:
     for number in range(3):
         make_record(space, title=f"Printer {number}", notes="The printer on the second floor broke again.")
+    # Each of them waits twice now, and is counted once.
+    Record.objects.filter(space=space).update(notes="The printer on the second floor broke twice.")
     question = "How do volcanoes form under an ocean?"
     result = make_assembly(space, query=question)
     assert only_warning(result).code == "not_embedded"
