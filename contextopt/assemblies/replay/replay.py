@@ -151,7 +151,7 @@ def _placed(material: Material, outcome: Assembled) -> Placed:
 
 def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:
     """Yield what the reader of the replayed context should know."""
-    # What could be embedded, and how well the best record matched, were inputs of the decision.
+    # The decision was made with what could be embedded then, and knew how well the best record matched.
     is_relevant = reached.found.query is None or reached.found.query.is_relevant
     wanted = {NOT_EMBEDDED} if is_relevant else {NOT_EMBEDDED, NOTHING_RELEVANT}
     yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)

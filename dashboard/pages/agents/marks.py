@@ -166,7 +166,7 @@ class Share:
 class AccountBars:
     """The two bars of an account on one scale: what would have been sent, and what was.
 
-    What was sent has a share for each phase, and one for what could not be compared.
+    The second has a share for each phase, and one for tokens that could not be compared.
     """
 
     full: float
