@@ -30,7 +30,7 @@ def test_an_answer_to_an_audited_prompt_used_nothing(owner_client, space) -> Non
     answer = "A grey cat called Pixel, from the shelter."
     factories.make_gateway_request(space, assembly_id=made.id, question="Which pet?", answer=answer)
     html = owner_client.get(f"/assemblies/{made.id}/").content.decode()
-    assert "What would have been sent" in html
+    assert "Text that would have been sent" in html
     assert "audited, not sent" in html
     assert "probably used" not in html
     assert "Not counted: the prompt was audited" in html
