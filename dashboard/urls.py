@@ -76,7 +76,7 @@ urlpatterns = [
     path("phases/charts/<slug:slug>.csv", phases.phases_csv, name="phases_csv"),
     # A phase's name may hold anything, even a slash, so it is not part of the path.
     path("phases/profile/", phases.phase, name="phase"),
-    path("phases/profile/activate", phases.phase_activate, name="phase_activate"),
+    path("phases/profile/<int:version>/activate", phases.phase_activate, name="phase_activate"),
     path("retries/", retries.retries, name="retries"),
     path("retries/<int:task_id>/", retries.retry, name="retry"),
     path("tasks/", tasks.tasks, name="tasks"),

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
 from contextopt.agents.profiles import activate_profile, profile_in_force, publish_profile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Assembly, Kind, PhaseProfile, Role
-from dashboard.kit.access import TeamRequest, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.exports import stream_csv
@@ -42,7 +42,6 @@ TEMPLATE = "dashboard/phases.html"
 PROFILE_TEMPLATE = "dashboard/phase.html"
 VERSIONS_SHOWN = 50
 FILTERINGS_SHOWN = 25
-INT_MAX = 2**31 - 1
 
 
 @require_GET
@@ -169,7 +168,7 @@ def phase(request: TeamRequest) -> HttpResponse:
     profile = _publish(request, name, form)
     if profile is None:
         return _render(request, name, form, status=422)
-    messages.success(request, f"Version {profile.version} published.")
+    _announce(request, name, profile.version, before=in_force.version if in_force else None)
     return redirect(_address(name))
 
 
@@ -198,16 +197,24 @@ def _publish(request: TeamRequest, name: str, form: ProfileForm) -> PhaseProfile
 
 @require_POST
 @team_page
-def phase_activate(request: TeamRequest) -> HttpResponse:
+def phase_activate(request: TeamRequest, version: int) -> HttpResponse:
+    """Publish an earlier version of the phase in the query string."""
     require_role(request, Role.EDITOR)
-    name, text = _phase_name(request.POST.get("phase", "")), request.POST.get("version", "")
-    version = int(text) if text.isdecimal() and len(text) < 11 else 0
-    try:
-        activate_profile(team=request.team, phase=name, version=min(version, INT_MAX), actor=request.actor)
-    except NotFound as error:
-        raise Http404(str(error)) from error
-    messages.success(request, f"Version {version} published.")
+    name = _phase_name(request.GET.get("phase", ""))
+    in_force = profile_in_force(request.team.pk, name)
+    with as_404():
+        activate_profile(team=request.team, phase=name, version=version, actor=request.actor)
+    _announce(request, name, version, before=in_force.version if in_force else None)
     return redirect(_address(name))
+
+
+def _announce(request: TeamRequest, name: str, version: int, *, before: int | None) -> None:
+    """Say that the version is published. Undo publishes the version before, if the phase had one."""
+    undo = ""
+    if before not in (None, version):
+        address = reverse("dashboard:phase_activate", args=[before])
+        undo = f"{address}?{urlencode({'phase': name})}"
+    messages.success(request, f"Version {version} published.", extra_tags=undo)
 
 
 def _render(request: TeamRequest, name: str, form: ProfileForm, status: int = 200) -> HttpResponse:

@@ -288,11 +288,16 @@ def test_a_name_that_no_phase_can_have(name: str, editor_client: Client, team: T
 def test_an_earlier_version_is_put_in_force_again(editor_client: Client, team: Team) -> None:
     factories.make_profile(team, "building", budget_tokens=1)
     factories.make_profile(team, "building", budget_tokens=2)
-    url = reverse("dashboard:phase_activate")
-    assert editor_client.post(url, {"phase": "building", "version": "1"}).status_code == 302
+    addresses = {
+        n: f"{reverse('dashboard:phase_activate', args=[n])}?phase=building" for n in (1, 2, 9, 10**14)
+    }
+    html = editor_client.post(addresses[1], follow=True).content.decode()
     assert PhaseProfile.objects.active().get().budget_tokens == 1
-    for version in ("9", "x", "99999999999999", ""):
-        assert editor_client.post(url, {"phase": "building", "version": version}).status_code == 404
+    assert f'action="{addresses[2]}"' in html.partition('id="toasts"')[2]
+    editor_client.post(addresses[2])
+    assert PhaseProfile.objects.active().get().budget_tokens == 2
+    for version in (9, 10**14):
+        assert editor_client.post(addresses[version]).status_code == 404
 
 
 def test_viewers_read_and_do_not_change(teammate_client: Client, team: Team) -> None:
