@@ -45,6 +45,7 @@ OVERRIDES = (
     "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
     "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
     "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens", "budget_mode",
+    "adaptive_strictness",
 )  # fmt: skip
 # Settings with another name when a question is asked, and in stage 3.
 QUESTION_SETTINGS = {

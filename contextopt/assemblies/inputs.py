@@ -7,7 +7,7 @@ from pydantic import Field
 from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import TOKENS_MAX
-from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, WindowDays
+from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, Strictness, WindowDays
 
 PROMPT_TEXT_MAX = 1_000_000
 IN_SIGHT_MAX = 200
@@ -37,6 +37,7 @@ class PromptIn(Input):
     date_weight: Weight | None = None
     who_weight: Weight | None = None
     budget_mode: Literal["fixed", "adaptive"] | None = None
+    adaptive_strictness: Strictness | None = None
     notes_chars: NotesChars | None = None
     record_tokens: RecordTokens | None = None
     encoding: Annotated[Text, Field(max_length=64)] | None = None

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 from django.utils import timezone
 
-from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
@@ -35,7 +35,7 @@ SETTINGS = (
     "history_tokens", "response_tokens", "context_tokens", "stage3_context_tokens", "total_tokens",
     "encoding", "record_order", "semantic_weight", "lexical_weight", "neighbour_share",
     "date_weight", "who_weight", "question_window_days", "question_max_records", "question_notes_chars",
-    "question_record_tokens", "budget_mode",
+    "question_record_tokens", "budget_mode", "adaptive_strictness",
 )  # fmt: skip
 
 # Sent with `space`, `settings` and `actor` before settings become active. A receiver refuses them by raising
@@ -49,12 +49,13 @@ def _size(default: int, *, low: int = 0) -> Any:
     )
 
 
-def _weight(default: str, *, high: int = 10) -> Any:
+def _weight(default: str, *, low: Decimal | int = 0, high: Decimal | int = 10, **options: Any) -> Any:
     return models.DecimalField(
         max_digits=5,
         decimal_places=3,
         default=Decimal(default),
-        validators=[MinValueValidator(0), MaxValueValidator(high)],
+        validators=[MinValueValidator(low), MaxValueValidator(high)],
+        **options,
     )
 
 
@@ -155,6 +156,7 @@ class ContextConfig(models.Model):
         help_text="Leave blank for a quarter of the context.",
     )  # fmt: skip
     budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed", db_default="fixed")
+    adaptive_strictness = _weight("0", low=-MAX_STRICTNESS, high=MAX_STRICTNESS, db_default=Decimal(0))
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -182,6 +184,12 @@ class ContextConfig(models.Model):
                 & Q(date_weight__gte=0, date_weight__lte=10)
                 & Q(who_weight__gte=0, who_weight__lte=10),
                 name="config_weights",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    adaptive_strictness__gte=-MAX_STRICTNESS, adaptive_strictness__lte=MAX_STRICTNESS
+                ),
+                name="config_strictness",
             ),
             models.CheckConstraint(
                 condition=Q(total_tokens=None) | Q(total_tokens__gte=F("response_tokens")),

@@ -1,10 +1,11 @@
 """Input types for spaces, records and settings."""
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
 from contextopt.inputs import (
     NUMBER,
     BigInt,
@@ -88,6 +89,7 @@ class RecordPatch(Input):
 
 WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
 NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
+Strictness = Annotated[Decimal, Field(ge=-MAX_STRICTNESS, le=MAX_STRICTNESS, decimal_places=3)]
 RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=TOKENS_MAX), NUMBER] | Literal["all"]
 MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
 
@@ -111,6 +113,7 @@ class SettingsIn(Input):
     date_weight: Weight | None = None
     who_weight: Weight | None = None
     budget_mode: Literal["fixed", "adaptive"] | None = None
+    adaptive_strictness: Strictness | None = None
     question_window_days: WindowDays | None = None
     question_max_records: MaxRecords | None = None
     question_notes_chars: NotesChars | None = None

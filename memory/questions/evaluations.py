@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from time import monotonic, sleep
@@ -69,9 +69,11 @@ def settings_key(settings: Mapping[str, Any]) -> str:
 
 
 def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that were stored as JSON in the types of their fields."""
+    """Return settings that were stored as JSON, maybe before newer ones existed, in the types of their
+    fields.
+    """
     fields = {field.name: field for field in ContextConfig._meta.fields}
-    return {name: fields[name].to_python(settings[name]) for name in SETTINGS}
+    return {name: fields[name].to_python(settings[name]) for name in SETTINGS if name in settings}
 
 
 def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: str) -> Evaluation:
@@ -138,6 +140,16 @@ def begin(evaluation: Evaluation) -> None:
     """Ask the first questions at once, which is enough for a small set, and leave the rest to a worker."""
     if work_on(evaluation, seconds=AT_ONCE_SECONDS):
         run_after_commit(EVALUATE, evaluation.pk)
+
+
+def begin_later(*, question_set: QuestionSet, settings: Mapping[str, Any], actor: str) -> None:
+    """Have a worker evaluate a draft.
+
+    Raises:
+        Conflict: the set has no questions.
+    """
+    made = start_evaluation(question_set=question_set, settings=settings, config_version=None, actor=actor)
+    run_after_commit(EVALUATE, made.pk)
 
 
 def complete(evaluation: Evaluation, on_batch: Callable[[Evaluation], None] | None = None) -> None:
@@ -256,3 +268,10 @@ def last_evaluation(question_set: QuestionSet, key: str | None = None) -> Evalua
     if key is None:
         return newest_first(rows.published()).first()
     return newest_first(rows.of_settings(key)).first()
+
+
+def newest_of(question_set: QuestionSet, keys: Sequence[str]) -> dict[str, Evaluation]:
+    """Return the newest evaluation of each of these settings by its key, finished or not."""
+    rows = question_set.evaluations.filter(settings_key__in=keys, context_tokens=None)
+    newest = rows.order_by("settings_key", "-created_at", "-id").distinct("settings_key")
+    return {each.settings_key: each for each in newest}

@@ -199,6 +199,10 @@ class Evaluation(models.Model):
     def is_draft(self) -> bool:
         return self.config_version is None
 
+    @property
+    def is_running(self) -> bool:
+        return self.state == EvaluationState.RUNNING
+
 
 class EvaluatedQuestion(models.Model):
     """One question's context. `outcomes` says for each expected record whether it was found, or why not."""

@@ -195,6 +195,7 @@ class ConfigOut(TypedDict):
     date_weight: str
     who_weight: str
     budget_mode: Literal["fixed", "adaptive"]
+    adaptive_strictness: str
     question_window_days: int | Literal["all"]
     question_max_records: int | Literal["all"]
     question_notes_chars: int | Literal["all"]

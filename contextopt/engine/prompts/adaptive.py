@@ -4,7 +4,8 @@ A record is worth them while its relevance is at least a share of the best recor
 the best record matches the question clearly, since little else is needed then, and rises with each record. It
 is lower where records are long, since few of them fit, and for the records of a topic, which are alike; and
 higher for records of no thread, which often answer alone.
-Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`).
+Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`). A space's
+strictness raises or lowers the share, as its question sets suggest.
 """
 
 import math
@@ -79,7 +80,8 @@ def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best:
         + (PER_TOPIC if has_topic else 0.0)
         + (0.0 if has_neighbours else PER_APART)
     )
-    return min(GREATEST_SHARE, max(LEAST_SHARE, share))
+    calibrated = min(GREATEST_SHARE, max(LEAST_SHARE, share))
+    return min(1.0, max(0.0, calibrated + float(config.adaptive_strictness)))
 
 
 def _full_match(parts: Sequence[Relevance], config: ContextConfig) -> float:

@@ -30,13 +30,14 @@ MAX_WINDOW_DAYS = 3650
 MAX_RECORD_LIMIT = 1000
 MAX_ENCODING_CHARS = 64
 MAX_NOTES_CHARS = 100_000
+MAX_STRICTNESS = Decimal("0.5")
 MIN_RECORD_TOKENS = 64
 """Size that any record may have, whatever the budget and the settings."""
 
 _WEIGHTS = (
     "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
 )  # fmt: skip
-_DECIMALS = (*_WEIGHTS, "neighbour_share")
+_DECIMALS = (*_WEIGHTS, "neighbour_share", "adaptive_strictness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class ContextConfig:
     record. `total_tokens` None means the sum of the parts, so raising one part raises the total. The
     semantic, lexical, neighbour, date, who and question settings apply to stage 5 only, where the question
     decides and not the calendar. With an adaptive `budget_mode`, a question's context takes only records that
-    are worth their tokens, within the same budget.
+    are worth their tokens, within the same budget; `adaptive_strictness`, from -0.5 to 0.5, asks for more
+    relevance than usual, or for less.
     """
 
     stage: int = 4
@@ -73,6 +75,7 @@ class ContextConfig:
     question_notes_chars: int | None = None
     question_record_tokens: int | None = 120
     budget_mode: BudgetMode = "fixed"
+    adaptive_strictness: Decimal = Decimal(0)
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
@@ -92,6 +95,8 @@ class ContextConfig:
         check_choice("record_order", self.record_order, RECORD_ORDERS)
         check_choice("budget_mode", self.budget_mode, BUDGET_MODES)
         check_weight("neighbour_share", self.neighbour_share, high=1)
+        strictness = self.adaptive_strictness
+        check_weight("adaptive_strictness", strictness, low=-MAX_STRICTNESS, high=MAX_STRICTNESS)
         check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
         record_tokens = self.question_record_tokens
         check_optional_int("question_record_tokens", record_tokens, MIN_RECORD_TOKENS, MAX_PART_TOKENS)

@@ -27,10 +27,12 @@ def check_optional_int(field: str, value: object, low: int, high: int) -> None:
         check_int(field, value, low, high)
 
 
-def check_weight(field: str, value: object, *, high: int = MAX_WEIGHT) -> None:
+def check_weight(
+    field: str, value: object, *, low: Decimal | int = 0, high: Decimal | int = MAX_WEIGHT
+) -> None:
     """Accept a decimal with at most three decimals. Weights are exact, so that scores are integers."""
-    limit = f"must be a decimal from 0 to {high} with at most {WEIGHT_DECIMALS} decimals"
-    if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value <= high:
+    limit = f"must be a decimal from {low} to {high} with at most {WEIGHT_DECIMALS} decimals"
+    if not isinstance(value, Decimal) or not value.is_finite() or not low <= value <= high:
         raise InvalidValue(field, limit)
     if value != round(value, WEIGHT_DECIMALS):
         raise InvalidValue(field, limit)

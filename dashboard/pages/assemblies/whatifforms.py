@@ -10,7 +10,13 @@ from django import forms
 
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.engine import ContextConfig
-from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MIN_RECORD_TOKENS, SEARCH_STAGE
+from contextopt.engine.prompts.config import (
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    MAX_STRICTNESS,
+    MIN_RECORD_TOKENS,
+    SEARCH_STAGE,
+)
 from contextopt.limits import TOKENS_MAX
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS
 from contextopt.spaces.inputs import SettingsIn
@@ -21,8 +27,8 @@ from dashboard.templatetags.figures import setting_words
 ALL = "all"
 
 
-def _weight(label: str, high: int = 10) -> forms.DecimalField:
-    return forms.DecimalField(label=label, min_value=0, max_value=high, decimal_places=3)
+def _weight(label: str, high: Decimal | int = 10, low: Decimal | int = 0) -> forms.DecimalField:
+    return forms.DecimalField(label=label, min_value=low, max_value=high, decimal_places=3)
 
 
 def _limit(label: str, low: int, high: int) -> forms.IntegerField:
@@ -36,9 +42,9 @@ FIELDS = {
     LAST_RECORDS_STAGE: ("stage3_context_tokens", "max_records", "record_order"),
     SEARCH_STAGE - 1: ("context_tokens", "window_days", "max_records", *SHARED, "record_order"),
     SEARCH_STAGE: (
-        "context_tokens", "budget_mode", "question_window_days", "question_max_records",
-        "question_record_tokens", "semantic_weight", "lexical_weight", "neighbour_share", "date_weight",
-        "who_weight", *SHARED, "record_order",
+        "context_tokens", "budget_mode", "adaptive_strictness", "question_window_days",
+        "question_max_records", "question_record_tokens", "semantic_weight", "lexical_weight",
+        "neighbour_share", "date_weight", "who_weight", *SHARED, "record_order",
     ),
 }  # fmt: skip
 
@@ -52,6 +58,7 @@ class WhatIfForm(InputForm):
     budget_mode = forms.ChoiceField(
         label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES]
     )
+    adaptive_strictness = _weight("Strictness", MAX_STRICTNESS, -MAX_STRICTNESS)
     window_days = forms.ChoiceField(label="Date window")
     question_window_days = _limit("Date window with a question (days)", 1, 3_650)
     max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)

@@ -25,6 +25,7 @@ from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.budgets import changes_between
 from dashboard.pages.spaces.configs import announce_published
+from dashboard.pages.spaces.proofs import read_version_proofs
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.costs import costs_of, row_dollars
 from memory.backtests.figures import BacktestFigures, figures_of, read_figures
@@ -131,6 +132,8 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
         context |= _rows(request, found) | {
             "changes": changes_between(found.space.configs.active().get(), found.config),
             "charts": {"tokens": tokens_figure(_pairs(found)).to_plotly_json()},
+            "space": found.space,
+            "proofs": read_version_proofs(found.space, found.config),
         }
     return render_page(request, TEMPLATE, context, partials=("progress",))
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, BinaryIO
 
 from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -21,6 +23,7 @@ from dashboard.kit.paging import newest_page
 from dashboard.kit.uploads import read_upload
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
+from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
 from memory.questions.evaluations import last_evaluation, newest_first, request_and_begin, settings_key
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionSetIn
@@ -129,11 +132,12 @@ def _render_set(
     status: int = 200,
 ) -> HttpResponse:
     evaluations = list(newest_first(found.evaluations.all())[:EVALUATIONS_SHOWN])
-    running = next((each for each in evaluations if each.state == EvaluationState.RUNNING), None)
+    active = found.space.configs.active().get()
+    key = settings_key(settings_of(active))
+    last = last_evaluation(found, key)
+    running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
     shown = _shown(evaluations, request.GET.get("evaluation", ""))
     page = newest_page(_questions(found), "created_at", request.GET.get("before", ""))
-    active = found.space.configs.active().get()
-    last = last_evaluation(found, settings_key(settings_of(active)))
     context = {
         "set": found,
         "size": found.questions.count(),
@@ -141,6 +145,7 @@ def _render_set(
         "running": running,
         "can_ask": request.membership.allows(Role.REVIEWER),
         "shown": shown,
+        "calibration": read_calibration(found),
         "is_stale": last is None or last.created_at < found.changed_at,
         "active": active,
         "page": page,
@@ -151,7 +156,7 @@ def _render_set(
         and found.min_recall is not None
         and (shown.recall or 0) < found.min_recall,
     }
-    return render_page(request, TEMPLATE, context, partials=("evaluation",), status=status)
+    return render_page(request, TEMPLATE, context, partials=("evaluation", "calibration"), status=status)
 
 
 def _questions(found: QuestionSet) -> QuerySet[Question]:
@@ -159,10 +164,13 @@ def _questions(found: QuestionSet) -> QuerySet[Question]:
 
 
 def _shown(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
-    """Return the evaluation that the URL names, or the newest finished one."""
+    """Return the evaluation that the URL names, or the newest finished one, rather of a version than of a
+    draft.
+    """
     done = [each for each in evaluations if each.state == EvaluationState.DONE]
-    named = next((each for each in done if str(each.pk) == wanted), None)
-    return named or (done[0] if done else None)
+    named = (each for each in done if str(each.pk) == wanted)
+    of_versions = (each for each in done if not each.is_draft)
+    return next(chain(named, of_versions, done), None)
 
 
 def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
@@ -188,6 +196,37 @@ def set_evaluate(request: TeamRequest, set_id: int) -> HttpResponse:
     if request.htmx:
         return _render_set(request, found)
     return redirect("dashboard:question_set", found.pk)
+
+
+@require_POST
+@team_page
+def set_calibrate(request: TeamRequest, set_id: int) -> HttpResponse:
+    """Have a worker compare a fixed budget with adaptive ones."""
+    found = get_set(request, set_id)
+    require_role(request, Role.REVIEWER)
+    try:
+        begin_calibration(question_set=found, actor=request.actor)
+    except Conflict as error:
+        messages.error(request, f"Not compared: {error}.")
+    if request.htmx:
+        return _render_set(request, found)
+    return redirect("dashboard:question_set", found.pk)
+
+
+@require_POST
+@team_page
+def set_draft(request: TeamRequest, set_id: int) -> HttpResponse:
+    """Save the proposed budget as a draft of the space's settings."""
+    found = get_set(request, set_id)
+    require_role(request, Role.EDITOR)
+    try:
+        draft = draft_proposed(question_set=found, actor=request.actor)
+    except Conflict as error:
+        messages.error(request, f"Not saved: {error}.")
+        return redirect("dashboard:question_set", found.pk)
+    messages.success(request, f"Saved as draft v{draft.version}. Backtest or publish it here.")
+    address = reverse("dashboard:space_settings", args=[found.space.slug])
+    return redirect(f"{address}#version-{draft.version}")
 
 
 @require_POST

@@ -13,15 +13,21 @@ from pydantic import ValidationError
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import field_problems
 from contextopt.models import ContextConfig, Role, Space
-from contextopt.spaces.configs import SETTINGS, activate_config, given_settings, publish_config
+from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn, SpacePatch
 from contextopt.spaces.spaces import update_space
-from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
-from dashboard.pages.spaces.proofs import begin_proofs, read_proofs
+from dashboard.pages.spaces.proofs import (
+    Proofs,
+    begin_proofs,
+    begin_version_proofs,
+    read_proofs,
+    read_version_proofs,
+)
 
 VERSIONS_SHOWN = 50
 TEMPLATE = "dashboard/space_settings.html"
@@ -93,11 +99,9 @@ def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = ConfigForm(request.POST)
     if not form.is_valid():
-        context = {"space": space, "form": form, "proofs": read_proofs(space)}
-        return render_page(request, f"{TEMPLATE}#proof", context)
+        return _render_proofs(request, space, read_proofs(space), is_refused=True)
     assert isinstance(form.value, ConfigIn)
-    proofs = begin_proofs(space, given_settings(form.value), request.actor)
-    return render_page(request, f"{TEMPLATE}#proof", {"space": space, "form": form, "proofs": proofs})
+    return _render_proofs(request, space, begin_proofs(space, given_settings(form.value), request.actor))
 
 
 @require_GET
@@ -105,8 +109,27 @@ def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
 def settings_proof(request: TeamRequest, slug: str) -> HttpResponse:
     """Show how far the evaluations of a draft are."""
     space = get_space(request, slug)
-    proofs = read_proofs(space, request.GET.get("key", ""))
-    return render_page(request, f"{TEMPLATE}#proof", {"space": space, "form": ConfigForm(), "proofs": proofs})
+    return _render_proofs(request, space, read_proofs(space, request.GET.get("key", "")))
+
+
+@require_http_methods(["GET", "POST"])
+@team_page
+def version_proof(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+    """Show how far the evaluations of a stored version are; a POST starts them."""
+    space = get_space(request, slug)
+    with as_404():
+        config = find_config(space, version)
+    if request.method == "GET":
+        return _render_proofs(request, space, read_version_proofs(space, config))
+    require_role(request, Role.EDITOR)
+    return _render_proofs(request, space, begin_version_proofs(space, config, request.actor))
+
+
+def _render_proofs(
+    request: TeamRequest, space: Space, proofs: Proofs, *, is_refused: bool = False
+) -> HttpResponse:
+    context = {"space": space, "proofs": proofs, "is_refused": is_refused}
+    return render_page(request, "dashboard/_proofs.html", context)
 
 
 def announce_published(request: TeamRequest, space: Space, version: int, *, before: int) -> None:

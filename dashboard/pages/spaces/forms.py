@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
 from contextopt.engine.text.tokens import known_encodings
 from contextopt.models import ContextConfig, Record, Space
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
@@ -148,6 +148,10 @@ class ConfigForm(InputForm):
         choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES],
         help_text="Adaptive sends only records that are worth their tokens.",
     )
+    adaptive_strictness = forms.DecimalField(
+        label="Strictness", min_value=-MAX_STRICTNESS, max_value=MAX_STRICTNESS, decimal_places=3,
+        help_text="For adaptive budgets. Above 0, fewer records are worth their tokens; below 0, more.",
+    )  # fmt: skip
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
     note = forms.CharField(
         required=False, max_length=200, help_text="Reason for the change, shown in the history."

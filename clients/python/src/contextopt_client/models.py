@@ -87,6 +87,7 @@ class AssemblyOptions(TypedDict, total=False):
     """A request for the context of one prompt. Settings in the request override the space's settings.
     """
 
+    adaptive_strictness: float | str | None
     as_of: str | None
     budget_mode: Literal["fixed", "adaptive"] | None
     carried_tokens: int | None

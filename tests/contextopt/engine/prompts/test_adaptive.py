@@ -1,6 +1,7 @@
 """The adaptive budget: records enter while the next one is worth its tokens."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -114,3 +115,23 @@ def test_an_unknown_mode_is_refused(value: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         ContextConfig.from_json({"budget_mode": value})
     assert refused.value.field == "budget_mode"
+
+
+def test_a_stricter_budget_asks_for_more_relevance() -> None:
+    asked = query(9, 7, 6, 5, 4, 3, *[2] * 14)
+    sizes = [
+        len(kept(asked, ADAPTIVE.replace(adaptive_strictness=Decimal(value))))
+        for value in ("-0.5", "-0.2", "0", "0.2", "0.5")
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 20
+    assert sizes[-1] == 1
+    fixed = ADAPTIVE.replace(budget_mode="fixed", adaptive_strictness=Decimal("0.5"))
+    assert len(kept(asked, fixed)) == 20
+
+
+@pytest.mark.parametrize("value", ["-0.51", "0.501", "0.0001", "NaN", "x"])
+def test_a_strictness_out_of_range_is_refused(value: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        ContextConfig.from_json({"adaptive_strictness": value})
+    assert refused.value.field == "adaptive_strictness"

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.purge import purge_record
-from dashboard.kit.formats import money
+from dashboard.kit.formats import money, percent
 from dashboard.models import ModelPrice
 from memory.backtests.backtests import complete, start_backtest
 from memory.backtests.costs import costs_of
@@ -95,6 +95,27 @@ def test_shows_figures_rows_and_the_changed_settings(owner_client, space, asked,
     drawn = [lists[trace["lists"]["y"]] for trace in island["figures"]["tokens"]["data"]]
     rows = found.rows.order_by("assembly_id")
     assert drawn == [[row.tokens_before for row in rows], [row.tokens_after for row in rows]]
+
+
+def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, space, asked, draft) -> None:
+    questions = make_questions(space)
+    page = html_of(owner_client, f"/backtests/{run(space, draft).pk}/")
+    address = f"/spaces/{space.slug}/settings/{draft.version}/proof/"
+    assert f'hx-post="{address}"' in page and f"Evaluate v{draft.version}" in page
+    owner_client.post(address, headers=HTMX)
+    shown = html_of(owner_client, address)
+    by_version = {each.config_version: each for each in questions.evaluations.done()}
+    active, proposed = (by_version[version] for version in (1, draft.version))
+    assert f"{percent(active.recall, 1)} → <strong>{percent(proposed.recall, 1)}</strong>" in shown
+    assert f"{percent(active.precision, 1)} → {percent(proposed.precision, 1)}" in shown
+    lost = [
+        after.question.query
+        for after in proposed.results.select_related("question")
+        if after.recall < active.results.get(question=after.question).recall
+    ]
+    assert f"{len(lost)} less" in shown and all(query in shown for query in lost[:3])
+    assert html_of(owner_client, f"/spaces/{space.slug}/settings/99/proof/", 404)
+    assert teammate_client.post(address, headers=HTMX).status_code == 403
 
 
 def test_the_comparison_opens(owner_client, space, asked, draft) -> None:

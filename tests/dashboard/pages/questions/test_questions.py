@@ -11,7 +11,8 @@ from contextopt.models import Record, Role, Space, Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Evaluation, Question, QuestionSet
-from memory.questions.evaluations import request_and_begin
+from memory.questions.calibration import read_calibration
+from memory.questions.evaluations import complete, request_and_begin
 from memory.questions.growth import SET_NAME
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.sets import add_question, create_set, set_minimum
@@ -292,3 +293,29 @@ def test_readers_see_and_outsiders_find_nothing(teammate_client, outsider_client
         assert teammate_client.post(url).status_code == 403
         assert outsider_client.post(url).status_code == 404
     assert "Small talk" not in html_of(outsider_client, "/questions/")
+
+
+def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, questions, space) -> None:
+    assert "Compare budgets" in html_of(owner_client, url_of(questions))
+    started = owner_client.post(url_of(questions, "calibrate"), headers={**HTMX, "HX-Target": "calibration"})
+    html = started.content.decode()
+    assert 'hx-trigger="every 1s"' in html and "0 of 4 questions asked" in html
+    assert "Evaluation</h2>" not in html
+    for evaluation in questions.evaluations.all():
+        complete(evaluation)
+    html = html_of(owner_client, url_of(questions))
+    proposed = read_calibration(questions).proposed
+    assert f"strictness {proposed.strictness}" in html
+    assert html.count('<span class="tag kept">proposed</span>') == 1
+    assert "Save as a draft" not in html_of(teammate_client, url_of(questions))
+    assert teammate_client.post(url_of(questions, "draft")).status_code == 403
+    saved = owner_client.post(url_of(questions, "draft"))
+    draft = space.configs.latest("version")
+    assert saved["Location"] == f"/spaces/support/settings/#version-{draft.version}"
+    assert (draft.is_draft, draft.adaptive_strictness) == (True, proposed.strictness)
+
+
+def test_nothing_is_saved_before_budgets_are_compared(owner_client, questions, space) -> None:
+    html = owner_client.post(url_of(questions, "draft"), follow=True).content.decode()
+    assert "Not saved: no adaptive budget finds as much with fewer tokens." in html
+    assert space.configs.count() == 1
