@@ -48,7 +48,7 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search import registry
-from contextopt.search.embedders import least_match
+from contextopt.search.embedders import least_match, usual_similarity
 from contextopt.search.hybrid import (
     Leads,
     SearchFilters,
@@ -137,13 +137,19 @@ def load_for_question(
     most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
     best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
+    encoder = asked.vector.model if asked.vector else ""
     return replace(
         base,
         records=best,
         query=Query(
-            frozenset(terms(asked.text)), relevant, details, best_match.is_enough, numbers_in(asked.text)
+            frozenset(terms(asked.text)),
+            relevant,
+            details,
+            best_match.is_enough,
+            numbers_in(asked.text),
+            usual_similarity(encoder),
         ),
-        encoder=asked.vector.model if asked.vector else "",
+        encoder=encoder,
         warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )

@@ -22,6 +22,7 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.version import ENGINE_VERSION
 from contextopt.errors import Conflict
+from contextopt.search.embedders import usual_similarity
 from contextopt.spaces.versions import RecordVersion, read_versions
 
 
@@ -98,6 +99,7 @@ class Material:
             },
             self.givens.is_relevant,
             numbers_in(self.question),
+            usual_similarity(self.givens.encoder),
         )
 
     def assemble(self, found: Candidates, config: ContextConfig, tokenizer: Tokenizer) -> engine.Assembled:

@@ -53,7 +53,8 @@ class Query:
 
     A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
     its summary. `is_relevant` is False if no record seems to be about the question. `numbers` are those that
-    the question names.
+    the question names. `usual_similarity` is the cosine that the best record usually has with this encoder;
+    None if that is not known.
     """
 
     terms: frozenset[str]
@@ -61,6 +62,7 @@ class Query:
     details: Mapping[int, RecordDetail]
     is_relevant: bool = True
     numbers: frozenset[str] = frozenset()
+    usual_similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

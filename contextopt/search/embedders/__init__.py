@@ -1,6 +1,11 @@
 """Embedders turn texts into vectors. They share one protocol, and each is loaded on first use."""
 
-from contextopt.search.embedders.choice import configured_embedder, get_embedder, least_match
+from contextopt.search.embedders.choice import (
+    configured_embedder,
+    get_embedder,
+    least_match,
+    usual_similarity,
+)
 from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable, Vectors
 
 __all__ = [
@@ -10,4 +15,5 @@ __all__ = [
     "configured_embedder",
     "get_embedder",
     "least_match",
+    "usual_similarity",
 ]

@@ -136,7 +136,7 @@ def _render_set(
     key = settings_key(settings_of(active))
     last = last_evaluation(found, key)
     running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
-    shown = _shown(evaluations, request.GET.get("evaluation", ""))
+    shown = _shown(evaluations, request.GET.get("evaluation", "")) or last
     page = newest_page(_questions(found), "created_at", request.GET.get("before", ""))
     context = {
         "set": found,
@@ -164,13 +164,11 @@ def _questions(found: QuestionSet) -> QuerySet[Question]:
 
 
 def _shown(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
-    """Return the evaluation that the URL names, or the newest finished one, rather of a version than of a
-    draft.
-    """
+    """Return the evaluation that the URL names, or the newest finished one of a version."""
     done = [each for each in evaluations if each.state == EvaluationState.DONE]
     named = (each for each in done if str(each.pk) == wanted)
     of_versions = (each for each in done if not each.is_draft)
-    return next(chain(named, of_versions, done), None)
+    return next(chain(named, of_versions), None)
 
 
 def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:

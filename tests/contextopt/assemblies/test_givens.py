@@ -128,7 +128,10 @@ def test_the_engine_gets_nothing_that_is_not_logged() -> None:
         "query", "sight",
     ]  # fmt: skip
     assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
-    assert names(engine.Query) == ["terms", "relevant", "details", "is_relevant", "numbers"]
+    # The usual similarity is that of the encoder, whose name is logged.
+    assert names(engine.Query) == [
+        "terms", "relevant", "details", "is_relevant", "numbers", "usual_similarity",
+    ]  # fmt: skip
     assert names(FilterCounts) == ["filtered", "outside_window", "deleted"]
     assert names(engine.RecordDetail) == ["title", "type", "tags", "notes"]
     assert names(engine.RecordSummary) == [

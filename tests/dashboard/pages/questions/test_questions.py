@@ -8,6 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Record, Role, Space, Team
+from dashboard.kit.formats import signed
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Evaluation, Question, QuestionSet
@@ -305,7 +306,7 @@ def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, 
         complete(evaluation)
     html = html_of(owner_client, url_of(questions))
     proposed = read_calibration(questions).proposed
-    assert f"strictness {proposed.strictness}" in html
+    assert f"strictness {signed(proposed.strictness, 1)}" in html
     assert html.count('<span class="tag kept">proposed</span>') == 1
     assert "Save as a draft" not in html_of(teammate_client, url_of(questions))
     assert teammate_client.post(url_of(questions, "draft")).status_code == 403
