@@ -101,7 +101,8 @@ def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, sp
     questions = make_questions(space)
     page = html_of(owner_client, f"/backtests/{run(space, draft).pk}/")
     address = f"/spaces/{space.slug}/settings/{draft.version}/proof/"
-    assert f'hx-post="{address}"' in page and f"Evaluate v{draft.version}" in page
+    form = page.partition(f'<form hx-post="{address}"')[2].partition("</form>")[0]
+    assert "csrfmiddlewaretoken" in form and f"Evaluate v{draft.version}" in form
     owner_client.post(address, headers=HTMX)
     shown = html_of(owner_client, address)
     by_version = {each.config_version: each for each in questions.evaluations.done()}
