@@ -53,6 +53,8 @@ def test_from_a_downvote_to_a_published_draft(
     expect(page.get_by_role("heading", name="and more of the evidence kept")).to_be_visible()
     expect(page.locator("#plot-tokens .bars")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Evaluate v3").click()
+    expect(page.locator("#proof")).to_contain_text("1 question found more, 0 less")
     check_accessibility(page)
     take(page, "backtest")
     page.get_by_role("link", name="Gained evidence").click()
