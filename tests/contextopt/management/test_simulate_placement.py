@@ -108,3 +108,12 @@ def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(CommandError, match="FILE"):
         call_command("simulate_placement", "/nowhere.json")
+
+
+@pytest.mark.parametrize("tokens", ["-1", "0", "200001"])
+def test_a_budget_outside_its_range_is_refused(tmp_path: Path, tokens: str) -> None:
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(conversation()))
+    with pytest.raises(CommandError, match="--context-tokens: must be from 1 to 200,000"):
+        call_command("simulate_placement", str(path), "--context-tokens", tokens)
+    assert not Space.objects.filter(slug__startswith="simulation-").exists()
