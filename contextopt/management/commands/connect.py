@@ -139,10 +139,23 @@ def check_url(text: str) -> str:
     Raises:
         InvalidInput: it is none, or has a user, a query or a fragment.
     """
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
+    if not text.isprintable() or set(text) & set(" ?#") or not _is_address(text):
         raise InvalidInput.of("--url", "must be an address such as http://127.0.0.1:8000")
     return text.rstrip("/")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.username is None
+            and parts.port != 0
+        )
+    except ValueError:
+        # A bracket without its pair, or a port that is no number up to 65,535.
+        return False
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
