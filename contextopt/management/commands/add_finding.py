@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 
 from contextopt.agents.handoffs.findings import add_finding
 from contextopt.agents.handoffs.inputs import FindingIn
@@ -42,8 +43,10 @@ class Command(TaskCommand):
             if data.phase not in {None, phase}:
                 raise InvalidInput.of("--phase", f"FILE.json says {data.phase}")
             data = data.model_copy(update={"phase": phase})
-        team, task_id = _find_or_create(options)
-        finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
+        # Create no task if the finding is refused.
+        with transaction.atomic():
+            team, task_id = _find_or_create(options)
+            finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
         if not options["json"]:
             self.stdout.write(f"{finding.key} added, {finding.tokens:,} tokens.")
         self.answer(options, team, task_id)

@@ -151,6 +151,13 @@ def test_a_bad_finding_is_named_and_nothing_is_written(
     assert not Finding.objects.exists()
 
 
+def test_a_refused_finding_creates_no_task(run: Run, write: Any) -> None:
+    file = write({**RISK, "depends_on": ["F-009"]})
+    code, _, err = run("add_finding", "T-1", file, "--create", "Round prices")
+    assert (code, "F-009" in err) == (2, True)
+    assert not Task.objects.exists()
+
+
 @pytest.mark.parametrize("name", ["999999", "nobody", "9" * 30, "\x00"])
 def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
     for command in ("task_status", "compress_phase", "advance_phase"):
