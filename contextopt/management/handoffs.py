@@ -41,7 +41,9 @@ def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
         raise InvalidInput.of("TASK", "contains a NUL character")
     tasks = Task.objects.of(team)
     found = tasks.filter(external_id=name).first() if name else None
-    if found is None and name.isascii() and name.isdecimal() and int(name) < 2**63:
+    # Python reads no numbers of more than 4,300 digits.
+    is_number = name.isascii() and name.isdecimal() and len(name) < 20
+    if found is None and is_number and int(name) < 2**63:
         found = tasks.filter(pk=int(name)).first()
     if found is None:
         raise NotFound(

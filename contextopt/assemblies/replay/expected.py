@@ -23,7 +23,9 @@ def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], 
         InvalidInput: several records match, or the text has neither form; the error names `field`.
     """
     if expected.isascii() and expected.isdigit():
-        found = records.filter(pk=int(expected)).first() if int(expected) <= ID_MAX else None
+        # Python reads no numbers of more than 4,300 digits.
+        is_id = len(expected) < 20 and int(expected) <= ID_MAX
+        found = records.filter(pk=int(expected)).first() if is_id else None
         if found is None:
             raise NotFound(f"There is no record {expected[:40]}.")
         return found

@@ -27,7 +27,7 @@ class VerdictForm(InputForm):
     @property
     def ticked(self) -> list[int]:
         """The ticked records, to show them again if the verdict is refused."""
-        return [int(text) for text in self._ticks if text.isdecimal()]
+        return [int(text) for text in self._ticks if text.isdecimal() and len(text) <= 18]
 
     @property
     def _ticks(self) -> list[str]:

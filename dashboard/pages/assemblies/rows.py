@@ -53,7 +53,8 @@ def read_list(found: AssemblyQuerySet, *, sort: str, words: str, cursor: str) ->
 
 def _sorted_page(found: AssemblyQuerySet, sort: str, cursor: str) -> ListPage:
     """Return a page of the newest rows, sorted; the cursor is the number of rows before the page."""
-    offset = min(int(cursor), SORTED_ROWS) if cursor.isascii() and cursor.isdecimal() else 0
+    is_offset = cursor.isascii() and cursor.isdecimal() and len(cursor) < 10
+    offset = min(int(cursor), SORTED_ROWS) if is_offset else 0
     newest = found.select_related(None).newest_first()
     window = newest[:SORTED_ROWS].values("pk")
     ordered = found.model.objects.filter(pk__in=window).with_saving().order_by(ORDERS[sort], "-id")

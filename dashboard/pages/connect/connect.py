@@ -74,7 +74,8 @@ def _chosen(keys: QuerySet[ApiKey], text: str) -> ApiKey | None:
     """Return the key with this number; without a number the newest, if there is one."""
     if not text:
         return keys.first()
-    found = keys.filter(pk=min(int(text), BIGINT_MAX)).first() if text.isdecimal() else None
+    is_id = text.isdecimal() and len(text) < 20
+    found = keys.filter(pk=min(int(text), BIGINT_MAX)).first() if is_id else None
     if found is None:
         raise Http404("No such key.")
     return found

@@ -158,7 +158,7 @@ def test_a_refused_finding_creates_no_task(run: Run, write: Any) -> None:
     assert not Task.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["999999", "nobody", "9" * 30, "\x00"])
+@pytest.mark.parametrize("name", ["999999", "nobody", "9" * 30, "9" * 5_000, "\x00"])
 def test_a_task_that_is_not_there(run: Run, task: Task, name: str) -> None:
     for command in ("task_status", "compress_phase", "advance_phase"):
         code, _, err = run(command, name)

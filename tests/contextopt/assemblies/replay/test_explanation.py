@@ -228,7 +228,7 @@ def test_an_ambiguous_name_is_refused(space: Space) -> None:
         expect(space, "git:shop:a")
 
 
-@pytest.mark.parametrize("text", ["999999999", "9" * 30, "wiki:none", ":" * 500])
+@pytest.mark.parametrize("text", ["999999999", "9" * 30, "9" * 5_000, "wiki:none", ":" * 500])
 def test_a_missing_record(space: Space, text: str) -> None:
     with pytest.raises(NotFound):
         expect(space, text)

@@ -159,6 +159,7 @@ def test_a_verdict_leads_to_the_next_item_and_can_be_undone(reviewer: Client, sp
         ({"verdict": "model", "record_ids": ["999999999"]}, "neither in this assembly nor in its space"),
         ({"verdict": "model", "record_ids": ["x"]}, "record_ids"),
         ({"verdict": "model", "record_ids": [str(2**70)]}, "record_ids"),
+        ({"verdict": "model", "record_ids": ["9" * 5_000]}, "record_ids"),
     ],
 )
 def test_a_verdict_that_cannot_be(
