@@ -150,7 +150,7 @@ def load_for_question(
             usual_similarity(encoder),
         ),
         encoder=encoder,
-        warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts)),
+        warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts, config.window_in_force)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
@@ -180,6 +180,7 @@ def _warnings(
     matches: Mapping[int, Match],
     best_match: _BestMatch,
     counts: FilterCounts,
+    window_days: int | None,
 ) -> Iterator[ContextWarning]:
     without = sum(match.similarity is None for match in matches.values())
     if asked.degraded:
@@ -187,7 +188,7 @@ def _warnings(
     elif without > len(matches) * MANY_WITHOUT and (waiting := _count_waiting(space_id)):
         yield records_not_embedded(waiting)
     if not best_match.is_enough:
-        yield nothing_relevant(best_match.value, best_match.least, counts.outside_window)
+        yield nothing_relevant(best_match.value, best_match.least, counts.outside_window, window_days)
 
 
 def _count_waiting(space_id: int) -> int:

@@ -34,8 +34,13 @@ WAITING_COUNTED = 10_000
 STEP_TOKENS = 100
 
 
-def nothing_relevant(match: float, least: float, outside_window: int) -> ContextWarning:
-    """Return the warning about a question that the best record matches less than answers usually do."""
+def nothing_relevant(
+    match: float, least: float, outside_window: int, window_days: int | None
+) -> ContextWarning:
+    """Return the warning about a question that the best record matches less than answers usually do.
+
+    With `window_days` None, records are outside the window only if they are dated later.
+    """
     message = (
         "No record seems to be about this question, so the answer may not be in this space: the best match "
         f"is {match:.2f}, and answers usually reach {least:.2f}."
@@ -43,6 +48,8 @@ def nothing_relevant(match: float, least: float, outside_window: int) -> Context
     if not outside_window:
         return ContextWarning(NOTHING_RELEVANT, message)
     records = "record is" if outside_window == 1 else "records are"
+    if window_days is None:
+        return ContextWarning(NOTHING_RELEVANT, f"{message} {outside_window:,} {records} dated later.")
     message += f" {outside_window:,} {records} outside the window."
     return ContextWarning(NOTHING_RELEVANT, message, ALL_RECORDS)
 

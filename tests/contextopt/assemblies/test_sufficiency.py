@@ -109,6 +109,15 @@ def test_a_question_keeps_a_window_that_is_given(space: Space) -> None:
     assert apply(space, warning.remedy, query="queue").stats.records_included == 1
 
 
+def test_records_dated_later_are_no_reason_to_widen_the_window(space: Space) -> None:
+    make_record(space, title="The printer was repaired", date=NOW - timedelta(days=1))
+    make_record(space, title="The printer broke again", date=NOW + timedelta(days=3))
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    warning = only_warning(make_assembly(space, query="How do volcanoes form under an ocean?"))
+    assert (warning.code, warning.remedy) == ("nothing_relevant", None)
+    assert warning.message.endswith("1 record is dated later.")
+
+
 def test_a_question_has_no_record_limit_unless_one_is_given(space: Space) -> None:
     for number in range(30):
         make_record(space, title=f"Queue {number}", notes="")
