@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.text.errors import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, InvalidInput, NotFound
-from contextopt.inputs import field_problems
+from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
 from contextopt.models import Space, Team
 
@@ -31,6 +31,7 @@ UNUSABLE = 2
 INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
+FILE_NAME_SHOWN = 80
 
 
 class TextSink(Protocol):
@@ -65,6 +66,7 @@ class ReportingCommand(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object only")
         parser.add_argument("--team", metavar="SLUG", help="slug of the team (default: the default team)")
         self.add_options(parser)
+        self.parser = parser
 
     def add_options(self, parser: CommandParser) -> None:
         """Add the options that only this command takes."""
@@ -89,6 +91,7 @@ class ReportingCommand(BaseCommand):
 
     def _run_guarded(self, options: Mapping[str, Any]) -> int:
         try:
+            check_arguments(self.parser, options)
             code = self.run(options)
             self.stdout.flush()
         except BrokenPipeError:
@@ -102,6 +105,12 @@ class ReportingCommand(BaseCommand):
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
         except (ContextoptError, EngineError) as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
+        except OSError as error:
+            # A name that is too long, for example. Other failures of the system are ours.
+            if error.filename is None:
+                raise
+            message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"
+            raise CommandError(message, returncode=UNUSABLE) from error
         except OperationalError as error:
             message = f"the database failed: {error}\n{self.how_far()}"
             raise CommandError(message, returncode=UNUSABLE) from error
@@ -116,6 +125,20 @@ class ReportingCommand(BaseCommand):
                 "the database schema is out of date; run `manage.py migrate`", returncode=UNUSABLE
             ) from error
         return code
+
+
+def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
+    """Refuse arguments with bytes that are not UTF-8, unless they name a file.
+
+    Raises:
+        InvalidInput: names the argument.
+    """
+    for action in parser._actions:
+        value = options.get(action.dest)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and has_surrogate(text) and not os.path.isfile(text):
+                name = action.option_strings[-1] if action.option_strings else str(action.metavar)
+                raise InvalidInput.of(name, "contains bytes that are not UTF-8")
 
 
 @contextmanager

@@ -1,0 +1,45 @@
+"""Arguments that no command can use are refused before it runs."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from contextopt.models import Record
+
+pytestmark = pytest.mark.django_db
+# A Latin-1 å, as a shell hands it on.
+NOT_UTF8 = os.fsdecode(b"\xe5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["task_status", NOT_UTF8], "TASK"),
+        (["evaluate", NOT_UTF8], "SPACE"),
+        (["evaluate", "demo", "--team", NOT_UTF8], "--team"),
+        (["verify_savings", "--space", NOT_UTF8], "--space"),
+        (["index_repo", NOT_UTF8], "REPO"),
+        (["relevant_files", "shop", "--task", "x", "--seed", "a.py", "--seed", NOT_UTF8], "--seed"),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_refused_by_name(arguments: list[str], named: str) -> None:
+    with pytest.raises(CommandError, match=f"{named}: contains bytes that are not UTF-8") as refused:
+        call_command(*arguments)
+    assert refused.value.returncode == 2
+
+
+def test_a_file_may_have_such_a_name(tmp_path: Path) -> None:
+    path = tmp_path / f"{NOT_UTF8}.jsonl"
+    path.write_text('{"title": "Queue stuck"}')
+    call_command("import_records", "demo", str(path))
+    assert Record.objects.count() == 1
+
+
+@pytest.mark.parametrize("command", ["import_records", "import_markdown", "import_git"])
+def test_a_name_that_is_too_long_is_refused(command: str) -> None:
+    with pytest.raises(CommandError, match="File name too long") as refused:
+        call_command(command, "demo", "x" * 5_000)
+    assert (refused.value.returncode, len(str(refused.value)) < 200) == (2, True)
