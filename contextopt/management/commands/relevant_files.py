@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from django.core.management.base import CommandParser
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
@@ -27,6 +27,7 @@ from contextopt.repositories.inputs import RelevantIn
 from contextopt.repositories.ranking import Relevant, RevisionRanker, rank_repository
 
 LISTED = 20
+REV_MAX = 1_000
 OPTIONS = ("task", "budget", "limit", "encoding")
 
 type Rank = Callable[[str | None, RelevantIn], Relevant]
@@ -35,7 +36,7 @@ type Rank = Callable[[str | None, RelevantIn], Relevant]
 class Line(BaseModel):
     """The field that a line may have beside the task's own: the revision to start from."""
 
-    rev: Text | None = None
+    rev: Annotated[Text, Field(max_length=REV_MAX)] | None = None
 
 
 class Command(AnsweringCommand):

@@ -135,13 +135,14 @@ class TestManyTasks:
             '{"id": 5, "task": "x", "tsak": "y"}\n{"id": 6, "task": "x", "rev": 7}\n'
             '{"id": 7, "task": "mail"}\n{"id": 8, "seeds": ["shop/mail.py", "shop/mial.py"]}\n'
             '{"id": 9, "seeds": ["shop/mial.py"], "rev": "HEAD"}\n'
+            f'{{"id": 10, "task": "x", "rev": "{"r" * 200_000}"}}\n'
         )
         code, out, err = run("relevant_files", shop, "--tasks", tasks)
         assert code == 1
         assert "has no file 'shop/mial.py'" in err
         assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 7]
         named = [line.split(": ")[1] for line in err.splitlines() if line.startswith("rejected")]
-        assert named == ["row", "task", "id", "rev", "budget", "tsak", "rev", "seeds", "seeds"]
+        assert named == ["row", "task", "id", "rev", "budget", "tsak", "rev", "seeds", "seeds", "rev"]
 
     def test_no_such_file(self, run: Run, shop: Path) -> None:
         code, _, err = run("relevant_files", shop, "--tasks", "/nowhere.jsonl")
