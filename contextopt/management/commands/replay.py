@@ -83,7 +83,7 @@ def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
     given: dict[str, object] = {}
     for setting in options["changes"]:
         name, equals, value = setting.partition("=")
-        if not equals:
+        if not (name and equals):
             raise InvalidInput.of("--set", f"give NAME=VALUE, not {setting[:80]!r}")
         given[name] = int(value) if value.isdecimal() and len(value) < 10 else value or None
     try:

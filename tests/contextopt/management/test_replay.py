@@ -73,6 +73,7 @@ def test_a_difference_fails(logged: list[int], run: Run) -> None:
         (["--last", "0"], "--last: must be from 1 to 100,000"),
         (["--last", "1", "--set", "budget=3"], "--set budget: is not"),
         (["--last", "1", "--set", "budget"], "--set: give NAME=VALUE"),
+        (["--last", "1", "--set", "=3"], "--set: give NAME=VALUE"),
         (["--last", "1", "--set", "max_records=0"], "--set max_records: must be at least 1"),
         (["--last", "1", "--config", "0"], "--config: must be at least 1"),
         (["999999"], "There is no assembly 999999."),
