@@ -15,6 +15,7 @@ _OBJECT, _NUMBER, _WHOLE = "must be an object", "must be a number", "must be a w
 _TRUTH, _MOMENT = "must be true or false", "must be a date-time, such as 2026-01-31T12:00:00Z"
 _WORDS: Mapping[str, str] = {
     "missing": "is missing",
+    "json_invalid": "is not JSON: {error}",
     "extra_forbidden": "is not a known field",
     "string_type": "must be text",
     "string_unicode": "must be text without lone surrogates",

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.text.errors import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, InvalidInput, NotFound
+from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
 from contextopt.models import Space, Team
@@ -91,8 +93,7 @@ class ReportingCommand(BaseCommand):
 
     def _run_guarded(self, options: Mapping[str, Any]) -> int:
         try:
-            check_arguments(self.parser, options)
-            code = self.run(options)
+            code = self._run_named(options)
             self.stdout.flush()
         except BrokenPipeError:
             leave_stdout()
@@ -100,17 +101,6 @@ class ReportingCommand(BaseCommand):
         except KeyboardInterrupt:
             self.stderr.write(self.how_far())
             return INTERRUPTED
-        except InvalidInput as error:
-            lines = [f"{problem.field}: {problem.message}" for problem in error.problems]
-            raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
-        except (ContextoptError, EngineError) as error:
-            raise CommandError(str(error), returncode=UNUSABLE) from error
-        except OSError as error:
-            # A name that is too long, for example. Other failures of the system are ours.
-            if error.filename is None:
-                raise
-            message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"
-            raise CommandError(message, returncode=UNUSABLE) from error
         except OperationalError as error:
             message = f"the database failed: {error}\n{self.how_far()}"
             raise CommandError(message, returncode=UNUSABLE) from error
@@ -126,6 +116,23 @@ class ReportingCommand(BaseCommand):
             ) from error
         return code
 
+    def _run_named(self, options: Mapping[str, Any]) -> int:
+        """Run the command. Errors of the call name the field, option or file at fault."""
+        try:
+            check_arguments(self.parser, options)
+            return self.run(options)
+        except InvalidInput as error:
+            lines = [f"{_named(problem.field)}: {problem.message}" for problem in error.problems]
+            raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
+        except (ContextoptError, EngineError) as error:
+            raise CommandError(str(error), returncode=UNUSABLE) from error
+        except OSError as error:
+            # A name that is too long, for example. Other failures of the system are ours.
+            if error.filename is None:
+                raise
+            message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"
+            raise CommandError(message, returncode=UNUSABLE) from error
+
 
 def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
     """Refuse arguments with bytes that are not UTF-8, unless they name a file.
@@ -136,7 +143,7 @@ def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
     for action in parser._actions:
         value = options.get(action.dest)
         for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and has_surrogate(text) and not os.path.isfile(text):
+            if isinstance(text, str) and has_surrogate(text) and not Path(text).is_file():
                 name = action.option_strings[-1] if action.option_strings else str(action.metavar)
                 raise InvalidInput.of(name, "contains bytes that are not UTF-8")
 
@@ -154,6 +161,11 @@ def quiet_logs(verbosity: int) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+def _named(field: str) -> str:
+    """Return a field's name. A fault of the whole input is one of the file."""
+    return "FILE" if field == WHOLE_INPUT else field
 
 
 def leave_stdout() -> None:

@@ -3,6 +3,7 @@
 Two forms are read: our own, and dialogues whose questions are asked as turns (`spaces.importing.dialogues`).
 """
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -56,9 +57,10 @@ def parse_scripts(content: bytes) -> list[Script]:
     Raises:
         InvalidInput: the file has neither form; the first fault is named.
     """
-    if content.lstrip()[:1] == b"[":
-        return [_script(dialogue) for dialogue in parse_dialogues(content)]
+    content = content.removeprefix(BOM_UTF8)
     try:
+        if content.lstrip()[:1] == b"[":
+            return [_script(dialogue) for dialogue in parse_dialogues(content)]
         read = ConversationFileIn.model_validate_json(content)
     except ValidationError as error:
         raise InvalidInput(field_problems(error)[:1]) from error

@@ -5,6 +5,7 @@ Tavakoli et al. 2025, Beyond a Million Tokens (BEAM), and Zhong et al. 2021, QMS
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,7 +86,7 @@ def parse_dialogues(content: bytes) -> list[SpokenDialogue]:
         InvalidInput: the file is not in this format; the first fault is named.
     """
     try:
-        return [_dialogue(each) for each in _FILE.validate_json(content)]
+        return [_dialogue(each) for each in _FILE.validate_json(content.removeprefix(BOM_UTF8))]
     except ValidationError as error:
         raise InvalidInput(field_problems(error)[:1]) from error
 

@@ -19,6 +19,20 @@ pytestmark = pytest.mark.django_db
 NOTES = "The queue was stuck because a worker held an old lock; it was released by hand after an hour. "
 
 
+DIALOGUE = json.dumps(
+    [
+        {
+            "sample_id": "calls",
+            "conversation": {
+                "session_1_date_time": "1:56 pm on 8 May, 2023",
+                "session_1": [{"speaker": "Ada", "dia_id": "D1:1", "text": "Grace called."}],
+            },
+            "qa": [{"question": "Who called?", "category": 1, "evidence": ["D1:1"]}],
+        }
+    ]
+)
+
+
 def conversation() -> dict[str, Any]:
     records = [
         {
@@ -96,7 +110,16 @@ def test_dialogues_ask_their_questions_as_turns(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("content", "field"),
-    [("{}", "records"), ("[]", "FILE"), ("no JSON", "JSON"), ('[{"sample_id": 1}]', "sample_id")],
+    [
+        ("{}", "records"),
+        ("[]", "FILE"),
+        ("no JSON", "FILE: is not JSON: expected"),
+        ("null", "FILE: must be an object"),
+        ("[no JSON", "FILE: is not JSON: expected"),
+        ('[{"sample_id": 1}]', "sample_id"),
+        (DIALOGUE.replace("Ada", " "), "title: must not be blank"),
+        (DIALOGUE.replace("Who called?", ""), "query: must have at least 1 character"),
+    ],
 )
 def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, field: str) -> None:
     path = tmp_path / "wrong.json"
@@ -108,6 +131,12 @@ def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(CommandError, match="FILE"):
         call_command("simulate_placement", "/nowhere.json")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dialogue.json"
+    path.write_text(DIALOGUE, encoding="utf-8-sig")
+    assert run(path, capsys)
 
 
 @pytest.mark.parametrize("tokens", ["-1", "0", "200001"])

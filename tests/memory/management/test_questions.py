@@ -138,7 +138,7 @@ def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("{", "Invalid JSON"),
+        ("{", "FILE: is not JSON"),
         (json.dumps([{"sample_id": "x"}]), "conversation"),
         (json.dumps([dialogue(conversation={})]), "has no turns"),
         (json.dumps([dialogue(conversation={"session_1": []})]), "session_1_date_time"),
