@@ -64,10 +64,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     root = find_repository(repository)
     if rev.startswith("-"):
         raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
-    if (
-        git_line(root, ["rev-parse", "--verify", "--quiet", "--end-of-options", rev.split("..")[0] or "HEAD"])
-        is None
-    ):
+    if git_line(root, ["rev-list", "--max-count=1", "--end-of-options", rev, "--"]) is None:
         raise UnusableSource(
             f"REPO: {repository} has no commits yet" if rev == "HEAD" else f"--rev: there is no {rev!r}"
         )

@@ -175,7 +175,9 @@ def test_a_reader_that_stops_early_leaves_no_process(repository: Path) -> None:
     ("options", "message"),
     [
         ({"rev": "--output=owned"}, "is an option"),
-        ({"rev": "nowhere"}, "there is no 'nowhere'"),
+        ({"rev": "nowhere"}, "--rev: there is no 'nowhere'"),
+        ({"rev": "main..nowhere"}, "--rev: there is no 'main..nowhere'"),
+        ({"rev": ""}, "--rev: there is no ''"),
     ],
 )
 def test_revisions_that_are_none(repository: Path, options: dict[str, Any], message: str) -> None:
