@@ -245,7 +245,8 @@ def _selections(
     if config.stage != SEARCH_STAGE or query is None:
         yield partial(Selection, tuple(candidates.ranked))
         return
-    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=candidates.day is None)
+    has_dates = candidates.day is None
+    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=has_dates, texts={})
     for limit in record_limits(config, room_tokens):
         yield partial(prepare, room_tokens=room_tokens, limit_tokens=limit)
 

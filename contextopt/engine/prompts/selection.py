@@ -115,11 +115,12 @@ def select(
     room_tokens: int,
     limit_tokens: int,
     has_dates: bool,
+    texts: dict[int, RatedText],
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
     A pinned record stays even if it repeats another. Records after the room is full stay unchanged. Without
-    dates, the header has the day of all.
+    dates, the header has the day of all. `texts` keeps the rated notes by record id for a further selection.
     """
     seen, newer = SeenTexts(), _newer_commits(ranked, query)
     lines: list[Scored] = []
@@ -142,7 +143,7 @@ def select(
             duplicates.append(scored)
             originals[scored.record.id] = original
             continue
-        text = RatedText(detail.notes, query.terms)
+        text = texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
         wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
         render = partial(
             question_line, detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
