@@ -117,7 +117,12 @@ const listen = (type, selector, act) =>
 listen("click", "[data-theme-choice]", (button) => chooseTheme(button.dataset.themeChoice));
 listen("click", "[data-dismiss]", (button) => button.closest(".toast").remove());
 listen("click", "[data-copy]", (button) => copyFrom(button));
-listen("click", "[data-open]", (button) => document.getElementById(button.dataset.open).showModal());
+/* A dialog that sends a form of the page opens only once that form can be sent: behind it, nobody could correct it. */
+listen("click", "[data-open]", (button) => {
+  const dialog = document.getElementById(button.dataset.open);
+  const senders = [...dialog.querySelectorAll("button[form]")];
+  if (senders.every(({ form }) => form.reportValidity())) dialog.showModal();
+});
 listen("click", "[data-table]", (button, event) => {
   event.preventDefault();
   const open = button.getAttribute("aria-expanded") !== "true";

@@ -26,3 +26,18 @@ def test_a_key_is_revoked_at_the_second_click(
     dialog.get_by_role("button", name="Revoke", exact=True).click()
     expect(page.get_by_text("Key “Nightly import of the support desk” revoked.")).to_be_visible()
     assert ApiKey.objects.get(pk=key.pk).revoked_at is not None
+
+
+def test_a_dialog_waits_until_its_form_can_be_sent(team: Team, open_page: Callable[..., Page]) -> None:
+    space = factories.make_space(team)
+    page = open_page(**PHONE)
+    page.goto(f"/traffic/spaces/{space.slug}/")
+    share = page.get_by_label("Share of conversations (%)")
+    share.fill("250")
+    page.get_by_role("button", name="Save…").click()
+    expect(share).to_be_focused()
+    dialog = page.get_by_role("dialog", name="Change how prompts")
+    expect(dialog).to_be_hidden()
+    share.fill("25")
+    page.get_by_role("button", name="Save…").click()
+    expect(dialog).to_be_visible()
