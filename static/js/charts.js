@@ -4,6 +4,10 @@
 (() => {
   const CONFIG = { displayModeBar: false, doubleClick: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
   const DATE_PX = 44;
+  // Beside a name, a legend has a sign and gaps. Letters are narrower on average than Plotly is told.
+  const LEGEND_GAPS_PX = 50;
+  const LEGEND_SPARE_PX = 20;
+  const SMALL_PRINT_PX = 10;
   const TAP_MS = 400;
   // Where the pointer is a finger, dragging scrolls the page.
   const isTouch = matchMedia("(pointer: coarse)");
@@ -130,12 +134,22 @@
     return figures;
   }
 
+  // On a phone, two names of a legend stand side by side in smaller print: one a line would leave no room to the bars.
+  function narrow(legend, room) {
+    const half = room / 2 - LEGEND_GAPS_PX;
+    const small = (legend.entrywidth * SMALL_PRINT_PX) / legend.font.size;
+    if (legend.entrywidth <= half || small > half + LEGEND_SPARE_PX) return;
+    legend.entrywidth = half;
+    legend.font.size = SMALL_PRINT_PX;
+  }
+
   function drawPlot(plot, figure) {
     figure.layout.font.family = getComputedStyle(document.body).fontFamily;
     // A phone has no room for many dates side by side, and long names at the line ends leave even less.
-    const { xaxis, margin } = figure.layout;
+    const { xaxis, margin, legend } = figure.layout;
     const room = plot.clientWidth - margin.l - margin.r;
     if (xaxis.nticks && room > 0) xaxis.nticks = Math.max(2, Math.min(xaxis.nticks, Math.floor(room / DATE_PX)));
+    if (legend && room > 0) narrow(legend, room);
     if (isTouch.matches) {
       figure.layout.dragmode = false;
       xaxis.fixedrange = true;

@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Space, Team
+from dashboard.demo import load_demo
 from dashboard.tasks import fold_assemblies
 from tests import factories
+from tests.browser.conftest import PHONE
 
 NOW = datetime.now(UTC)
 
@@ -28,6 +30,17 @@ def space(team: Team) -> Space:
 
 def rows_of(day: datetime) -> re.Pattern[str]:
     return re.compile(rf"/assemblies/\?start={day.date()}T00%3A00%3A00Z&end=.*&sort=slowest")
+
+
+def test_a_legend_leaves_room_to_the_bars_of_a_phone(team: Team, open_page: Callable[..., Page]) -> None:
+    load_demo(team, now=NOW, actor="test", days=2, assemblies_a_day=4)
+    fold_assemblies()
+    page = open_page(**PHONE)
+    page.goto("/?range=7d")
+    names = page.locator("#plot-saved .legend .traces")
+    expect(names.first).to_be_visible()
+    tops = names.evaluate_all("found => found.map(node => Math.round(node.getBoundingClientRect().top))")
+    assert len(set(tops)) <= (len(tops) + 1) // 2
 
 
 @pytest.mark.usefixtures("space")
