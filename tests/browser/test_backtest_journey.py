@@ -42,7 +42,12 @@ def test_from_a_downvote_to_a_published_draft(
 
     reviewed = space.assemblies.latest("pk")
     page.goto(f"/assemblies/{reviewed.pk}/what-if/")
-    page.locator("#what-if [name=question_max_records]").fill("10")
+    limit = page.locator("#what-if [name=question_max_records]")
+    # Nothing is tried with a wrong value: the browser returns to it and says why.
+    limit.fill("-1")
+    limit.press("Tab")
+    expect(limit).to_be_focused()
+    limit.fill("10")
     page.get_by_role("button", name="Save as draft config").click()
     expect(page.get_by_text("Version 3 is saved as a draft.")).to_be_visible()
     page.get_by_role("link", name="Backtest version 3").click()
