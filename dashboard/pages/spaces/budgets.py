@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from contextopt.models import ContextConfig
@@ -19,7 +18,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version, and its differences from the next older one."""
+    """A version, and its differences from the next older one that was published."""
 
     config: ContextConfig
     changes: tuple[SettingChange, ...]
@@ -27,9 +26,12 @@ class Version:
 
 
 def compare_versions(newest_first: Sequence[ContextConfig]) -> list[Version]:
-    """Compare each version with the next older one."""
-    pairs = pairwise([*newest_first, None])
-    return [Version(newer, changes_between(older, newer), older is None) for newer, older in pairs if newer]
+    """Compare each version with the next older published one: a draft changes nothing for those after it."""
+    compared, older = [], None
+    for config in reversed(newest_first):
+        compared.append(Version(config, changes_between(older, config), older is None))
+        older = older if config.is_draft else config
+    return compared[::-1]
 
 
 def changes_between(older: ContextConfig | None, newer: ContextConfig) -> tuple[SettingChange, ...]:

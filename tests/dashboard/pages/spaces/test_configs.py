@@ -5,7 +5,8 @@ import pytest
 from django.test import Client
 
 from contextopt.models import Space
-from dashboard.pages.spaces.budgets import budget_bar
+from contextopt.spaces.configs import draft_settings, publish_settings
+from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
 from tests.factories import NOW, make_record
 
@@ -38,6 +39,16 @@ def test_saving_publishes_the_next_version(editor_client: Client, space: Space) 
     html = editor_client.get(URL).content.decode()
     assert "<del>14</del> <ins>30</ins>" in html
     assert f'action="{URL}1/activate"' in html.partition('id="toasts"')[2]
+
+
+def test_a_version_is_compared_with_the_published_one_before_it(space: Space) -> None:
+    draft_settings(space=space, created_by="test", window_days=7)
+    draft_settings(space=space, created_by="test", max_records=5)
+    publish_settings(space=space, created_by="test", max_records=9)
+    compared = compare_versions(list(space.configs.order_by("-version")))
+    changes = [[(change.name, change.before) for change in version.changes] for version in compared]
+    assert changes == [[("max_records", 20)], [("max_records", 20)], [("window_days", 14)], []]
+    assert [version.is_first for version in compared] == [False, False, False, True]
 
 
 def test_the_encoding_is_one_of_those_known(editor_client: Client, space: Space) -> None:
