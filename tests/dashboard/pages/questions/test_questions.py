@@ -61,6 +61,12 @@ def test_an_empty_list_says_what_to_do(owner_client, space) -> None:
     )
 
 
+def test_a_team_without_a_space_is_told_to_create_one(owner_client) -> None:
+    html = html_of(owner_client, "/questions/")
+    assert "Create a space</a> first" in html
+    assert "Create question set</button>" not in html
+
+
 def test_lists_sets_with_their_last_recall(owner_client, questions, team) -> None:
     create_set(space=factories.make_space(team, "other"), name="Elsewhere", actor="test")
     assert "not yet" in html_of(owner_client, "/questions/")
