@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, BinaryIO
 
 from django.contrib import messages
@@ -136,7 +135,7 @@ def _render_set(
     key = settings_key(settings_of(active))
     last = last_evaluation(found, key)
     running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
-    shown = _shown(evaluations, request.GET.get("evaluation", "")) or last
+    shown = _named(evaluations, request.GET.get("evaluation", "")) or last or _newest(evaluations)
     page = newest_page(_questions(found), "created_at", request.GET.get("before", ""))
     context = {
         "set": found,
@@ -145,6 +144,7 @@ def _render_set(
         "running": running,
         "can_ask": request.membership.allows(Role.REVIEWER),
         "shown": shown,
+        "is_of_active": shown is not None and shown.settings_key == key,
         "calibration": read_calibration(found),
         "is_stale": last is None or last.created_at < found.changed_at,
         "active": active,
@@ -163,12 +163,18 @@ def _questions(found: QuestionSet) -> QuerySet[Question]:
     return found.questions.annotate(expects=Count("expected"))
 
 
-def _shown(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
-    """Return the evaluation that the URL names, or the newest finished one of a version."""
-    done = [each for each in evaluations if each.state == EvaluationState.DONE]
-    named = (each for each in done if str(each.pk) == wanted)
-    of_versions = (each for each in done if not each.is_draft)
-    return next(chain(named, of_versions), None)
+def _named(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
+    """Return the finished evaluation that the URL names."""
+    return next((each for each in _done(evaluations) if str(each.pk) == wanted), None)
+
+
+def _newest(evaluations: list[Evaluation]) -> Evaluation | None:
+    """Return the newest finished evaluation of a version."""
+    return next((each for each in _done(evaluations) if not each.is_draft), None)
+
+
+def _done(evaluations: list[Evaluation]) -> list[Evaluation]:
+    return [each for each in evaluations if each.state == EvaluationState.DONE]
 
 
 def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:

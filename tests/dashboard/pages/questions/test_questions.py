@@ -8,6 +8,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Record, Role, Space, Team
+from contextopt.spaces.configs import draft_settings
+from contextopt.spaces.inputs import ConfigIn
 from dashboard.kit.formats import signed
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
@@ -172,6 +174,17 @@ def test_evaluates_and_shows_each_question(owner_client, questions) -> None:
     assert html.count('<span class="tag kept">found</span>') == 4
     assert "/spaces/support/preview/?question=Which%20pet" in html
     assert Evaluation.objects.get().created_by == "user:olga"
+
+
+def test_the_active_settings_come_first(owner_client, questions, space) -> None:
+    draft = draft_settings(space=space, created_by="test", context_tokens=0)
+    request_and_begin(question_set=questions, data=EvaluationIn(config_version=draft.version), actor="test")
+    assert "config v2," in html_of(owner_client, url_of(questions))
+    # Evaluated as the values of a form, these are the active version's all the same.
+    unsaved = EvaluationIn(settings=ConfigIn())
+    request_and_begin(question_set=questions, data=unsaved, actor="test")
+    request_and_begin(question_set=questions, data=EvaluationIn(config_version=draft.version), actor="test")
+    assert "config v1," in html_of(owner_client, url_of(questions))
 
 
 def test_a_missed_record_is_shown_with_the_step_that_lost_it(owner_client, questions, talk) -> None:
