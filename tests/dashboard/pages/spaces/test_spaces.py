@@ -34,6 +34,7 @@ def test_the_list_counts_records(owner_client: Client, space: Space) -> None:
     assert "Support notes" in html
     cells = [part.split("<")[0] for part in html.split('<td class="n">')[1:]]
     assert cells == ["1", "1", "1"]
+    assert "1 record, 1 pinned, 1 deleted" in html_of(owner_client, URL)
 
 
 def test_an_empty_list_says_what_to_do(owner_client: Client, team: Team) -> None:
