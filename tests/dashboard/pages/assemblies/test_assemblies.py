@@ -186,7 +186,9 @@ def test_following_keeps_the_filters_and_pauses(partial, space: Space) -> None:
     log_row(space, NOW)
     html = partial(f"{URL}?live=on&stage=4", "assemblies")
     assert "?stage=4&amp;live=on&amp;newest=" in html
-    assert '<a class="button right" href="?stage=4">Pause</a>' in html
+    assert '<a class="button" href="?stage=4">Pause</a>' in html
+    # The columns that somebody hides stay hidden.
+    assert 'data-columns="assemblies"' in html
 
 
 @pytest.mark.parametrize(
