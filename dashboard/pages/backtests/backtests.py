@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import F, Q
+from django.db.models import Count, F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
@@ -156,6 +156,9 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
     """Return the rows of the tab that the query string names, a page of them."""
     chosen = request.GET.get("show", "")
     tab = chosen if chosen in TABS else ""
+    counted = found.rows.aggregate(
+        **{name or "changed": Count("pk", filter=each) for name, (_, each) in TABS.items()}
+    )
     rows = BacktestRow.objects.filter(TABS[tab][1], backtest=found)
     try:
         key = BY_CHANGE.decode(request.GET["after"]) if "after" in request.GET else None
@@ -165,7 +168,7 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
     questions, book = _questions(shown), PriceBook()
     dollars = [row_dollars(row, book) for row in shown]
     return {
-        "tabs": [(name, label, name == tab) for name, (label, _) in TABS.items()],
+        "tabs": [(name, label, counted[name or "changed"], name == tab) for name, (label, _) in TABS.items()],
         "tab": tab,
         "rows": [
             (row, questions.get(row.assembly_id, ""), _what_if(found, row), cost)

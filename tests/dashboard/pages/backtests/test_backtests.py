@@ -141,6 +141,15 @@ def test_tabs_show_their_rows(owner_client, space, asked, talk) -> None:
     assert html.count("been purged since") == 4
 
 
+def test_tabs_count_their_rows(owner_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    html = html_of(owner_client, f"/backtests/{found.pk}/")
+    more = found.rows.filter(tokens_after__gt=F("tokens_before")).count()
+    skipped = found.rows.exclude(reason="").count()
+    assert f'More tokens <span class="faint">{more}</span>' in html
+    assert f'Not replayed <span class="faint">{skipped}</span>' in html
+
+
 def test_what_changed_most_leaves_out_what_did_not_change(owner_client, space, asked) -> None:
     found = run(space, make_draft(space, context_tokens=30))
     assert "Compare" in html_of(owner_client, f"/backtests/{found.pk}/")
