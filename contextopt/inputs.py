@@ -19,6 +19,8 @@ from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX, 
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
 YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
+INT_MAX = 2**31 - 1
+BIGINT_MAX = 2**63 - 1
 
 
 def refuse_unstorable(text: str) -> str:
@@ -43,6 +45,13 @@ def refuse_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     return text
+
+
+def read_digits(text: str, largest: int = BIGINT_MAX) -> int | None:
+    """Return the number, 0 to `largest`, that ASCII digits write; None for any other text."""
+    # Python itself refuses to read more than 4,300 digits.
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(largest))
+    return int(text) if is_short and int(text) <= largest else None
 
 
 def read_moment(value: object) -> object:
@@ -118,8 +127,8 @@ NUMBER = BeforeValidator(refuse_truth)
 Text = Annotated[str, AfterValidator(refuse_unstorable)]
 Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
-Id = Annotated[int, Field(ge=1, le=2**63 - 1), NUMBER]
-BigInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), NUMBER]
+Id = Annotated[int, Field(ge=1, le=BIGINT_MAX), NUMBER]
+BigInt = Annotated[int, Field(ge=-(2**63), le=BIGINT_MAX), NUMBER]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]

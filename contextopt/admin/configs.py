@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from contextopt.admin.base import BaseAdmin, actor, become
 from contextopt.engine import UnknownEncoding, get_tokenizer
 from contextopt.errors import Conflict
+from contextopt.inputs import read_digits
 from contextopt.models import ContextConfig
 from contextopt.spaces.configs import SETTINGS, propose_settings, publish_settings
 
@@ -65,11 +66,10 @@ class ContextConfigAdmin(BaseAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Start with the active settings of the space given in the URL."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        space_id = str(initial.pop("space", ""))
-        # The URL may hold anything, such as text or a number too large for the database.
-        if not space_id.isdecimal() or len(space_id) > 18:
+        space_id = read_digits(str(initial.pop("space", "")))
+        if space_id is None:
             return initial
-        initial["space"] = int(space_id)
+        initial["space"] = space_id
         current = ContextConfig.objects.active().filter(space=initial["space"]).first()
         carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
         return {**carried, **initial}

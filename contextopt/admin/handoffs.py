@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
 from contextopt.agents.handoffs.budgets import default_budgets
+from contextopt.inputs import read_digits
 from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
 
 COMPRESSION_TEXTS = ("extract", "written", "discarded", "warnings", "settings")
@@ -73,9 +74,8 @@ class HandoffSettingsAdmin(RulesAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Start with the defaults of the phase given in the URL, or of the first phase."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        team_id, name = str(initial.get("team", "")), initial.get("phase", "")
-        # The URL may hold anything, such as text or a number too large for the database.
-        if not (team_id.isascii() and team_id.isdecimal() and len(team_id) <= 18):
+        name = initial.get("phase", "")
+        if read_digits(str(initial.get("team", ""))) is None:
             initial.pop("team", None)
         phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS
         return {**default_budgets(phase).to_json(), **initial, "phase": phase.value}

@@ -15,6 +15,7 @@ from contextopt.agents.models import PHASE_SETTINGS
 from contextopt.agents.profiles import check_phase, profile_in_force, publish_profile
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.errors import ContextoptError
+from contextopt.inputs import read_digits
 from contextopt.models import PhaseProfile
 
 
@@ -63,12 +64,12 @@ class PhaseProfileAdmin(BaseAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Start with the active settings of the team and phase given in the URL."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        team_id, phase = str(initial.get("team", "")), str(initial.get("phase", "")).replace("\x00", "")
-        # The URL may hold anything, such as text or a number too large for the database.
-        if not team_id.isdecimal() or len(team_id) > 18:
+        team_id = read_digits(str(initial.get("team", "")))
+        phase = str(initial.get("phase", "")).replace("\x00", "")
+        if team_id is None:
             initial.pop("team", None)
             return initial
-        in_force = profile_in_force(int(team_id), phase)
+        in_force = profile_in_force(team_id, phase)
         carried = {name: getattr(in_force.value, name) for name in PHASE_SETTINGS} if in_force else {}
         return {**carried, **initial, "phase": phase}
 

@@ -16,6 +16,7 @@ from contextopt.engine.agents import phases
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS, UNSENT_ACTIONS, percent_of
+from contextopt.inputs import read_digits
 from contextopt.people.models import Team
 
 models.CharField.register_lookup(Length)
@@ -78,6 +79,10 @@ class TaskQuerySet(models.QuerySet["Task"]):
 
     def newest_first(self) -> Self:
         return self.order_by("-created_at", "-id")
+
+    def named(self, name: str) -> Self:
+        """Return the tasks with this external id or number; an external id may look like a number."""
+        return self.filter(Q(external_id=name) | Q(pk=read_digits(name)))
 
     def with_expired_files(self) -> Self:
         """Return tasks whose files are due to be forgotten, longest due first."""

@@ -9,6 +9,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
 from contextopt.errors import InvalidInput, NotFound
+from contextopt.inputs import read_digits
 from contextopt.management.base import ReportingCommand, team_of
 from contextopt.models import Task, Team
 
@@ -41,10 +42,8 @@ def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
         raise InvalidInput.of("TASK", "contains a NUL character")
     tasks = Task.objects.of(team)
     found = tasks.filter(external_id=name).first() if name else None
-    # Python reads no numbers of more than 4,300 digits.
-    is_number = name.isascii() and name.isdecimal() and len(name) < 20
-    if found is None and is_number and int(name) < 2**63:
-        found = tasks.filter(pk=int(name)).first()
+    if found is None:
+        found = tasks.filter(pk=read_digits(name) or 0).first()
     if found is None:
         raise NotFound(
             f"TASK: there is no task {name!r:.80}; create one with POST /api/v1/tasks or add_finding --create"

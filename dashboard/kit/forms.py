@@ -8,7 +8,7 @@ from django import forms
 from pydantic import ValidationError
 
 from contextopt.errors import FieldProblem
-from contextopt.inputs import Input, field_problems
+from contextopt.inputs import Input, field_problems, read_digits
 from contextopt.strictjson import DuplicateKey, NotFinite, read_json
 
 
@@ -73,6 +73,11 @@ class ObjectField(forms.CharField):
             return bool(self.to_python(data) != (initial or {}))
         except forms.ValidationError:
             return True
+
+
+def read_ticks(values: Iterable[str]) -> list[int]:
+    """Return the ids among the values of ticked boxes."""
+    return [number for value in values if (number := read_digits(value)) is not None]
 
 
 class InputForm(forms.Form):

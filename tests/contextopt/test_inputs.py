@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from contextopt.inputs import Moment
+from contextopt.inputs import BIGINT_MAX, Moment, read_digits
 
 MOMENTS: TypeAdapter[datetime] = TypeAdapter(Moment)
 
@@ -37,3 +37,14 @@ def test_a_moment_in_the_range_is_given_in_utc_and_passes_again(text: str, momen
 def test_a_moment_outside_the_range_in_utc_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="1900 to 2998"):
         MOMENTS.validate_python(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0), ("007", 7), (str(BIGINT_MAX), BIGINT_MAX), (str(BIGINT_MAX + 1), None), ("9" * 5_000, None),
+        ("", None), ("-1", None), (" 1", None), ("1_0", None), ("²", None), ("٣", None),
+    ],
+)  # fmt: skip
+def test_digits_are_read_as_a_number_that_can_be_stored(text: str, number: int | None) -> None:
+    assert read_digits(text) == number

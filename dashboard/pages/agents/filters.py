@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import QueryDict
 
 from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
@@ -62,10 +62,8 @@ class TasksForm(FilterForm):
         if given["cause"]:
             causes = Attempt.objects.filter(task=OuterRef("pk"), root_cause=given["cause"])
             found = found.filter(Exists(causes))
-        find = given["find"]
-        if find:
-            is_id = find.isascii() and find.isdecimal() and int(find) < 2**63
-            found = found.filter(Q(external_id=find) | Q(pk=int(find)) if is_id else Q(external_id=find))
+        if given["find"]:
+            found = found.named(given["find"])
         return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from contextopt.agents.handoffs.inputs import FindingIn, FindingPatch
 from contextopt.agents.handoffs.models import CATEGORY_MAX
@@ -44,10 +44,8 @@ class HandoffTasksForm(FilterForm):
             return found.none()
         given = self.cleaned_data
         found = found.filter(**{name: given[name] for name in ("phase", "repository") if given[name]})
-        find = given["find"]
-        if find:
-            is_id = find.isascii() and find.isdecimal() and int(find) < 2**63
-            found = found.filter(Q(external_id=find) | Q(pk=int(find)) if is_id else Q(external_id=find))
+        if given["find"]:
+            found = found.named(given["find"])
         return found
 
 

@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from contextopt.inputs import read_digits
 from contextopt.models import Attempt, AttemptState, Task
 from dashboard.kit.access import TeamRequest, get_task, team_page
 from dashboard.kit.pages import render_page
@@ -52,7 +53,7 @@ def retries(request: TeamRequest) -> HttpResponse:
 def retry(request: TeamRequest, task_id: int) -> HttpResponse:
     task = get_task(request, task_id)
     figures = read_task_figures([task]).get(task.pk, TaskFigures())
-    until = _number(request.GET.get("until", ""))
+    until = read_digits(request.GET.get("until", "")) or 0
     rows = attempt_rows(_attempts(task, until), timezone.now())
     context = {
         "task": task,
@@ -64,10 +65,6 @@ def retry(request: TeamRequest, task_id: int) -> HttpResponse:
         "is_waiting": not until and any(row.attempt.state == AttemptState.WAITING for row in rows),
     }
     return render_page(request, "dashboard/retry.html", context, partials=("attempts",))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _attempts(task: Task, until: int) -> list[Attempt]:

@@ -14,8 +14,9 @@ from contextopt.chat import endpoint, outbox, prompts
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict
+from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.models import Conversation, Message, Role
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, as_404, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
@@ -91,8 +92,8 @@ def _render_conversation(
     request: TeamRequest, conversation: Conversation, form: MessageForm, status: int = 200
 ) -> HttpResponse:
     text = request.GET.get("before", "")
-    before = int(text) if text.isdecimal() and len(text) < 19 else BIGINT_MAX
-    asked = conversation.messages.asked().filter(pk__lt=before)
+    before = read_digits(text)
+    asked = conversation.messages.asked().filter(pk__lt=BIGINT_MAX if before is None else before)
     found = list(asked.order_by("-id")[: TURNS_SHOWN + 1])
     shown = found[:TURNS_SHOWN][::-1]
     context = {

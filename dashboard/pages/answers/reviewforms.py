@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from contextopt.models import Team
 from dashboard.kit.filters import FilterForm
-from dashboard.kit.forms import InputForm, NotesField
+from dashboard.kit.forms import InputForm, NotesField, read_ticks
 from memory.models import ItemState, Origin, ReviewItem, ReviewRules, Verdict
 from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.models import NOTE_MAX, VERDICTS_MAX
@@ -27,7 +27,7 @@ class VerdictForm(InputForm):
     @property
     def ticked(self) -> list[int]:
         """The ticked records, to show them again if the verdict is refused."""
-        return [int(text) for text in self._ticks if text.isdecimal() and len(text) <= 18]
+        return read_ticks(self._ticks)
 
     @property
     def _ticks(self) -> list[str]:

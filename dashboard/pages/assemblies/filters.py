@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
+from contextopt.inputs import read_digits
 from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Space, Team
 from dashboard.kit.filters import AGENTS, INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
 from dashboard.kit.formats import code_words
@@ -175,8 +176,8 @@ def find_assemblies(team: Team, find: str) -> QuerySet[Assembly, int]:
     """
     mine, prefix = Assembly.objects.of(team).order_by(), find.lower()
     parts = [mine.filter(conversation=find).exclude(conversation="")]
-    if find.isascii() and find.isdecimal() and int(find) < 2**63:
-        parts.append(mine.filter(pk=int(find)))
+    if (number := read_digits(find)) is not None:
+        parts.append(mine.filter(pk=number))
     if HASH_START.fullmatch(prefix):
         parts.append(mine.filter(sha256__gte=prefix, sha256__lt=f"{prefix}g"))
     ids = [part.values_list("pk", flat=True) for part in parts]

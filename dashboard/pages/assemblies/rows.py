@@ -7,6 +7,7 @@ from django.db.models import Case, F, FloatField, Q, When
 from django.db.models.functions import Cast, NullIf
 
 from contextopt.assemblies.models import AssemblyQuerySet
+from contextopt.inputs import read_digits
 from contextopt.models import Assembly, Kind
 from dashboard.kit.paging import PAGE_ROWS, Page, newest_page
 
@@ -53,8 +54,7 @@ def read_list(found: AssemblyQuerySet, *, sort: str, words: str, cursor: str) ->
 
 def _sorted_page(found: AssemblyQuerySet, sort: str, cursor: str) -> ListPage:
     """Return a page of the newest rows, sorted; the cursor is the number of rows before the page."""
-    is_offset = cursor.isascii() and cursor.isdecimal() and len(cursor) < 10
-    offset = min(int(cursor), SORTED_ROWS) if is_offset else 0
+    offset = min(read_digits(cursor) or 0, SORTED_ROWS)
     newest = found.select_related(None).newest_first()
     window = newest[:SORTED_ROWS].values("pk")
     ordered = found.model.objects.filter(pk__in=window).with_saving().order_by(ORDERS[sort], "-id")

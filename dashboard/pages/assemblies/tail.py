@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from contextopt.inputs import read_digits
 from contextopt.models import Assembly
 from dashboard.kit.paging import Page
 
@@ -31,9 +32,5 @@ class Tail:
 def follow(page: Page[Assembly], asked: Mapping[str, str]) -> Tail:
     """Compare the current list with what the polling page had seen."""
     newest = page.rows[0].pk if page.rows else 0
-    is_news = _number(asked.get("newest", "")) != newest
-    return Tail(newest, 0 if is_news else _number(asked.get("quiet", "")) + 1)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+    is_news = (read_digits(asked.get("newest", "")) or 0) != newest
+    return Tail(newest, 0 if is_news else (read_digits(asked.get("quiet", "")) or 0) + 1)

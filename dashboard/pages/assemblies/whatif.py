@@ -20,6 +20,7 @@ from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import ContextoptError, NotFound
+from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
 from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
 from contextopt.spaces.inputs import SettingsIn
@@ -59,9 +60,12 @@ class Tried:
 
     @classmethod
     def of(cls, assembly: Assembly, data: Mapping[str, Any]) -> "Tried":
-        """Read them from the query string or the posted form. An unknown version counts as none."""
-        asked = str(data.get("config", ""))
-        version = int(asked) if asked.isdecimal() and len(asked) < 10 else None
+        """Read them from the query string or the posted form. An unreadable version counts as none.
+
+        Raises:
+            NotFound: the space has no such version.
+        """
+        version = read_digits(str(data.get("config", "")), INT_MAX) or None
         config, is_asked = read_config(assembly.payload.config), bool(assembly.payload.request.get("query"))
         if version is not None:
             again = replay_assembly(assembly, ReplayIn(config=version))

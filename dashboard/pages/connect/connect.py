@@ -9,11 +9,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Role, Space
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
 from contextopt.spaces.importing import ensure_space
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.access import TeamRequest, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.connect.signal import KEYS_SHOWN, Signal, read_signal, usable_keys
 from dashboard.pages.connect.snippets import LABELS, fill_tabs
@@ -74,8 +75,7 @@ def _chosen(keys: QuerySet[ApiKey], text: str) -> ApiKey | None:
     """Return the key with this number; without a number the newest, if there is one."""
     if not text:
         return keys.first()
-    is_id = text.isdecimal() and len(text) < 20
-    found = keys.filter(pk=min(int(text), BIGINT_MAX)).first() if is_id else None
+    found = keys.filter(pk=read_digits(text) or 0).first()
     if found is None:
         raise Http404("No such key.")
     return found

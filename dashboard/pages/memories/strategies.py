@@ -11,9 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound, ServiceUnavailable
-from contextopt.inputs import field_problems
+from contextopt.inputs import field_problems, read_digits
 from contextopt.models import Completion, Role
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_strategy, require_role, team_page
+from dashboard.kit.access import TeamRequest, get_strategy, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.memories.charts import TrustPoint, trust_figure
@@ -130,10 +130,8 @@ def strategy_complete(request: TeamRequest) -> HttpResponse:
 
 def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
     """Return the result of the completion named in the URL, where a new report redirects to."""
-    text = request.GET.get("completion", "")
-    number = int(text) if text.isdecimal() and len(text) < 20 else 0
     rows = Completion.objects.filter(team=request.team).select_related("task")
-    found = rows.filter(pk=min(number, BIGINT_MAX)).first()
+    found = rows.filter(pk=read_digits(request.GET.get("completion", "")) or 0).first()
     return CompletionResult(found, is_new=False).to_json() if found else None
 
 

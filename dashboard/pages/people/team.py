@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
 from contextopt.errors import Conflict, InvalidInput
+from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Invitation, Role, Space, Team
 from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.keys import create_key, revoke_key, rotate_key
@@ -140,8 +141,7 @@ def demo_load(request: TeamRequest) -> HttpResponse:
 @team_page
 def demo_status(request: TeamRequest) -> HttpResponse:
     """Show whether the demo is loaded: it is loaded whole or not at all."""
-    text = request.GET.get("polls", "0")
-    polls = int(text) if text.isdecimal() and len(text) < 4 else 0
+    polls = read_digits(request.GET.get("polls", "")) or 0
     is_done = Space.objects.of(request.team).filter(is_demo=True).exists()
     context = {"is_done": is_done, "polls": polls + 1, "is_stuck": polls >= DEMO_POLLS}
     is_over = is_done or polls >= DEMO_POLLS

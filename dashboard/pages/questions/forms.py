@@ -8,7 +8,7 @@ from django import forms
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import NAME_MAX
 from contextopt.models import Record, Space, Team
-from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField
+from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks
 from dashboard.pages.spaces.forms import UploadForm
 from memory.feedback.models import ANSWER_MAX
 from memory.models import Question
@@ -81,7 +81,7 @@ class QuestionForm(InputForm):
         values = (
             cast(Any, self.data).getlist("record_ids") if self.is_bound else self.initial.get("ticked", [])
         )
-        return [int(value) for value in values if str(value).isdecimal() and len(str(value)) <= 18]
+        return read_ticks(map(str, values))
 
     @classmethod
     def initial_of(cls, question: Question) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
+from contextopt.inputs import read_digits
 from contextopt.models import Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
@@ -39,7 +40,7 @@ SPACES_SHOWN = 50
 def traffic(request: TeamRequest) -> HttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
-    polls = _polls(request)
+    polls = read_digits(request.GET.get("polls", "")) or 0
     context = {
         **_frame(form),
         **_figures(request, form),
@@ -55,11 +56,6 @@ def traffic(request: TeamRequest) -> HttpResponse:
     if request.htmx and request.htmx.target == "traffic":
         response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
     return response
-
-
-def _polls(request: TeamRequest) -> int:
-    text = request.GET.get("polls", "0")
-    return int(text) if text.isdecimal() and len(text) < 6 else 0
 
 
 def _frame(form: TrafficForm) -> dict[str, Any]:

@@ -185,6 +185,8 @@ def test_a_record_that_the_context_lacked_is_searched_and_ticked(
     assert ReviewSlot.objects.get(item=item).record_ids == [lacked.pk]
     assert re.search(rf'value="{lacked.pk}" checked', html_of(reviewer, f"{URL}{item.pk}/"))
     assert "No other records found." in html_of(reviewer, f"{address}?words=zebra")
+    for text in ("9" * 19, "9" * 5_000, "x"):
+        assert f'value="{text}"' not in html_of(reviewer, f"{address}?record_ids={text}")
 
 
 def test_skipped_items_come_back_when_asked_for(reviewer: Client, space: Space) -> None:
