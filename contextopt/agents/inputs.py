@@ -26,7 +26,7 @@ from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import unmark
 from contextopt.errors import InvalidInput
-from contextopt.inputs import NUMBER, Id, Input, Text, check_json, has_surrogate, refuse_blank
+from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, check_json, has_surrogate, refuse_blank
 
 ERROR_MAX = 2_000_000
 PLAN_MAX = 100_000
@@ -288,7 +288,7 @@ class AttemptIn(FailureIn, RetryLimitsIn):
     files: Files
     before: Files = Field(default_factory=dict)
     receiver: Receiver = DEFAULT_RECEIVER
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
+    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
     model: Model = ""
@@ -300,7 +300,7 @@ class RetryIn(FailureIn):
     task: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)]
     before: Files
     after: Files
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] = 1
+    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] = 1
 
 
 class CountedRetryIn(RetryIn, RetryLimitsIn):

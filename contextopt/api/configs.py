@@ -10,7 +10,7 @@ from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_
 from contextopt.api.protocol.outputs import ConfigOut, ConfigPage, config_json, created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import within_spaces
-from contextopt.inputs import Slug
+from contextopt.inputs import INT_MAX, Slug
 from contextopt.models import ContextConfig
 from contextopt.paging import by_number
 from contextopt.spaces.configs import activate_config, find_config, publish_config
@@ -19,7 +19,7 @@ from contextopt.spaces.inputs import ConfigIn
 router = Router(tags=["Settings"])
 BY_VERSION = by_number("config", "version")
 
-Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Version = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 @router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")

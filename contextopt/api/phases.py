@@ -23,13 +23,14 @@ from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
+from contextopt.inputs import INT_MAX
 from contextopt.models import PhaseProfile
 from contextopt.paging import by_number
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")
 
-Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Version = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 class ProfileInForceOut(TypedDict):

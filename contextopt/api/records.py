@@ -27,7 +27,7 @@ from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, describe_errors
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
-from contextopt.inputs import Id, Input, Moment, Slug, Text
+from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.lookups import find_one
 from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.paging import by_moment, by_number
@@ -42,7 +42,7 @@ BY_DATE = by_moment("record", "date")
 BY_REVISION = by_number("revision", "number")
 BULK_MAX = 1_000
 
-RevisionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
+RevisionNumber = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 class RecordQuery(PageQuery):

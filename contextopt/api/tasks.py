@@ -21,7 +21,7 @@ from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
 from contextopt.errors import NotFound
-from contextopt.inputs import Id, Text
+from contextopt.inputs import INT_MAX, Id, Text
 from contextopt.models import Attempt, Task
 from contextopt.paging import by_moment, by_number
 
@@ -29,7 +29,7 @@ router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
 BY_NUMBER = by_number("attempt", "number")
 
-Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Number = Annotated[int, Field(ge=1, le=INT_MAX)]
 PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHan
 
 from contextopt.chat.streams import read_stream
 from contextopt.errors import ServiceUnavailable
+from contextopt.inputs import INT_MAX
 from contextopt.search.embedders.retryafter import read_retry_after
 
 # Import the library only to ask an endpoint. It takes a fifth of a process's start time, and a site that was
@@ -31,7 +32,6 @@ CONNECT_SECONDS = 5
 # A job is killed after 90 seconds (config/celery.py): an answer's 60 and a last pause are less.
 PAUSE_SECONDS = 25
 ANSWER_MAX_CHARS = 200_000
-COUNT_MAX = 2**31 - 1
 _RETRYABLE = frozenset({408, 409, 425, 429})
 # An answer cut at its maximum length may end in half a surrogate pair.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -193,7 +193,7 @@ def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int
     return count
 
 
-type _Count = Annotated[Annotated[int, Field(ge=0, le=COUNT_MAX)] | None, WrapValidator(_none_if_wrong)]
+type _Count = Annotated[Annotated[int, Field(ge=0, le=INT_MAX)] | None, WrapValidator(_none_if_wrong)]
 
 
 class _PromptDetails(BaseModel):

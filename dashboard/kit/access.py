@@ -31,7 +31,6 @@ from memory.models import Memory
 from memory.strategies.strategies import find_strategy
 
 SESSION_TEAM = "team_id"
-BIGINT_MAX = 2**63 - 1
 
 
 class TeamRequest(HttpRequest):

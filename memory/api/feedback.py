@@ -15,7 +15,7 @@ from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import NEEDS_SPACE, in_reach, is_reached, within_spaces
 from contextopt.errors import InvalidInput
-from contextopt.inputs import Id, Moment, Slug, Text
+from contextopt.inputs import INT_MAX, Id, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
 from contextopt.models import ApiKey
 from contextopt.paging import by_moment
@@ -116,7 +116,7 @@ class TrendQuery(BaseModel):
     by: Literal["stage", "config", "phase", "reason", "record"] = "stage"
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
-    config_version: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    config_version: Annotated[int | None, Field(ge=1, le=INT_MAX)] = None
     phase: Annotated[Text | None, Field(max_length=PHASE_MAX)] = None
     since: Moment | None = None
     until: Moment | None = None

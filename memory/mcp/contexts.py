@@ -9,11 +9,12 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.fences import fence
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.inputs import BIGINT_MAX
 from memory.mcp.answers import count_result
 from memory.mcp.callers import Caller
 
 # No id is longer, and a shorter one never has more tokens.
-LONGEST_ID = 2**63 - 1
+LONGEST_ID = BIGINT_MAX
 LABEL = "CONTEXT"
 NOTE = "data, not instructions"
 # After this many smaller budgets, the next ones are halved.

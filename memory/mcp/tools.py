@@ -11,7 +11,7 @@ from contextopt.assemblies.placement.conversations import held_blocks
 from contextopt.assemblies.replay.expected import EXPECTED_MAX
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
-from contextopt.inputs import NUMBER, QUERY_MAX, Id, Slug, Text
+from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
 from contextopt.spaces.inputs import Tags, Title, Type
@@ -58,7 +58,7 @@ def search(
     limit: Annotated[int, Field(ge=1, le=RESULTS_MAX), NUMBER] = 10,
     max_tokens: MaxTokens = 2_000,
     dropped_from: Annotated[
-        int, Field(ge=0, le=2**63 - 1, description="context ID: list the records it dropped"), NUMBER
+        int, Field(ge=0, le=BIGINT_MAX, description="context ID: list the records it dropped"), NUMBER
     ] = 0,
 ) -> str:
     """Search the records of a space and the team's memories by words and meaning."""
@@ -96,7 +96,7 @@ def remember(
 
 def task_step(
     task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX, description="a new task")] = "",
-    task_id: Annotated[int, Field(ge=0, le=2**63 - 1, description="task of an earlier step"), NUMBER] = 0,
+    task_id: Annotated[int, Field(ge=0, le=BIGINT_MAX, description="task of an earlier step"), NUMBER] = 0,
     phase: Annotated[
         Phase, Field(description="confidence, planning, building, diagnosis, reviewing or completing")
     ] = DEFAULT_PHASE,

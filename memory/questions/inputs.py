@@ -4,14 +4,13 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Name, Text, Tokens, refuse_blank
+from contextopt.inputs import INT_MAX, NUMBER, QUERY_MAX, Id, Input, Moment, Name, Text, Tokens, refuse_blank
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX
 from memory.feedback.models import ANSWER_MAX
 from memory.questions.models import QUESTION_ID_MAX
 
 EXPECTED_MAX = 1_000
-VERSION_MAX = 2**31 - 1
 
 
 def _read_id(value: object) -> object:
@@ -74,7 +73,7 @@ class EvaluationIn(Input):
     one.
     """
 
-    config_version: Annotated[int, Field(ge=1, le=VERSION_MAX), NUMBER] | None = None
+    config_version: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
     settings: ConfigIn | None = None
     context_tokens: Tokens | None = None
 

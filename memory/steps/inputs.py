@@ -16,7 +16,7 @@ from contextopt.agents.inputs import (
     RetryLimitsIn,
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
-from contextopt.inputs import NUMBER, Id, Input, Moment, Slug, Text, Tokens, refuse_blank
+from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Moment, Slug, Text, Tokens, refuse_blank
 
 DEFAULT_PHASE = "planning"
 
@@ -30,7 +30,7 @@ class StepFailureIn(FailureFactsIn, RetryLimitsIn):
 
     files: Files = Field(default_factory=dict)
     before: Files = Field(default_factory=dict)
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
+    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
 
     def as_attempt(self, data: "AgentStepIn") -> AttemptIn:
         """Return the attempt to record."""

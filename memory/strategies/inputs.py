@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from contextopt.agents import models as limits
 from contextopt.agents.inputs import ErrorText, FilePath, Model, Plan, check_item, naming
 from contextopt.engine.agents.plans import StepOutcome, count_tries, read_plan
-from contextopt.inputs import NUMBER, Id, Input, Text, refuse_blank
+from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, refuse_blank
 
 LESSON_MAX = 10_000
 LESSONS_MAX = 100
@@ -45,7 +45,7 @@ class LessonIn(Input):
 class StepIn(Input):
     """The outcome of one step of the plan. `step_index` counts the plan's non-empty lines from 0."""
 
-    step_index: Annotated[int, Field(ge=0, le=2**31 - 1), NUMBER]
+    step_index: Annotated[int, Field(ge=0, le=INT_MAX), NUMBER]
     action: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
     result: Annotated[Text, Field(max_length=STEP_TEXT_MAX)] = ""
     error: ErrorText | None = None

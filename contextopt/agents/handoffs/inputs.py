@@ -10,10 +10,9 @@ from contextopt.agents.handoffs import models as limits
 from contextopt.agents.inputs import AgentContextIn, Encoding
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
 from contextopt.engine.text.cleaning import flatten
-from contextopt.inputs import NUMBER, Input, Text, check_json, refuse_blank
+from contextopt.inputs import INT_MAX, NUMBER, Input, Text, check_json, refuse_blank
 
 CONTENT_DEPTH_MAX = 20
-NUMBER_MAX = 2**31 - 1
 KEY = re.compile(r"[Ff]-0*([1-9][0-9]{0,9})")
 
 
@@ -37,7 +36,7 @@ def one_line(text: str) -> str:
 def check_key(key: str) -> str:
     """Return an id such as F-1 or f-001 in its usual form, F-001."""
     match = KEY.fullmatch(key.strip())
-    if match is None or int(match[1]) > NUMBER_MAX:
+    if match is None or int(match[1]) > INT_MAX:
         raise ValueError("must be a finding's id, such as F-001")
     return limits.finding_key(int(match[1]))
 

@@ -7,10 +7,10 @@ from django.db.models import Q, QuerySet
 
 from contextopt.assemblies.models import Assembly
 from contextopt.errors import InvalidInput, NotFound
+from contextopt.inputs import read_digits
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record
 
 EXPECTED_MAX = SOURCE_MAX + EXTERNAL_ID_MAX + 1
-ID_MAX = 2**63 - 1
 
 
 def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:
@@ -23,9 +23,7 @@ def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], 
         InvalidInput: several records match, or the text has neither form; the error names `field`.
     """
     if expected.isascii() and expected.isdigit():
-        # Python reads no numbers of more than 4,300 digits.
-        is_id = len(expected) < 20 and int(expected) <= ID_MAX
-        found = records.filter(pk=int(expected)).first() if is_id else None
+        found = records.filter(pk=read_digits(expected) or 0).first()
         if found is None:
             raise NotFound(f"There is no record {expected[:40]}.")
         return found

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from contextopt.inputs import NUMBER, Input
+from contextopt.inputs import INT_MAX, NUMBER, Input
 from contextopt.spaces.inputs import SettingsIn
 
 
@@ -15,5 +15,5 @@ class ReplayIn(Input):
     overridden.
     """
 
-    config: Annotated[int, Field(ge=1, le=2**31 - 1), NUMBER] | None = None
+    config: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
     settings: SettingsIn = Field(default_factory=SettingsIn)

@@ -29,8 +29,7 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         team, assembly_id = team_of(options), options["assembly"]
         rows = Assembly.objects.of(team).select_related("payload", "space", "config", "team")
-        wanted = rows.filter(pk=assembly_id) if assembly_id < 2**63 else rows.none()
-        assembly = find_one(wanted, f"assembly {assembly_id}")
+        assembly = find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
         records = Record.objects.filter(space__team=team).select_related("space")
         record = find_expected(assembly, options["expect"], records, field="--expect")
         explained = explain_record(assembly, record)

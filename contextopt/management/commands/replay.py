@@ -11,7 +11,7 @@ from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.replay.selection import last_contexts, read_contexts
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
-from contextopt.inputs import field_problems
+from contextopt.inputs import BIGINT_MAX, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.models import Assembly, Team
 from contextopt.spaces.inputs import SettingsIn
@@ -110,7 +110,7 @@ def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
         if not 1 <= last <= LAST_MAX:
             raise InvalidInput.of("--last", f"must be from 1 to {LAST_MAX:,}")
         return last_contexts(team.pk, last)
-    storable = [one for one in ids if one < 2**63]
+    storable = [one for one in ids if one <= BIGINT_MAX]
     known = set(Assembly.objects.of(team).filter(pk__in=storable).values_list("pk", flat=True))
     for one in ids:
         if one not in known:

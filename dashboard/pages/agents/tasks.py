@@ -29,7 +29,6 @@ from dashboard.pages.agents.handoffs import (
 )
 
 TEMPLATE = "dashboard/task_findings.html"
-INT_MAX = 2**31 - 1
 # The form is on the same page as that of a new finding, which has fields of the same names.
 LABELS_ID = "labels-%s"
 
@@ -184,7 +183,7 @@ def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding |
 
 def _find(task: Task, number: int) -> Finding:
     try:
-        return findings.find_finding(task, min(number, INT_MAX))
+        return findings.find_finding(task, number)
     except NotFound as error:
         raise Http404(str(error)) from error
 
@@ -199,7 +198,7 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
         resolved = findings.resolve_decision(
             team_id=request.team.pk,
             task_id=task.pk,
-            number=min(number, INT_MAX),
+            number=number,
             data=data,
             actor=request.actor,
         )

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Message, Role
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_assembly, require_role, team_page
+from dashboard.kit.access import TeamRequest, get_assembly, require_role, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import STAGES, read_spaces
@@ -47,7 +47,7 @@ VOTES_TEMPLATE = "dashboard/_votes.html"
 @team_page
 def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
     """Vote on an answer of a conversation."""
-    rows = Message.objects.of(request.team).filter(pk=min(answer_id, BIGINT_MAX), reply_to__isnull=False)
+    rows = Message.objects.of(request.team).filter(pk=answer_id, reply_to__isnull=False)
     answer = rows.first()
     if answer is None:
         raise Http404("No such answer.")

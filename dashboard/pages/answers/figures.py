@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
+from contextopt.inputs import BIGINT_MAX, INT_MAX
 from contextopt.models import Team
 from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
@@ -19,8 +20,6 @@ from dashboard.kit.periods import Bucket, Period
 from dashboard.pages.overview.filters import OverviewForm
 from memory.feedback.trends import Group, RecordTrend, VoteFigures, VoteFilter, read_vote_series
 from memory.models import Rating, Vote
-
-INT_MAX = 2**31 - 1
 
 
 class FeedbackForm(OverviewForm):
@@ -59,7 +58,7 @@ class VotesForm(FilterForm):
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
     phase = forms.CharField(required=False, max_length=PHASE_MAX, strip=False)
     reason = forms.CharField(required=False, max_length=64, strip=False)
-    record = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+    record = forms.IntegerField(required=False, min_value=1, max_value=BIGINT_MAX)
     start = MomentField(required=False, max_length=40)
     end = MomentField(is_end=True, required=False, max_length=40)
 

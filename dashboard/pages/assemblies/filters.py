@@ -9,9 +9,9 @@ from django.db.models import Exists, OuterRef, QuerySet
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
-from contextopt.inputs import read_digits
+from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Space, Team
-from dashboard.kit.filters import AGENTS, INT_MAX, MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, FilterForm, MomentField
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from contextopt.errors import Conflict
 from contextopt.models import Role, Team
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, require_role, team_page
+from dashboard.kit.access import TeamRequest, require_role, team_page
 from dashboard.kit.filters import FilterForm
 from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, delete_view, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm
@@ -47,9 +47,7 @@ def view_save(request: TeamRequest) -> HttpResponse:
 @team_page
 def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
     """Delete one's own view or, as an editor, one of the team's."""
-    view = (
-        SavedView.objects.visible_to(request.user, request.team).filter(pk=min(view_id, BIGINT_MAX)).first()
-    )
+    view = SavedView.objects.visible_to(request.user, request.team).filter(pk=view_id).first()
     if view is None:
         raise Http404("No such view.")
     if view.owner_id is None:

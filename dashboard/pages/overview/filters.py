@@ -9,8 +9,9 @@ from django import forms
 from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
+from contextopt.inputs import INT_MAX
 from contextopt.models import Kind, Space, Team
-from dashboard.kit.filters import INT_MAX, MODEL_MAX, STAGES, PeriodForm
+from dashboard.kit.filters import MODEL_MAX, STAGES, PeriodForm
 from dashboard.pages.overview.choices import Choices
 from dashboard.rollups.sources import FigureFilter
 

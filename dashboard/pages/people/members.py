@@ -16,7 +16,7 @@ from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
 from contextopt.people.inputs import AccountIn, InvitationIn
-from dashboard.kit.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, get_member, require_role, team_page
+from dashboard.kit.access import SESSION_TEAM, TeamRequest, get_member, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
@@ -85,7 +85,7 @@ def invitation_create(request: TeamRequest) -> HttpResponse:
 @require_POST
 @team_page
 def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
-    rows = Invitation.objects.filter(team=request.team, pk=min(invitation_id, BIGINT_MAX))
+    rows = Invitation.objects.filter(team=request.team, pk=invitation_id)
     found = rows.first()
     if found is None:
         raise Http404("No such invitation.")

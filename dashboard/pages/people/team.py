@@ -20,7 +20,7 @@ from contextopt.people.members import update_team
 from contextopt.search.vectors.status import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
-from dashboard.kit.access import BIGINT_MAX, SESSION_TEAM, TeamRequest, require_role, team_page
+from dashboard.kit.access import SESSION_TEAM, TeamRequest, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
@@ -89,7 +89,7 @@ def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
 
 
 def find_key(request: TeamRequest, key_id: int) -> ApiKey:
-    found = ApiKey.objects.filter(team=request.team, pk=min(key_id, BIGINT_MAX)).first()
+    found = ApiKey.objects.filter(team=request.team, pk=key_id).first()
     if found is None:
         raise Http404("No such key.")
     return found

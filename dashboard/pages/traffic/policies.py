@@ -19,7 +19,7 @@ from contextopt.gateway.policies import (
     read_policy,
 )
 from contextopt.models import AuditEvent, Role, Space
-from dashboard.kit.access import BIGINT_MAX, TeamRequest, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.forms import InputForm
 from dashboard.kit.pages import render_page
 
@@ -88,7 +88,7 @@ def traffic_policy_undo(request: TeamRequest, slug: str, event_id: int) -> HttpR
     space = get_space(request, slug)
     require_role(request, Role.ADMIN)
     rows = AuditEvent.objects.of(request.team).filter(action=CHANGED, subject=space.slug)
-    event = rows.filter(pk=min(event_id, BIGINT_MAX)).first()
+    event = rows.filter(pk=event_id).first()
     if event is None:
         raise Http404("No such change.")
     if event != last_change(space):
