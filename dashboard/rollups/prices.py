@@ -4,7 +4,7 @@ Rollups store tokens alone, so a price that is entered or corrected later counts
 on. A day is one of the team's time zone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from itertools import groupby, pairwise
@@ -59,8 +59,9 @@ class _Entered(NamedTuple):
     cached_read_dollars: Any
     cache_write_dollars: Any
 
-    def to_entered(self) -> EnteredPrice:
-        assert self.effective_from is not None
+    def to_entered(self) -> EnteredPrice | None:
+        if self.effective_from is None:
+            return None
         return ModelPrice(
             effective_from=self.effective_from,
             dollars_per_million=self.dollars_per_million,
@@ -83,7 +84,7 @@ class PriceSpan:
 class PriceList:
     """The prices of the models that a team uses."""
 
-    spans: tuple[PriceSpan, ...]
+    spans: tuple[PriceSpan, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `PRICE_JOIN`."""
@@ -105,19 +106,16 @@ def read_prices(wanted: FigureFilter) -> PriceList:
     values = {"team": wanted.team_id, "since": since, "until": wanted.period.until, "limit": MODELS_PRICED}
     rows = fetch_rows(_Entered, _MODELS, values)
     by_model = groupby(rows, key=lambda row: row.model)
-    spans = (_spans(model, [*entered], zone) for model, entered in by_model)
+    entered = ((model, filter(None, (row.to_entered() for row in group))) for model, group in by_model)
+    spans = (price_spans(model, prices, zone) for model, prices in entered)
     return PriceList(tuple(span for each in spans for span in each if span.until > since))
 
 
-def _spans(model: str, rows: list[_Entered], zone: ZoneInfo) -> Iterator[PriceSpan]:
-    """Yield the package's price up to the first one that was entered, then each of these."""
-    entered = [(_midnight(row.effective_from, zone), row) for row in rows if row.effective_from is not None]
-    edges = [_ALWAYS, *(since for since, _ in entered), _NEVER]
-    for (since, until), row in zip(pairwise(edges), (None, *(row for _, row in entered)), strict=True):
-        price = resolve_price(model, row.to_entered() if row else None)
+def price_spans(model: str, entered: Iterable[EnteredPrice], zone: ZoneInfo) -> Iterator[PriceSpan]:
+    """Yield the package's price up to the first one that was entered, then each of these, oldest first."""
+    prices = [*entered]
+    edges = [_ALWAYS, *(datetime.combine(price.since, time(), zone) for price in prices), _NEVER]
+    for (since, until), own in zip(pairwise(edges), (None, *prices), strict=True):
+        price = resolve_price(model, own)
         if price is not None:
             yield PriceSpan(model, since, until, price)
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time(), zone)

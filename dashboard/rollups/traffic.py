@@ -4,18 +4,18 @@ quarters of an hour after them.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
 from django.db import connection
 from django.db.models import Q
 
-from contextopt.assemblies.placement.prices import list_price
+from contextopt.assemblies.placement.pricebook import EnteredPrice
 from dashboard.kit.periods import Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
 from dashboard.rollups.models import ModelPrice
+from dashboard.rollups.prices import PRICE_JOIN, PriceList, price_spans
 from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
 
 type Grouping = Literal["model", "key_id", "space_id", "mode", "reason"]
@@ -84,18 +84,6 @@ class Traffic:
         return None if self.added is None else ASSEMBLY_MS.percentile(self.added.tolist(), share)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceSpan:
-    """A model's input prices in dollars per million tokens, from a moment until another."""
-
-    model: str
-    start: datetime
-    until: datetime
-    full: Decimal
-    read: Decimal
-    write: Decimal
-
-
 _SUMS = tuple(
     field.name for field in fields(Traffic) if field.name not in {"without", "priced", "cost", "added"}
 )
@@ -105,43 +93,34 @@ _CONDITIONS = " ".join(
         ("space_id", "bigint"), ("key_id", "bigint"), ("model", "text"), ("mode", "text"), ("reason", "text"),
     )
 )  # fmt: skip
-# Prices change with the day in UTC. A local day takes the price at its middle, when most of it has the same.
 _PROMPTS = f"""(
-    SELECT t.*, t.start + interval '12 hours' AS priced_at FROM dashboard_trafficday t
+    SELECT t.* FROM dashboard_trafficday t
      WHERE t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(days_end)s {_CONDITIONS}
     UNION ALL
-    SELECT t.*, t.start AS priced_at FROM dashboard_trafficquarter t
+    SELECT t.* FROM dashboard_trafficquarter t
      WHERE t.team_id = %(team_id)s AND t.start >= %(days_end)s AND t.start < %(until)s {_CONDITIONS}
-) AS t"""
-_MODELS = f"SELECT DISTINCT t.model FROM {_PROMPTS} WHERE t.with_usage > 0"
+) AS rollups"""
+_MODELS = f"SELECT DISTINCT model FROM {_PROMPTS} WHERE with_usage > 0"
 # Tokens that the provider did not report as cached are priced in full.
-_COST = """
-    ((t.input_tokens - t.cached_tokens - t.cache_write_tokens) * price.full_price
-     + t.cached_tokens * price.read_price + t.cache_write_tokens * price.write_price) / 1e6
-"""
-_PRICED = """
-    LEFT JOIN unnest(%(models)s::text[], %(starts)s::timestamptz[], %(untils)s::timestamptz[],
-                     %(fulls)s::float8[], %(reads)s::float8[], %(writes)s::float8[])
-           AS price (model, start, until, full_price, read_price, write_price)
-      ON price.model = t.model AND t.priced_at >= price.start AND t.priced_at < price.until
-"""
+_COST = """((input_tokens - cached_tokens - cache_write_tokens) * price.input
+            + cached_tokens * price.read + cache_write_tokens * price.write)"""
 _FIGURES = f"""
-    {", ".join(f"sum(t.{name}) AS {name}" for name in _SUMS)},
-    coalesce(sum(t.requests) FILTER (WHERE t.reason <> ''), 0) AS without,
-    coalesce(sum(t.with_usage) FILTER (WHERE price.model IS NOT NULL), 0) AS priced,
+    {", ".join(f"sum(rollups.{name}) AS {name}" for name in _SUMS)},
+    coalesce(sum(requests) FILTER (WHERE reason <> ''), 0) AS without,
+    coalesce(sum(with_usage) FILTER (WHERE price.model IS NOT NULL), 0) AS priced,
     coalesce(sum({_COST}), 0)::float8 AS cost,
-    vector_send(sum(t.added_histogram)) AS added
+    vector_send(sum(added_histogram)) AS added
 """
 _GROUPS = f"""
-SELECT grouping({", ".join(f"t.{name}" for name in GROUPINGS)}) AS level,
-       {", ".join(f"t.{name}" for name in GROUPINGS)}, {_FIGURES}
-  FROM {_PROMPTS} {_PRICED}
- GROUP BY GROUPING SETS ((), {", ".join(f"(t.{name})" for name in GROUPINGS)})
+SELECT grouping({", ".join(f"rollups.{name}" for name in GROUPINGS)}) AS level,
+       {", ".join(f"rollups.{name}" for name in GROUPINGS)}, {_FIGURES}
+  FROM {_PROMPTS} {PRICE_JOIN}
+ GROUP BY GROUPING SETS ((), {", ".join(f"(rollups.{name})" for name in GROUPINGS)})
 """
-_TOTAL = f"SELECT {_FIGURES} FROM {_PROMPTS} {_PRICED}"
+_TOTAL = f"SELECT {_FIGURES} FROM {_PROMPTS} {PRICE_JOIN}"
 _BUCKETS = f"""
-SELECT width_bucket(t.start, %(edges)s::timestamptz[]) - 1 AS bucket, {_FIGURES}
-  FROM {_PROMPTS} {_PRICED}
+SELECT width_bucket(rollups.start, %(edges)s::timestamptz[]) - 1 AS bucket, {_FIGURES}
+  FROM {_PROMPTS} {PRICE_JOIN}
  GROUP BY 1
 """
 # grouping() has a bit for each column, which is 0 for the column that is grouped by.
@@ -157,10 +136,10 @@ class Groups:
     by: Mapping[Grouping, list[tuple[Any, Traffic]]]
 
 
-def read_groups(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Groups:
+def read_groups(wanted: TrafficFilter, prices: PriceList) -> Groups:
     total = Traffic()
     by: dict[Grouping, list[tuple[Any, Traffic]]] = {name: [] for name in GROUPINGS}
-    for row in _rows(_GROUPS, {**wanted.parameters(), **_arrays(prices)}):
+    for row in _rows(_GROUPS, {**wanted.parameters(), **prices.parameters()}):
         if row["requests"] is None:
             continue
         if row["level"] == _ALL:
@@ -174,66 +153,31 @@ def read_groups(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Groups:
     return Groups(total, by)
 
 
-def read_total(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> Traffic:
-    [row] = _rows(_TOTAL, {**wanted.parameters(), **_arrays(prices)})
+def read_total(wanted: TrafficFilter, prices: PriceList) -> Traffic:
+    [row] = _rows(_TOTAL, {**wanted.parameters(), **prices.parameters()})
     return Traffic() if row["requests"] is None else _traffic(row)
 
 
-def read_buckets(wanted: TrafficFilter, prices: Iterable[PriceSpan]) -> list[Traffic]:
+def read_buckets(wanted: TrafficFilter, prices: PriceList) -> list[Traffic]:
     """Return the figures of each bucket of the period."""
     edges = list(wanted.period.edges)
     found = [Traffic()] * (len(edges) - 1)
-    for row in _rows(_BUCKETS, {**wanted.parameters(), **_arrays(prices), "edges": edges}):
+    for row in _rows(_BUCKETS, {**wanted.parameters(), **prices.parameters(), "edges": edges}):
         if 0 <= row["bucket"] < len(found):
             found[row["bucket"]] = _traffic(row)
     return found
 
 
-def read_prices(wanted: TrafficFilter) -> list[PriceSpan]:
-    """Return the input prices of the models in use: those entered, or else those of genai-prices."""
-    models = [row["model"] for row in _rows(_MODELS, wanted.parameters())]
-    entered: dict[str, list[ModelPrice]] = {}
-    for price in ModelPrice.objects.filter(model__in=models).order_by("model", "effective_from"):
-        entered.setdefault(price.model, []).append(price)
-    return [span for model in models for span in _spans(model, entered.get(model, []))]
-
-
-def _spans(model: str, entered: list[ModelPrice]) -> Iterable[PriceSpan]:
-    listed = list_price(model) if model else None
-    if not entered and listed:
-        yield PriceSpan(
-            model, *_ALWAYS, listed.input, _or(listed.cached_read, listed.input),
-            _or(listed.cache_write, listed.input),
-        )  # fmt: skip
-    ends = [_midnight(price.effective_from) for price in entered[1:]]
-    for price, until in zip(entered, [*ends, _ALWAYS[1]], strict=True) if entered else ():
-        full = price.dollars_per_million
-        read, write = price.cached_read_dollars, price.cache_write_dollars
-        if read is None and listed and listed.cached_read is not None and listed.input:
-            read = full * listed.cached_read / listed.input
-        yield PriceSpan(
-            model, _midnight(price.effective_from), until, full, _or(read, full), _or(write, full)
-        )
-
-
-def _or(price: Decimal | None, full: Decimal) -> Decimal:
-    return full if price is None else price
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def _arrays(prices: Iterable[PriceSpan]) -> dict[str, Any]:
-    spans = list(prices)
-    return {
-        "models": [span.model for span in spans],
-        "starts": [span.start for span in spans],
-        "untils": [span.until for span in spans],
-        "fulls": [float(span.full) for span in spans],
-        "reads": [float(span.read) for span in spans],
-        "writes": [float(span.write) for span in spans],
-    }
+def read_prices(wanted: TrafficFilter) -> PriceList:
+    """Return the prices of the models in use in the period and the one before."""
+    both = {**wanted.parameters(), "start": wanted.period.before().start}
+    models = [row["model"] for row in _rows(_MODELS, both)]
+    entered: dict[str, list[EnteredPrice]] = {}
+    for price in ModelPrice.objects.filter(model__in=models).order_by("effective_from"):
+        entered.setdefault(price.model, []).append(price.to_entered())
+    zone = wanted.period.zone
+    spans = (price_spans(model, entered.get(model, ()), zone) for model in models)
+    return PriceList(tuple(span for each in spans for span in each))
 
 
 # A list's figures → the condition under which a quarter holds such prompts.

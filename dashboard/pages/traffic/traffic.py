@@ -26,6 +26,7 @@ from dashboard.pages.traffic.figures import (
     describe_effects,
 )
 from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
+from dashboard.rollups.prices import PriceList
 from dashboard.rollups.traffic import read_buckets, read_groups, read_prices, read_total
 
 TEMPLATE = "dashboard/traffic.html"
@@ -140,7 +141,7 @@ def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    data = TrafficData(wanted.period, read_buckets(wanted, ()), [])
+    data = TrafficData(wanted.period, read_buckets(wanted, PriceList()), [])
     header = ["start", "end", "prompts", *(column.name for column in TRAFFIC_CHARTS[slug].columns)]
     return stream_csv(f"contextopt-traffic-{slug}", header, _csv_rows(TRAFFIC_CHARTS[slug], data))
 

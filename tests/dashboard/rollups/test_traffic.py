@@ -12,6 +12,7 @@ from contextopt.models import Assembly, GatewayRequest, Space, Team
 from dashboard.kit.periods import custom_period
 from dashboard.models import ModelPrice, TrafficDay, TrafficQuarter
 from dashboard.rollups.histograms import ASSEMBLY_MS
+from dashboard.rollups.prices import PriceList
 from dashboard.rollups.traffic import (
     Groups,
     TrafficFilter,
@@ -88,13 +89,13 @@ def test_the_sums_are_the_rows(team: Team, space: Space) -> None:
 def test_groups_and_buckets_add_up_to_the_total(team: Team, space: Space) -> None:
     make_many(space)
     groups = read(over(team))
-    assert read_total(over(team), ()).requests == groups.total.requests
+    assert read_total(over(team), PriceList()).requests == groups.total.requests
     for found in groups.by.values():
         assert sum(figures.requests for _, figures in found) == groups.total.requests
         assert [figures.requests for _, figures in found] == sorted(
             (figures.requests for _, figures in found), reverse=True
         )
-    buckets = read_buckets(over(team), ())
+    buckets = read_buckets(over(team), PriceList())
     assert len(buckets) == 7
     assert sum(bucket.requests for bucket in buckets) == groups.total.requests
 
@@ -145,6 +146,30 @@ def test_the_price_is_that_of_the_day(team: Team, space: Space) -> None:
     for day in (11, 12):
         make(space, model=PRICED, input_tokens=1_000_000, created_at=datetime(2026, 6, day, 12, tzinfo=UTC))
     assert read(over(team)).total.dollars == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(("minute", "dollars"), [(14, 10), (15, 20)])
+def test_a_price_begins_with_the_teams_day(team: Team, space: Space, minute: int, dollars: int) -> None:
+    for day, price in ((date(2000, 1, 1), 10), (date(2026, 6, 15), 20)):
+        ModelPrice.objects.create(model=PRICED, dollars_per_million=price, effective_from=day)
+    begins = datetime(2026, 6, 14, 18, minute, tzinfo=UTC)
+    make(space, model=PRICED, input_tokens=1_000_000, created_at=begins)
+    assert read(over(team)).total.dollars == pytest.approx(dollars)
+
+
+def test_before_the_first_entered_price_the_packages_counts(team: Team, space: Space) -> None:
+    ModelPrice.objects.create(model="gpt-4o-mini", dollars_per_million=1, effective_from=date(2026, 6, 12))
+    for day in (11, 12):
+        created_at = datetime(2026, 6, day, 12, tzinfo=UTC)
+        make(space, model="gpt-4o-mini", input_tokens=1_000_000, created_at=created_at)
+    assert read(over(team)).total.dollars == pytest.approx(1.15)
+
+
+def test_models_of_the_period_before_have_prices_too(team: Team, space: Space) -> None:
+    make(space, model="gpt-4o-mini", input_tokens=1_000_000, created_at=NOW - timedelta(days=8))
+    wanted = over(team)
+    before = read_total(wanted.over(wanted.period.before()), read_prices(wanted))
+    assert before.dollars == pytest.approx(0.15)
 
 
 def test_a_listed_model_has_the_packages_price(team: Team, space: Space) -> None:
