@@ -1,12 +1,7 @@
 """Measures how far judges agree beyond chance. Pure: no ORM, no settings."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-
-
-def count_units(units: Iterable[Sequence[str]]) -> Counter[tuple[str, ...]]:
-    """Count units by the values that their judges gave, in any order."""
-    return Counter(tuple(sorted(unit)) for unit in units)
+from collections.abc import Mapping
 
 
 def krippendorff_alpha(units: Mapping[tuple[str, ...], int]) -> float | None:
