@@ -122,7 +122,7 @@ def ratio_figure(data: ChartData) -> Plot:
     """Draw the share of filtered records that entered, and the same share one period earlier."""
     earlier = [figures.ratio for figures in data.before.points]
     now = data.values(lambda f: f.ratio)
-    gap = _last(now) - _last(earlier)
+    gap = last_known(now) - last_known(earlier)
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "ratio", lambda f: f.ratio)]
@@ -226,7 +226,7 @@ def records_figure(data: ChartData) -> Plot:
     """Draw the records in a context, and the same figure one period earlier."""
     now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
-    gap = _last(now) - _last(earlier)
+    gap = last_known(now) - last_known(earlier)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "records", _records)]
     return lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
@@ -365,7 +365,8 @@ def _line(data: ChartData, name: str, values: Sequence[float | None], dash: str,
     )  # fmt: skip
 
 
-def _last(values: Sequence[float | None]) -> float:
+def last_known(values: Sequence[float | None]) -> float:
+    """Return the last value that is not missing; 0 if all are."""
     return next((value for value in reversed(values) if value is not None), 0.0)
 
 

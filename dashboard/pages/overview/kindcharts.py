@@ -25,6 +25,7 @@ from dashboard.pages.overview.charts import (
     ChartData,
     finish,
     kind_name,
+    last_known,
 )
 from dashboard.pages.overview.figures import Series
 
@@ -133,7 +134,7 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
     traces = [_trace(data, line, dash) for line, dash in zip(measured, DASHES, strict=False)]
     figure = lay_out(data.series.period, traces, tick_format, hover_format)
     top = max((value for line in measured for value in line.values if value is not None), default=0.0) or 1.0
-    heights = spread_labels([_last(line.values) / top for line in measured])
+    heights = spread_labels([last_known(line.values) / top for line in measured])
     notes = texts_at(data.moments[-1], [height * top for height in heights], [line.name for line in measured])
     figure.update_xaxes(nticks=5)
     figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
@@ -153,7 +154,3 @@ def _trace(data: ChartData, line: _Line, dash: str) -> Json:
         marker={"color": line.colour, "size": 5, "symbol": symbols},
         line={"color": line.colour, "width": 2, "dash": dash},
     )  # fmt: skip
-
-
-def _last(values: Sequence[float | None]) -> float:
-    return next((value for value in reversed(values) if value is not None), 0.0)
