@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 
 from contextopt.gateway.models import GatewayGap
 from contextopt.gateway.threads import in_thread
+from contextopt.people.models import Team
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
@@ -124,6 +125,8 @@ async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException
         await asyncio.sleep(RETRY_SECONDS)
 
 
+@transaction.atomic
 def _store_gaps(lost: dict[int, int]) -> None:
-    for team_id, requests in lost.items():
-        GatewayGap.objects.create(team_id=team_id, requests=requests)
+    """Store all counts or none, so that a second try counts nothing twice; deleted teams need none."""
+    teams = Team.objects.select_for_update(no_key=True).filter(pk__in=lost).order_by("pk")
+    GatewayGap.objects.bulk_create(GatewayGap(team=team, requests=lost[team.pk]) for team in teams)
