@@ -7,9 +7,9 @@ from django import forms
 
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import MESSAGE_MAX, MODEL_MAX
-from contextopt.models import Space, Team
+from contextopt.models import Team
 from dashboard.kit.filters import STAGE_NAMES
-from dashboard.kit.forms import InputForm, NotesField
+from dashboard.kit.forms import InputForm, NotesField, space_choices
 from memory.feedback.inputs import OpinionIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
 
@@ -41,8 +41,7 @@ class AskForm(InputForm):
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:
         super().__init__(*args, **options)
-        spaces = Space.objects.of(team).values_list("slug", "name")[:500]
-        cast(forms.ChoiceField, self.fields["space"]).choices = list(spaces)
+        cast(forms.ChoiceField, self.fields["space"]).choices = space_choices(team)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {**cleaned, "stage": int(cleaned["stage"])}

@@ -8,7 +8,7 @@ from django import forms
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import NAME_MAX
 from contextopt.models import Record, Space, Team
-from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks
+from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks, space_choices
 from dashboard.pages.spaces.forms import UploadForm
 from memory.feedback.models import ANSWER_MAX
 from memory.models import Question
@@ -24,8 +24,7 @@ class SetForm(InputForm):
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:
         super().__init__(*args, **options)
-        spaces = Space.objects.of(team).values_list("slug", "name")[:500]
-        cast(forms.ChoiceField, self.fields["space"]).choices = list(spaces)
+        cast(forms.ChoiceField, self.fields["space"]).choices = space_choices(team)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": cleaned["name"]}
