@@ -1,4 +1,4 @@
-"""The base of the three import commands: the space, progress, the report and the exit code."""
+"""The base of the import commands: the space, progress, the report and the exit code."""
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
@@ -12,10 +12,29 @@ from contextopt.spaces.inputs import SpaceIn
 REJECTIONS_SHOWN = 20
 
 
-class ImportCommand(ReportingCommand):
-    """A command that imports rows into a space. A subclass yields them in `rows`."""
+class ReportOfImport(ReportingCommand):
+    """A command whose answer is the report of an import."""
 
     report: ImportReport
+
+    def how_far(self) -> str:
+        return f"Interrupted. {self.report}. Run the same command again to import the rest."
+
+    def answer_report(self, options: Mapping[str, Any]) -> None:
+        if options["json"]:
+            self.print_json(self.report.to_json())
+        else:
+            self.stdout.write(str(self.report))
+            for rejection in self.report.rejected[:REJECTIONS_SHOWN]:
+                self.stderr.write(f"rejected {rejection}")
+        listed = len(self.report.rejected) if options["json"] else REJECTIONS_SHOWN
+        if (more := self.report.rejected_count - listed) > 0:
+            hint = "" if options["json"] else " (--json lists them)"
+            self.stderr.write(f"{more:,} more rows were rejected{hint}.")
+
+
+class ImportCommand(ReportOfImport):
+    """A command that imports rows into a space. A subclass yields them in `rows`."""
 
     def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
         """Yield the rows. Errors that make the whole call unusable are raised before the first row."""
@@ -36,24 +55,9 @@ class ImportCommand(ReportingCommand):
                 report=self.report,
                 on_batch=lambda report: progress.show(str(report)),
             )
-        self._answer(options)
-        return REJECTED if self.report.rejected_count else DONE
-
-    def how_far(self) -> str:
-        return f"Interrupted. {self.report}. Run the same command again to import the rest."
-
-    def _answer(self, options: Mapping[str, Any]) -> None:
-        if options["json"]:
-            self.print_json(self.report.to_json())
-        else:
-            self.stdout.write(str(self.report))
-            for rejection in self.report.rejected[:REJECTIONS_SHOWN]:
-                self.stderr.write(f"rejected {rejection}")
-        listed = len(self.report.rejected) if options["json"] else REJECTIONS_SHOWN
-        if (more := self.report.rejected_count - listed) > 0:
-            hint = "" if options["json"] else " (--json lists them)"
-            self.stderr.write(f"{more:,} more rows were rejected{hint}.")
+        self.answer_report(options)
         if names := sorted(self.report.kept_in_metadata):
             self.stderr.write(
                 f"Stored in metadata, because records have no such fields: {', '.join(names[:20])}."
             )
+        return REJECTED if self.report.rejected_count else DONE

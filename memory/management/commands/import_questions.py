@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, parse_input, space_of, team_of
-from contextopt.management.importing import REJECTIONS_SHOWN
+from contextopt.management.base import ACTOR, DONE, REJECTED, parse_input, space_of, team_of
+from contextopt.management.importing import ReportOfImport
 from contextopt.spaces.importing import ImportReport, check_input, open_input, read_file
 from memory.questions.importing import import_questions
 from memory.questions.inputs import QuestionSetIn
@@ -15,14 +15,12 @@ from memory.questions.sets import ensure_set
 DEFAULT_NAME = "Questions"
 
 
-class Command(ReportingCommand):
+class Command(ReportOfImport):
     help = (
         "Import questions with the records that answer them, one JSON object per line: "
         '{"id", "query", "expected": [external ids], "answer", "as_of"}. The question set is created if it '
         "does not exist. Questions are matched by id, so importing twice changes nothing."
     )
-
-    report: ImportReport
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
@@ -45,22 +43,9 @@ class Command(ReportingCommand):
                 actor=ACTOR,
                 report=self.report,
             )
-        self._answer(options, ignored)
-        return REJECTED if self.report.rejected_count else DONE
-
-    def how_far(self) -> str:
-        return f"Interrupted. {self.report}. Run the same command again to import the rest."
-
-    def _answer(self, options: Mapping[str, Any], ignored: set[str]) -> None:
-        if options["json"]:
-            self.print_json(self.report.to_json())
-        else:
-            self.stdout.write(str(self.report))
-            for rejection in self.report.rejected[:REJECTIONS_SHOWN]:
-                self.stderr.write(f"rejected {rejection}")
-            if (more := self.report.rejected_count - REJECTIONS_SHOWN) > 0:
-                self.stderr.write(f"{more:,} more rows were rejected (--json lists them).")
+        self.answer_report(options)
         if ignored:
             self.stderr.write(
                 f"Ignored, because questions have no such fields: {', '.join(sorted(ignored))}."
             )
+        return REJECTED if self.report.rejected_count else DONE
