@@ -7,7 +7,7 @@ texts are read only for records that could enter the context.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from django.db import connection
@@ -21,6 +21,7 @@ from contextopt.assemblies.sufficiency import (
     nothing_relevant,
     records_not_embedded,
 )
+from contextopt.assemblies.threads import read_threads
 from contextopt.engine import (
     ContextConfig,
     Match,
@@ -34,7 +35,6 @@ from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.mentions import Mentions, add_mentions
 from contextopt.engine.prompts.relevance import (
-    NEIGHBOUR_REACH,
     TOPIC_WEIGHT,
     own_relevances,
     rank_by_query,
@@ -124,7 +124,7 @@ def load_for_question(
         rated = _Rated.of(leads, known, config)
     anywhere, matches, own, topics = rated
     lenders = _lenders(own, topics, known, config, int(LENDING * searched))
-    threads = _threads(space_id, lenders)
+    threads = read_threads(space_id, lenders)
     beside = {record_id for thread in threads for record_id in thread}
     # Most neighbours of a lead may be outside the window, so apply the window before rating.
     known |= _load_known(space_id, beside - known.summaries.keys(), window, tokenizer)
@@ -219,53 +219,6 @@ def _lenders(
     worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
     best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
     return best[:count]
-
-
-# Uses the same index twice, once in each direction.
-_NEIGHBOURS_SQL = f"""
-WITH hit AS (
-    SELECT id, thread, coalesce(position, 0) AS place, date FROM contextopt_record
-     WHERE id = ANY(%(ids)s::bigint[]) AND space_id = %(space)s AND thread <> '' AND deleted_at IS NULL
-)
-SELECT h.id,
-       ARRAY(SELECT r.id FROM contextopt_record r
-              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
-                AND r.deleted_at IS NULL
-                AND (coalesce(r.position, 0), r.date, r.id) < (h.place, h.date, h.id)
-              ORDER BY coalesce(r.position, 0) DESC, r.date DESC, r.id DESC LIMIT {NEIGHBOUR_REACH}),
-       ARRAY(SELECT r.id FROM contextopt_record r
-              WHERE r.space_id = %(space)s AND r.thread = h.thread AND r.thread <> ''
-                AND r.deleted_at IS NULL
-                AND (coalesce(r.position, 0), r.date, r.id) > (h.place, h.date, h.id)
-              ORDER BY coalesce(r.position, 0), r.date, r.id LIMIT {NEIGHBOUR_REACH})
-  FROM hit h
-"""
-
-
-def _threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
-    """Return the hits with their neighbours, as runs of ids in thread order."""
-    if not hits:
-        return []
-    with connection.cursor() as cursor:
-        cursor.execute(_NEIGHBOURS_SQL, {"ids": id_array(hits), "space": space_id})
-        rows = cursor.fetchall()
-    return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
-
-
-def join_runs(runs: Iterable[Sequence[int]]) -> list[list[int]]:
-    """Join overlapping runs. Each run is a gapless part of an order in which every id occurs once."""
-    follows: dict[int, int] = {}
-    members: set[int] = set()
-    for run in runs:
-        members.update(run)
-        follows.update(pairwise(run))
-    joined = []
-    for start in sorted(members - set(follows.values())):
-        run = [start]
-        while run[-1] in follows:
-            run.append(follows[run[-1]])
-        joined.append(run)
-    return joined
 
 
 @dataclass(frozen=True, slots=True)

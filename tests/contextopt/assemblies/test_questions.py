@@ -16,7 +16,6 @@ from hypothesis.extra.django import TestCase
 from contextopt.assemblies import assemble
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.questions import join_runs
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import AssemblyPayload, Record, Space, Team
@@ -235,19 +234,6 @@ def test_statements_do_not_grow_with_the_space(space: Space) -> None:
             space, title=f"More {number}", notes=TOPICS[number % 4], thread="t", position=300 + number
         )
     assert count() == few
-
-
-@pytest.mark.parametrize(
-    ("runs", "joined"),
-    [
-        ([], []),
-        ([[1]], [[1]]),
-        ([[1, 2, 3], [2, 3, 4], [9, 8]], [[1, 2, 3, 4], [9, 8]]),
-        ([[3, 4], [1, 2, 3]], [[1, 2, 3, 4]]),
-    ],
-)
-def test_runs_join(runs: list[list[int]], joined: list[list[int]]) -> None:
-    assert join_runs(runs) == joined
 
 
 def test_many_questions_by_command(
