@@ -4,7 +4,7 @@ The work is bounded whatever the size of the space: search returns its best, thr
 texts are read only for records that could enter the context.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -28,6 +28,7 @@ from contextopt.engine import (
     Query,
     RecordDetail,
     RecordSummary,
+    Relevance,
     rate_neighbours,
     relevances,
 )
@@ -107,32 +108,10 @@ def load_for_question(
     """
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     fitting = _about_how_many_fit(base.records, config)
-    searched = min(max(DEPTH_MIN, min(fitting, DEPTH_MAX)) * reach, LOOK_UP_MAX)
-    target = Target(registry.get("record"), space_id, _filters(config, now, base.counts))
-    leads = look_up_dated(target, asked, mentions if config.date_weight else None, searched, base.counts)
-    best_cosine, window = leads.best_cosine, DateRange.ending_at(now, config.window_in_force)
-    known = _load_known(space_id, {*leads.ids, *(record.id for record in base.records)}, window, tokenizer)
-    if config.who_weight:
-        leads = without_authors(leads, known.people, searched, base.counts)
-        known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
-    rated = _Rated.of(leads, known, config)
-    best_match = _BestMatch.of(leads, best_cosine, rated.topics)
-    people = known.people if config.who_weight else {}
-    if rated.topics:
-        leads = about_subject(leads, people, max(TOPIC_DEPTH, searched), base.counts)
-        known |= _load_known(space_id, leads.ids - known.summaries.keys(), window, tokenizer)
-        rated = _Rated.of(leads, known, config)
-    anywhere, matches, own, topics = rated
-    lenders = _lenders(own, topics, known, config, int(LENDING * searched))
-    threads = read_threads(space_id, lenders)
-    beside = {record_id for thread in threads for record_id in thread}
-    # Most neighbours of a lead may be outside the window, so apply the window before rating.
-    known |= _load_known(space_id, beside - known.summaries.keys(), window, tokenizer)
-    further = rate(replace(anywhere, lexical={}, cosines={}), known.summaries.keys() - matches.keys())
-    matches |= known.live(further)
-    relevant = rate_neighbours(relevances(matches), threads, config, known.sizes)
-    relevant = topics.add(relevant, known.places)
-    relevant = add_mentions(relevant, mentions, known.dates, known.people)
+    depth = min(max(DEPTH_MIN, min(fitting, DEPTH_MAX)) * reach, LOOK_UP_MAX)
+    look_up = _LookUp(space_id, asked, mentions, config, now, tokenizer, base.counts, depth)
+    rated, best_match = look_up.rate_leads({record.id for record in base.records})
+    known, matches, relevant = look_up.rate_all(rated)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
@@ -153,6 +132,115 @@ def load_for_question(
         warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts, config.window_in_force)),
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """A question to a space. The rankings by words and by meaning return up to `depth` records each."""
+
+    space_id: int
+    asked: SearchQuery
+    mentions: Mentions
+    config: ContextConfig
+    now: datetime
+    tokenizer: Tokenizer
+    counts: FilterCounts
+    depth: int
+
+    @property
+    def window(self) -> DateRange:
+        return DateRange.ending_at(self.now, self.config.window_in_force)
+
+    @property
+    def filters(self) -> SearchFilters:
+        """The window as a filter. If nothing is outside it, there is none, which is faster."""
+        if not self.counts.outside_window:
+            return SearchFilters()
+        start = None if self.window.start is None else max(self.window.start, DATE_MIN)
+        return SearchFilters(date_from=start, date_to=self.window.end)
+
+    def rate_leads(self, further: Set[int]) -> "tuple[_Rated, _BestMatch]":
+        """Find and rate the leads, and `further` records with them.
+
+        They are looked up once more without the authors' names, and once more by subject if there are topics.
+        """
+        config, counts = self.config, self.counts
+        target = Target(registry.get("record"), self.space_id, self.filters)
+        dates = self.mentions if config.date_weight else None
+        leads = look_up_dated(target, self.asked, dates, self.depth, counts)
+        best_cosine = leads.best_cosine
+        known = self.load(leads.ids | further)
+        if config.who_weight:
+            leads = without_authors(leads, known.people, self.depth, counts)
+            known |= self.load(leads.ids - known.summaries.keys())
+        rated = _Rated.of(leads, known, config)
+        best_match = _BestMatch.of(leads, best_cosine, rated.topics)
+        if rated.topics:
+            people = known.people if config.who_weight else {}
+            leads = about_subject(leads, people, max(TOPIC_DEPTH, self.depth), counts)
+            known |= self.load(leads.ids - known.summaries.keys())
+            rated = _Rated.of(leads, known, config)
+        return rated, best_match
+
+    def rate_all(self, rated: "_Rated") -> "tuple[_Known, dict[int, Match], dict[int, Relevance]]":
+        """Return the candidates with the leads' neighbours, their matches, and their relevances."""
+        lenders = self._lenders(rated)
+        threads = read_threads(self.space_id, lenders)
+        beside = {record_id for thread in threads for record_id in thread}
+        # Most neighbours of a lead may be outside the window, so apply the window before rating.
+        known = rated.known | self.load(beside - rated.known.summaries.keys())
+        without_rankings = replace(rated.anywhere, lexical={}, cosines={})
+        further = rate(without_rankings, known.summaries.keys() - rated.matches.keys())
+        matches = rated.matches | known.live(further)
+        relevant = rate_neighbours(relevances(matches), threads, self.config, known.sizes)
+        relevant = rated.topics.add(relevant, known.places)
+        return known, matches, add_mentions(relevant, self.mentions, known.dates, known.people)
+
+    def _lenders(self, rated: "_Rated") -> list[int]:
+        """Return the records that lend to their neighbours: the best by themselves and by their topic."""
+        if not self.config.neighbour_share:
+            return []
+        own, places = rated.own, rated.known.places
+        parts = rated.topics.parts({row: place for row, place in places.items() if row in own})
+        weight = TOPIC_WEIGHT * float(self.config.neighbour_share)
+        worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
+        best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
+        return best[: int(LENDING * self.depth)]
+
+    def load(self, ids: Iterable[int]) -> "_Known":
+        """Read those of the records that are live, and in the window or pinned.
+
+        The length of notes in bytes is known without reading them.
+        """
+        wanted = sorted(ids)
+        known = _Known({}, {}, {}, {})
+        if not wanted:
+            return known
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"""
+                SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
+                       external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
+                       CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
+                       CASE WHEN thread <> '' THEN thread END, position
+                  FROM {registry.get("record").rows_sql("wanted")}
+                 WHERE space_id = %(space)s AND deleted_at IS NULL
+                   AND (pinned OR date BETWEEN %(start)s AND %(end)s)
+                """,
+                {
+                    "wanted": id_array(wanted),
+                    "space": self.space_id,
+                    "start": max(self.window.start or DATE_MIN, DATE_MIN),
+                    "end": self.window.end,
+                },
+            )
+            for *row, notes_tokens, title, author, thread, position in cursor.fetchall():
+                record = known.summaries[row[0]] = read_summary(row, self.tokenizer)
+                known.sizes[record.id] = notes_tokens
+                known.people[record.id] = tuple(filter(None, (title, author)))
+                if thread is not None and position is not None:
+                    known.places[record.id] = Place(thread, position, record.date, notes_tokens)
+        return known
 
 
 class _BestMatch(NamedTuple):
@@ -199,28 +287,6 @@ def _count_waiting(space_id: int) -> int:
     return int(counted["rows"])
 
 
-def _filters(config: ContextConfig, now: datetime, counts: FilterCounts) -> SearchFilters:
-    """Return the window as a filter. If nothing is outside it, return no filter, which is faster."""
-    if not counts.outside_window:
-        return SearchFilters()
-    window = DateRange.ending_at(now, config.window_in_force)
-    start = None if window.start is None else max(window.start, DATE_MIN)
-    return SearchFilters(date_from=start, date_to=window.end)
-
-
-def _lenders(
-    own: Mapping[int, float], topics: Topics, known: "_Known", config: ContextConfig, count: int
-) -> list[int]:
-    """Return the records that lend to their neighbours: the best by themselves and by their topic."""
-    if not config.neighbour_share:
-        return []
-    parts = topics.parts({row: place for row, place in known.places.items() if row in own})
-    weight = TOPIC_WEIGHT * float(config.neighbour_share)
-    worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
-    best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
-    return best[:count]
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
     """The candidates by id: their summaries, about how many tokens their notes have, the names of the people
@@ -250,10 +316,11 @@ class _Known:
 
 
 class _Rated(NamedTuple):
-    """The leads without filters, the parts of all candidates found so far, their own relevances, and the
-    topics among the leads.
+    """The candidates found so far and the leads without filters; the parts of all candidates, their own
+    relevances, and the topics among the leads.
     """
 
+    known: _Known
     anywhere: Leads
     matches: dict[int, Match]
     own: dict[int, float]
@@ -268,43 +335,7 @@ class _Rated(NamedTuple):
         matches = known.live(rate(anywhere, known.summaries))
         own = own_relevances(relevances(matches), config)
         led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}
-        return cls(anywhere, matches, own, Topics(led, known.places))
-
-
-def _load_known(space_id: int, ids: Iterable[int], window: DateRange, tokenizer: Tokenizer) -> _Known:
-    """Read those of the records that are live, and in the window or pinned.
-
-    The length of notes in bytes is known without reading them.
-    """
-    wanted = sorted(ids)
-    known = _Known({}, {}, {}, {})
-    if not wanted:
-        return known
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                   external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
-                   CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
-                   CASE WHEN thread <> '' THEN thread END, position
-              FROM {registry.get("record").rows_sql("wanted")}
-             WHERE space_id = %(space)s AND deleted_at IS NULL
-               AND (pinned OR date BETWEEN %(start)s AND %(end)s)
-            """,
-            {
-                "wanted": id_array(wanted),
-                "space": space_id,
-                "start": max(window.start or DATE_MIN, DATE_MIN),
-                "end": window.end,
-            },
-        )
-        for *row, notes_tokens, title, author, thread, position in cursor.fetchall():
-            record = known.summaries[row[0]] = read_summary(row, tokenizer)
-            known.sizes[record.id] = notes_tokens
-            known.people[record.id] = tuple(filter(None, (title, author)))
-            if thread is not None and position is not None:
-                known.places[record.id] = Place(thread, position, record.date, notes_tokens)
-    return known
+        return cls(known, anywhere, matches, own, Topics(led, known.places))
 
 
 def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
