@@ -23,7 +23,13 @@ from dashboard.kit.uploads import read_upload
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
-from memory.questions.evaluations import last_evaluation, newest_first, request_and_begin, settings_key
+from memory.questions.evaluations import (
+    last_evaluation,
+    newest_first,
+    reaches,
+    request_and_begin,
+    settings_key,
+)
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionSetIn
 from memory.questions.results import MISSES, QuestionResult, to_result
@@ -154,7 +160,7 @@ def _render_set(
         "minimum_form": minimum_form or MinimumForm(initial=MinimumForm.initial_of(found.min_recall)),
         "is_below": shown is not None
         and found.min_recall is not None
-        and (shown.recall or 0) < found.min_recall,
+        and not reaches(shown.recall, found.min_recall),
     }
     return render_page(request, TEMPLATE, context, partials=("evaluation", "calibration"), status=status)
 

@@ -224,6 +224,14 @@ def test_a_minimum_is_the_admins(owner_client, editor_client, questions) -> None
     assert questions.min_recall is None
 
 
+def test_a_mean_that_reaches_the_minimum_is_not_below_it(owner_client, questions) -> None:
+    owner_client.post(url_of(questions, "evaluate"))
+    set_minimum(question_set=questions, min_recall=0.8, actor="test")
+    for recall, is_below in ((0.7 + 0.1, False), (0.79, True)):
+        questions.evaluations.update(recall=recall)
+        assert ("below the minimum" in html_of(owner_client, url_of(questions))) == is_below
+
+
 def test_publishing_below_the_minimum_is_refused_on_the_page(owner_client, questions, space) -> None:
     set_minimum(question_set=questions, min_recall=0.9, actor="test")
     html = html_of(owner_client, "/spaces/support/settings/")
