@@ -107,7 +107,7 @@ def load_plan(team_id: int, name: str, mode: Mode, placement: str) -> Plan | Non
     """Read a conversation's latest plan from the log, as after a restart."""
     rows = GatewayRequest.objects.filter(
         team=team_id, conversation=name, mode=mode, assembly__isnull=False, turn__isnull=False
-    ).order_by("-created_at", "-id")
+    ).newest_first()
     places = {
         row.assembly_id: Place(row.turn or 0, row.question_hash)
         for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:LOADED_MAX])

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import Avg, Count, Q, QuerySet
+from django.db.models import Avg, Count, Q
 from django.utils import timezone
 
 from contextopt.engine.text.errors import EngineError
@@ -246,12 +246,8 @@ def _fail(evaluation: Evaluation, error: str) -> None:
 
 
 def _forget_old(question_set: QuestionSet) -> None:
-    old = newest_first(question_set.evaluations.all())[KEPT:]
+    old = question_set.evaluations.newest_first()[KEPT:]
     Evaluation.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
-
-
-def newest_first(rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
-    return rows.order_by("-created_at", "-id")
 
 
 def reaches(recall: float | None, minimum: float) -> bool:
@@ -266,8 +262,8 @@ def last_evaluation(question_set: QuestionSet, key: str | None = None) -> Evalua
     """
     rows = question_set.evaluations.done()
     if key is None:
-        return newest_first(rows.published()).first()
-    return newest_first(rows.of_settings(key)).first()
+        return rows.published().newest_first().first()
+    return rows.of_settings(key).newest_first().first()
 
 
 def newest_of(question_set: QuestionSet, keys: Sequence[str]) -> dict[str, Evaluation]:

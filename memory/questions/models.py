@@ -128,6 +128,9 @@ class EvaluationState(models.TextChoices):
 
 
 class EvaluationQuerySet(models.QuerySet["Evaluation"]):
+    def newest_first(self) -> Self:
+        return self.order_by("-created_at", "-id")
+
     def done(self) -> Self:
         return self.filter(state=EvaluationState.DONE)
 

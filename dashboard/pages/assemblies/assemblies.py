@@ -183,7 +183,7 @@ def assemblies_compare(request: TeamRequest) -> HttpResponse:
 def _csv_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[list[Any]]:
     zone = ZoneInfo(time_zone)
     sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
-    rows = found.with_saving().order_by("-created_at", "-id").values_list(*sources)
+    rows = found.with_saving().newest_first().values_list(*sources)
     for row in rows.iterator(chunk_size=CSV_CHUNK):
         values = list(row)
         values[_CODES] = " ".join(values[_CODES])

@@ -25,7 +25,6 @@ from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Questi
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
 from memory.questions.evaluations import (
     last_evaluation,
-    newest_first,
     reaches,
     request_and_begin,
     settings_key,
@@ -136,7 +135,7 @@ def _render_set(
     minimum_form: MinimumForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    evaluations = list(newest_first(found.evaluations.all())[:EVALUATIONS_SHOWN])
+    evaluations = list(found.evaluations.newest_first()[:EVALUATIONS_SHOWN])
     active = found.space.configs.active().get()
     key = settings_key(settings_of(active))
     last = last_evaluation(found, key)

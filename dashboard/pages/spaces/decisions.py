@@ -31,7 +31,7 @@ def read_decisions(record: Record) -> list[Decision]:
 
     A dropped record is found only if it was among the best hundred dropped ones, which the ledger names.
     """
-    newest = Assembly.objects.filter(space=record.space_id).order_by("-created_at", "-id")
+    newest = Assembly.objects.filter(space=record.space_id).newest_first()
     payloads = (
         AssemblyPayload.objects.filter(
             pk__in=newest.values("pk")[:ASSEMBLIES_SEARCHED], record_ids__contains=[record.pk]
