@@ -1,6 +1,5 @@
 """The log of assemblies, and one assembly in full."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from dashboard.kit.diffs import field_rows, mark_left_out, plain
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.formats import reason_words, whole
+from dashboard.kit.forms import read_ticks
 from dashboard.kit.ledgers import (
     SHOWS,
     find_titles,
@@ -52,7 +52,6 @@ QUESTION = KeyTextTransform("query", "request")
 CSV_CHUNK = 2_000
 COMPARED = 2
 TEMPLATE = "dashboard/assembly.html"
-ID = re.compile(r"\d{1,18}")
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
     "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
@@ -170,7 +169,7 @@ def _answered_in_chat(ids: Sequence[int]) -> dict[int, int | None]:
 @team_page
 def assemblies_compare(request: TeamRequest) -> HttpResponse:
     """Show two assemblies side by side, the older first; unless two are named, explain how to choose them."""
-    named = sorted({int(text) for text in request.GET.getlist("id") if ID.fullmatch(text)})
+    named = sorted(set(read_ticks(request.GET.getlist("id"))))
     found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
     context: dict[str, Any] = {"found": found, "named": len(named)}
     if len(named) == COMPARED:
