@@ -11,7 +11,7 @@ from contextopt.engine.prompts.config import ADAPTIVE, FIXED
 from contextopt.errors import Conflict
 from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import draft_settings
-from memory.questions.evaluations import active_settings, begin_later, newest_of, settings_key
+from memory.questions.evaluations import active_settings, begin_later, newest_of, reaches, settings_key
 from memory.questions.guard import fresh_evaluation
 from memory.questions.models import Evaluation, EvaluationState, QuestionSet
 
@@ -70,7 +70,9 @@ class Calibration:
             return None
         least = self.fixed.recall - RECALL_LOST
         enough = [
-            trial for trial in self.adaptive if trial.recall >= least and trial.tokens < self.fixed.tokens
+            trial
+            for trial in self.adaptive
+            if reaches(trial.recall, least) and trial.tokens < self.fixed.tokens
         ]
         return min(enough, key=lambda trial: trial.tokens, default=None)
 

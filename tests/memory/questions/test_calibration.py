@@ -87,3 +87,13 @@ def test_other_settings_are_compared_anew(questions, space) -> None:
 def test_a_set_without_questions_is_refused(space) -> None:
     with pytest.raises(Conflict):
         begin_calibration(question_set=create_set(space=space, name="Empty", actor="test"), actor="test")
+
+
+def test_a_hundredth_less_recall_is_still_proposed() -> None:
+    def trial(recall: float, tokens: float) -> Trial:
+        made = Evaluation(state=EvaluationState.DONE, recall=recall, tokens_mean=tokens)
+        return Trial(None, made)
+
+    # As binary fractions, 0.10 - 0.01 is more than 0.09.
+    assert Calibration(trial(0.10, 500), (trial(0.09, 300),)).proposed is not None
+    assert Calibration(trial(0.10, 500), (trial(0.08, 300),)).proposed is None
