@@ -321,7 +321,7 @@ class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
 
         Settings that are not given come from the active version, or else from the defaults.
         """
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        team.lock()
         versions = self.filter(team=team, phase=phase)
         latest = versions.order_by("-version").first()
         current = versions.active().first() or latest or phases.DEFAULT_PROFILES.get(phase)

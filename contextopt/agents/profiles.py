@@ -55,7 +55,7 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
     for name, value in given.items():
         if value is None:
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     check_phase(team.pk, phase, given=given)
     before = PhaseProfile.objects.active().filter(team=team, phase=phase).first()
     try:
@@ -120,7 +120,7 @@ def activate_profile(*, team: Team, phase: str, version: int, actor: str = SYSTE
     Raises:
         NotFound: the team has no such version.
     """
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     profile = find_profile(team.pk, phase, version)
     others = PhaseProfile.objects.active().filter(team=team, phase=phase).exclude(pk=profile.pk)
     before = others.first()

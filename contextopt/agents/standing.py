@@ -79,7 +79,7 @@ def attach_document(*, team: Team, data: StandingDocumentIn, actor: str) -> Atta
     Raises:
         Conflict: the repository has as many documents as it may.
     """
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     documents = StandingDocument.objects.of(team.pk, data.repository)
     document = documents.filter(title=data.title).first()
     if document is None and documents.count() >= DOCUMENTS_MAX:

@@ -49,7 +49,7 @@ def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, s
     Raises:
         Conflict: the team has OPEN_MAX open invitations.
     """
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     if Invitation.objects.usable().filter(team=team).count() >= OPEN_MAX:
         raise Conflict(f"the team has {OPEN_MAX} open invitations; revoke some first")
     invitation, token = Invitation.objects.create_with_token(

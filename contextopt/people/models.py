@@ -54,6 +54,14 @@ class Team(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def lock(self) -> None:
+        """Let others who lock the team, and its deletion, wait until the transaction ends.
+
+        Raises:
+            Team.DoesNotExist: the team was deleted meanwhile.
+        """
+        Team.objects.select_for_update(no_key=True).get(pk=self.pk)
+
 
 class Role(models.TextChoices):
     """Roles from least to most powerful; each includes the ones before it."""

@@ -95,7 +95,7 @@ def load_demo(
     """
     with transaction.atomic():
         # Two loads for the same team wait for each other here.
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        team.lock()
         if not demo_spaces(team):
             rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
             spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]

@@ -61,7 +61,7 @@ def save_view(
     Raises:
         Conflict: the person, or the team, has the maximum number of views.
     """
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     mine = SavedView.objects.filter(team=team, owner=owner, page=page)
     if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
         raise Conflict(f"You already have {VIEWS_MAX} saved views. Delete one first.")

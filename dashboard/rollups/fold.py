@@ -288,7 +288,7 @@ def _alone(team: Team) -> Iterator[CursorWrapper]:
     """
     with transaction.atomic(), connection.cursor() as cursor:
         wait_turn(Lock.ROLLUPS)
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        team.lock()
         list(Space.objects.filter(team=team).select_for_update(no_key=True).values_list("pk"))
         cursor.execute(_ENSURE_ZONES, {"always": ALWAYS[0]})
         yield cursor

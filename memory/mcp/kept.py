@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
-from contextopt.models import Record, Team
+from contextopt.models import Record
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import restore_record, upsert_records
 from contextopt.spaces.spaces import find_space
@@ -53,7 +53,7 @@ def keep_memory(
     """
     caller.check_team()
     # The same call at the same time waits here.
-    Team.objects.select_for_update(no_key=True).get(pk=caller.team.pk)
+    caller.team.lock()
     same = Memory.objects.filter(team=caller.team, title=title, content=content, deleted_at=None)
     if (found := same.first()) is not None:
         return found, False

@@ -42,7 +42,7 @@ def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
 
     One batch of items gets its slots at once; `fill_queue` adapts the rest of a long queue.
     """
-    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    team.lock()
     rules = rules_of(team.pk)
     given = changes.model_dump(exclude_unset=True)
     before = {name: getattr(rules, name) for name in given}

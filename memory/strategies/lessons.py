@@ -5,7 +5,7 @@ from typing import TypedDict
 from contextopt.engine.agents.plans import extract_successful_steps
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.engine.text.language import detect_language
-from contextopt.models import Completion, Task, Team
+from contextopt.models import Completion, Task
 from memory.memories.models import STRATEGY, Memory, TrustLevel
 from memory.strategies.credits import settle_uses
 from memory.strategies.inputs import CompletionIn, LessonIn
@@ -49,7 +49,7 @@ def learn_from(completion: Completion) -> Learned:
     steps = extract_successful_steps(report.outcomes, report.plan_text())
     attempts, repository = count_attempts(report, task), report.repository or task.repository
     # When two like strategies are learned at once, the second waits here and finds the first.
-    Team.objects.select_for_update(no_key=True).get(pk=completion.team_id)
+    completion.team.lock()
     failure = why_no_success(report, attempts=attempts)
     settle_uses(completion=completion, pattern=pattern, repository=repository, failure=failure)
     stored: list[Memory] = []

@@ -68,7 +68,7 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
     digest = data.digest()
     with transaction.atomic():
         # If the same report comes twice at the same moment, the second waits here for the first.
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        team.lock()
         known = Completion.objects.select_related("task").filter(team=team, sha256=digest).first()
         if known is None:
             task = _end_task(team, data, actor)
