@@ -38,8 +38,8 @@ class BudgetExceeded(EngineError):
 
     def __init__(self, missing: int, reserved: int) -> None:
         super().__init__(
-            f"The response must keep {reserved} tokens and even an empty context leaves it {missing} short: "
-            f"shorten the system or history text by {missing} tokens, or raise the total."
+            f"The response must keep {reserved:,} tokens, and even an empty context leaves it {missing:,} "
+            f"short: shorten the system or history text by {missing:,} tokens, or raise total_tokens."
         )
         self.missing = missing
         self.reserved = reserved

@@ -32,7 +32,7 @@ def test_context_gives_way_first(
     ("system", "history", "missing"), [(3000, 1000, 200), (None, 3001, 1), (0, 3801, 1), (10**6, 0, 996_200)]
 )
 def test_says_by_how_much(system: int | None, history: int, missing: int) -> None:
-    with pytest.raises(BudgetExceeded, match=f"by {missing} tokens") as caught:
+    with pytest.raises(BudgetExceeded, match=f"by {missing:,} tokens") as caught:
         allocate(CONFIG, system, history)
     assert caught.value.missing == missing
 
