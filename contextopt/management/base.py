@@ -144,8 +144,8 @@ def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
         value = options.get(action.dest)
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and has_surrogate(text) and not Path(text).is_file():
-                name = action.option_strings[-1] if action.option_strings else str(action.metavar)
-                raise InvalidInput.of(name, "contains bytes that are not UTF-8")
+                names = action.option_strings or [str(action.metavar or action.dest)]
+                raise InvalidInput.of(names[-1], "contains bytes that are not UTF-8")
 
 
 @contextmanager
