@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 
-from contextopt.inputs import read_digits
+from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, Kind, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
@@ -61,7 +61,7 @@ def overview(request: TeamRequest) -> HttpResponse:
     figures = _figures(request, form)
     if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         return render_page(request, "dashboard/welcome.html", _welcome(request))
-    polls = read_digits(request.GET.get("polls", "")) or 0
+    polls = read_digits(request.GET.get("polls", ""), INT_MAX) or 0
     figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
     return _render_overview(request, form, figures, status=200 if polls < MAX_POLLS else STOP_POLLING)
 

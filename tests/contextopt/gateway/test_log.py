@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 from contextopt.gateway.log import Log
 from contextopt.models import GatewayGap, Team
+from tests.concurrency import in_own_loop
 
 
 @dataclass
@@ -31,5 +32,5 @@ async def lose_requests_of(*teams: int) -> None:
 
 
 def test_a_deleted_team_does_not_cost_another_its_count(transactional_db: None, team: Team) -> None:
-    asyncio.run(lose_requests_of(team.pk + 1, team.pk, team.pk))
+    in_own_loop(lose_requests_of(team.pk + 1, team.pk, team.pk))
     assert list(GatewayGap.objects.values_list("team", "requests")) == [(team.pk, 2)]
