@@ -13,7 +13,7 @@ from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import draft_settings
 from memory.questions.evaluations import active_settings, begin_later, newest_of, reaches, settings_key
 from memory.questions.guard import fresh_evaluation
-from memory.questions.models import Evaluation, EvaluationState, QuestionSet
+from memory.questions.models import Evaluation, QuestionSet
 
 STRICTNESSES = tuple(Decimal(tenths) / 10 for tenths in (-2, -1, 0, 1, 2))
 # A proposal may lose this much of the fixed budget's recall.
@@ -29,11 +29,11 @@ class Trial:
 
     @property
     def is_done(self) -> bool:
-        return self.evaluation is not None and self.evaluation.state == EvaluationState.DONE
+        return self.evaluation is not None and self.evaluation.is_done
 
     @property
     def is_running(self) -> bool:
-        return self.evaluation is not None and self.evaluation.state == EvaluationState.RUNNING
+        return self.evaluation is not None and self.evaluation.is_running
 
     @property
     def recall(self) -> float:
@@ -54,6 +54,11 @@ class Calibration:
     @property
     def trials(self) -> tuple[Trial, ...]:
         return (self.fixed, *self.adaptive)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether adaptive budgets were tried. The fixed one may have been evaluated for itself."""
+        return any(trial.evaluation for trial in self.adaptive)
 
     @property
     def is_running(self) -> bool:

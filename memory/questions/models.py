@@ -206,6 +206,10 @@ class Evaluation(models.Model):
     def is_running(self) -> bool:
         return self.state == EvaluationState.RUNNING
 
+    @property
+    def is_done(self) -> bool:
+        return self.state == EvaluationState.DONE
+
 
 class EvaluatedQuestion(models.Model):
     """One question's context. `outcomes` says for each expected record whether it was found, or why not."""

@@ -1,7 +1,8 @@
 """Question sets: the team's, and one with its questions and last evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
 from django.contrib import messages
@@ -21,7 +22,7 @@ from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.kit.uploads import read_upload
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
-from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
+from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
 from memory.questions.evaluations import (
     last_evaluation,
@@ -179,7 +180,7 @@ def _newest(evaluations: list[Evaluation]) -> Evaluation | None:
 
 
 def _done(evaluations: list[Evaluation]) -> list[Evaluation]:
-    return [each for each in evaluations if each.state == EvaluationState.DONE]
+    return [each for each in evaluations if each.is_done]
 
 
 def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
@@ -196,27 +197,23 @@ def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
 @team_page
 def set_evaluate(request: TeamRequest, set_id: int) -> HttpResponse:
     """Evaluate the active settings: small sets at once, the rest by the worker."""
-    found = get_set(request, set_id)
-    require_role(request, Role.REVIEWER)
-    try:
-        request_and_begin(question_set=found, data=EvaluationIn(), actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not evaluated: {error}.")
-    if request.htmx:
-        return _render_set(request, found)
-    return redirect("dashboard:question_set", found.pk)
+    return _evaluate(request, set_id, partial(request_and_begin, data=EvaluationIn()))
 
 
 @require_POST
 @team_page
 def set_calibrate(request: TeamRequest, set_id: int) -> HttpResponse:
     """Have a worker compare a fixed budget with adaptive ones."""
+    return _evaluate(request, set_id, begin_calibration)
+
+
+def _evaluate(request: TeamRequest, set_id: int, begin: Callable[..., object]) -> HttpResponse:
     found = get_set(request, set_id)
     require_role(request, Role.REVIEWER)
     try:
-        begin_calibration(question_set=found, actor=request.actor)
+        begin(question_set=found, actor=request.actor)
     except Conflict as error:
-        messages.error(request, f"Not compared: {error}.")
+        messages.error(request, f"Not evaluated: {error}.")
     if request.htmx:
         return _render_set(request, found)
     return redirect("dashboard:question_set", found.pk)

@@ -8,7 +8,7 @@ from django.db.models import F, OuterRef, Subquery
 
 from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import settings_of
-from memory.models import EvaluatedQuestion, Evaluation, EvaluationState, Question, QuestionSet
+from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.evaluations import (
     begin,
     last_evaluation,
@@ -56,11 +56,11 @@ class Proof:
 
     @property
     def is_running(self) -> bool:
-        return self.draft is not None and self.draft.state == EvaluationState.RUNNING
+        return self.draft is not None and self.draft.is_running
 
     @property
     def is_done(self) -> bool:
-        return self.draft is not None and self.draft.state == EvaluationState.DONE
+        return self.draft is not None and self.draft.is_done
 
     @property
     def is_compared(self) -> bool:
@@ -91,7 +91,7 @@ def read_proofs(space: Space, key: str = "", version: int | None = None) -> Proo
     """Return the last evaluations of the active settings and of those that the key names."""
     active = settings_key(settings_of(space.configs.active().get()))
     rows = [
-        Proof.of(each, last_evaluation(each, active), newest_of(each, [key]).get(key))
+        Proof.of(each, last_evaluation(each, active), newest_of(each, [key]).get(key) if key else None)
         for each in _sets(space)
     ]
     return Proofs(rows, key, version)
@@ -121,7 +121,7 @@ def _begin(space: Space, settings: Mapping[str, Any], version: int | None, actor
         for wanted, number in ((settings_of(active), active.version), (settings, version)):
             key = settings_key(wanted)
             newest = newest_of(each, [key]).get(key)
-            is_running = newest is not None and newest.state == EvaluationState.RUNNING
+            is_running = newest is not None and newest.is_running
             if not is_running and fresh_evaluation(each, wanted) is None:
                 begin(
                     start_evaluation(question_set=each, settings=wanted, config_version=number, actor=actor)

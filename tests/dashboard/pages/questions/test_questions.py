@@ -18,6 +18,7 @@ from memory.questions.calibration import read_calibration
 from memory.questions.evaluations import complete, request_and_begin
 from memory.questions.growth import SET_NAME
 from memory.questions.inputs import EvaluationIn, QuestionIn
+from memory.questions.models import EvaluationState
 from memory.questions.sets import add_question, create_set, set_minimum
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict
@@ -341,6 +342,17 @@ def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, 
     draft = space.configs.latest("version")
     assert saved["Location"] == f"/spaces/support/settings/#version-{draft.version}"
     assert (draft.is_draft, draft.adaptive_strictness) == (True, proposed.strictness)
+
+
+def test_a_comparison_that_failed_says_why(owner_client, questions) -> None:
+    owner_client.post(url_of(questions, "calibrate"))
+    questions.evaluations.update(state=EvaluationState.FAILED, error="The encoder is away.")
+    html = (
+        html_of(owner_client, url_of(questions)).partition('id="calibration"')[2].partition("</section>")[0]
+    )
+    assert html.count("The encoder is away.") == 6
+    assert "Compare budgets</button>" in html and "every 1s" not in html
+    assert "proposed" not in html
 
 
 def test_nothing_is_saved_before_budgets_are_compared(owner_client, questions, space) -> None:
